@@ -23,6 +23,7 @@ import numpy as np
 
 from benchmarks.harness import arguments, heading, line
 from tvbandits import Bandit, Expert, ExpertDownWarning, compare, policies
+from tvbandits.comparison.summary import summarise
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Problem, added_noise
 from tvbandits.datasets import DriftingBump, Field, NewPeak, ozone_network
@@ -117,7 +118,7 @@ def failing_sensors(options: argparse.Namespace) -> None:
         makers: Any = {case.name: partial(make, case, problem) for case in CASES}
         width = options.width
         played = compare(problem, makers, options.seeds, n_jobs=options.jobs, confidence=width)
-        for row in played.summary().itertuples():
+        for row in summarise(played).itertuples():
             regret = f"{row.average_regret:.3f} ± {row.average_regret_ci95:.3f}"
             line(problem.name, row.policy, regret, f"{row.answered_per_step:.1f}")
 
@@ -186,7 +187,7 @@ def rewards_with_errors(options: argparse.Namespace) -> None:
         problem = ERRING_PROBLEMS[name](options.horizon or 600)
         for policy in ("adaptive", "tv", "w"):
             makers: Any = {label: partial(erring, policy, *way) for label, way in WAYS.items()}
-            rows = compare([problem], makers, seeds=options.seeds).to_frame()
+            rows = compare([problem], makers, seeds=options.seeds)
             regret = rows.groupby("policy", sort=False)["regret"].mean()
             times = (f"{regret[way] / regret['no errors']:.2f}" for way in list(WAYS)[1:])
             line(name, policy, f"{regret['no errors']:.3g}", *times)

@@ -48,10 +48,10 @@ def of_rows(runs: Iterable[Run]) -> Digest:
     """Of the rows of a comparison."""
     digest, count, total = hashlib.sha256(), 0, 0.0
     for run in runs:
-        for row in run.rows:
+        for row in run.rows.to_dict("records"):
             digest.update(repr([(k, v) for k, v in row.items() if k != "seconds"]).encode())
             count += 1
-        total += run.rows[-1]["average_regret"]
+        total += float(run.rows["average_regret"].iloc[-1])
     return digest.hexdigest()[:16], count, total
 
 

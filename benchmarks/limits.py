@@ -232,7 +232,7 @@ def main() -> None:
     for problem in JUDGED if options.judged else PROBLEMS:
         wanted = tuple(options.policies or [""])
         played = {name: make for name, make in makers(problem).items() if name.startswith(wanted)}
-        rows = compare(problem, played, seeds=options.seeds).to_frame()
+        rows = compare(problem, played, seeds=options.seeds)
         table = (
             rows[rows["t"] > FIRST].groupby("policy", sort=False)[["regret", "violations"]].mean()
         )

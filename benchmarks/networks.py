@@ -18,6 +18,7 @@ import numpy as np
 
 from benchmarks.harness import arguments, heading, line
 from tvbandits import compare
+from tvbandits.comparison.summary import summarise
 from tvbandits.core.protocols import added_noise
 from tvbandits.datasets import TableProblem, ozone, sensor_field
 from tvbandits.gp.ensemble.ensemble import FilterEnsemble
@@ -117,7 +118,7 @@ def main() -> None:
             continue
         problem = make()
         known, places = problem.references(), len(problem.points)
-        played = compare([problem], POLICIES, given.seeds).summary()
+        played = summarise(compare([problem], POLICIES, given.seeds))
         half = 1.96 / math.sqrt(given.seeds) * played["average_regret_sd"]
         alone, frugal = (
             f"{mean:.2f} ± {of_it:.2f}"

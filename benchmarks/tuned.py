@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from benchmarks.harness import DATA, arguments, heading, line
 from tvbandits import compare
 from tvbandits.cli.problems import READS_FILES, make_problem
+from tvbandits.comparison.summary import summarise
 from tvbandits.policies.names import parse_spec
 
 PROBLEMS = (
@@ -140,7 +141,7 @@ def main() -> None:
         names = [*LEARNED, *(name for grid in tuned for name in grid)]
         plan = options.seeds, options.horizon, options.jobs
         played = compare({label: problem}, names, *plan, confidence=options.width, expert=None)
-        tables[label] = with_settings(played.summary(), tuned)
+        tables[label] = with_settings(summarise(played), tuned)
         for row in tables[label][tables[label]["best"]].itertuples():
             regret = f"{row.average_regret:.3f} ± {row.average_regret_ci95:.3f}"
             line(label, row.policy, row.setting, row.at_end, regret)

@@ -27,9 +27,7 @@ def main(out: Path = HERE) -> float:
     problem = DriftingBump(candidates=201, horizon=150)
     regret = pd.DataFrame(
         {
-            name: pd.DataFrame(compare(problem, POLICIES, seeds=3, **case))
-            .groupby("policy")["regret"]
-            .mean()
+            name: compare(problem, POLICIES, seeds=3, **case).groupby("policy")["regret"].mean()
             for name, case in CASES.items()
         }
     ).loc[POLICIES]

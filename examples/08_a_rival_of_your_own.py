@@ -8,7 +8,6 @@ meant for, and on one that drifts. We chose its numbers on other seeds than thos
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
 from tvbandits import Bandit, Recipe, compare
@@ -38,9 +37,8 @@ def maker(parts):
 
 def main(out: Path = HERE) -> float:
     problems = [Switching(horizon=150), DriftingBump(horizon=150, candidates=101)]
-    rows = pd.DataFrame(
-        compare(problems, {name: maker(parts) for name, parts in POLICIES.items()}, seeds=SEEDS)
-    )
+    makers = {name: maker(parts) for name, parts in POLICIES.items()}
+    rows = compare(problems, makers, seeds=SEEDS)
     means = rows.pivot_table(index="problem", columns="policy", values="regret")[list(POLICIES)]
     means = means.loc[[problem.name for problem in problems]]
     print(means.round(3).to_string())

@@ -48,7 +48,7 @@ def main(out: Path = HERE) -> float:
     print(regret.round(3).to_string())
 
     problem = DriftingBump(candidates=101)
-    here = pd.DataFrame(compare(problem, ["sw-gp-ucb"], seeds=SEEDS, horizon=STEPS))
+    here = compare(problem, ["sw-gp-ucb"], seeds=SEEDS, horizon=STEPS)
     there = rows[(rows["problem"] == PROBLEMS[0]) & (rows["policy"] == "sw-gp-ucb")]
     same = bool(np.array_equal(here["reward"], there["reward"]))
     print(f"{len(rows)} steps; those played here as well have the same rewards: {same}")

@@ -109,7 +109,7 @@ def our_run(text: str, prepared: Prepared, name: str) -> dict[str, Any]:
     begun = time.process_time()
     run = play_one(prepared, name, plan.policies[name], plan.conditions)
     worked = (time.process_time() - begun) / len(run.rows)
-    regrets = [row["regret"] for row in run.rows]
+    regrets = run.rows["regret"].to_list()
     seconds = [worked] * len(run.rows)
     version = f"tvbandits {__version__}"
     return {"version": version, "regrets": regrets, "seconds": seconds, "failure": ""}

@@ -8,7 +8,7 @@ names it, but never the answers of the others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -50,14 +50,8 @@ from tvbandits.core.protocols import (
 )
 from tvbandits.forgetting.aging import Ages, Aging
 
-# --- what a station says, and what is wrong with it -----------------------------------------------
-
-
-# So many stations, or points, are named in a note.
-MOST_NAMED = 5
-
-
-_LONGEST_TEXT = 80
+# So many stations, or points, are named in a note, and so many characters of what is wrong with one.
+MOST_NAMED, LONGEST_TEXT = 5, 80
 
 
 @dataclass(frozen=True)
@@ -89,25 +83,6 @@ class Reading:
     value: float
     variance: float | None = None
     note: str = ""
-
-
-def _named(names: Sequence[str]) -> str:
-    """Up to five names, and how many more there are."""
-    listed = ", ".join(_shown_briefly(name) for name in names[:MOST_NAMED])
-    return listed + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
-
-
-def _and_more(count: int, what: str) -> list[str]:
-    """A note on what is not named, if there is any."""
-    return [f"and {count} more {what}"] if count > 0 else []
-
-
-def _shown_briefly(value: object) -> str:
-    """What was given, for a note."""
-    return cut(shown(value), _LONGEST_TEXT)
-
-
-# --------------------------------------------------------------------------------------------------
 
 
 def check_id(name: object) -> None:
@@ -201,11 +176,8 @@ def stations_at(
     names = given or [str(row) for row in range(len(places))]
     if len(names) != len(places):
         raise ValueError(f"ids must name {len(places)} points, got {len(names)}")
-    variance = as_variances(noise_variance, len(places), "noise_variance")
-    return tuple(
-        Station(name, tuple(place), float(v))
-        for name, place, v in zip(names, places.tolist(), variance, strict=True)
-    )
+    variance = as_variances(noise_variance, len(places), "noise_variance").tolist()
+    return tuple(map(Station, names, map(tuple, places.tolist()), variance))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -294,111 +266,106 @@ class SensorExpert:
         ExpertUnavailableError
             If the transport cannot reach anybody.
         """
-        points = as_points(X, self._places.shape[1])
-        now = as_time(t)
+        points, now = as_points(X, self._places.shape[1]), as_time(t)
         if len(points) == 0:
             return Answers.none(0)
         distances = cdist(points, self._places)
-        row = distances.argmin(axis=1)
-        distance = distances[np.arange(len(points)), row]
+        row, distance = distances.argmin(axis=1), distances.min(axis=1)
         near = distance <= self.tolerance
+        strays = [
+            f"no station within {self.tolerance:g} of {[float(f'{x:.6g}') for x in points[i]]}: "
+            f"the nearest is {self.stations[row[i]].id!r}, {distance[i]:.3g} away"
+            for i in np.flatnonzero(~near)
+        ]
         asked = {self.stations[i].id: i for i in row[near].tolist()}
-        values = np.full(len(self.stations), np.nan)
-        variance = np.full(len(self.stations), np.nan)
-        notes = self._strays(points[~near], row[~near], distance[~near])
-        if asked:
-            usable, refused = self._judged(self._readings(list(asked), now), asked, now)
-            for reading, effective in usable:
-                values[asked[reading.station]] = reading.value
-                variance[asked[reading.station]] = effective
-            notes += refused
+        values, variance = np.full((2, len(self.stations)), np.nan)
+        usable, notes = self._readings(asked, now) if asked else ({}, [])
+        for i, reading in usable.items():
+            values[i], variance[i] = reading
         return Answers(
             np.where(near, values[row], np.nan),
             np.where(near, variance[row], np.nan),
             self.cost * len(asked),
-            tuple(notes),
+            (*_first_of(strays, "points without a station"), *notes),
         )
 
-    def _strays(self, points: Array, row: Array, distance: Array) -> list[str]:
-        """Notes on points that have no station."""
-        notes = [
-            f"no station within {self.tolerance:g} of {[float(f'{x:.6g}') for x in points[i]]}: "
-            f"the nearest is {self.stations[int(row[i])].id!r}, {distance[i]:.3g} away"
-            for i in range(min(len(points), MOST_NAMED))
-        ]
-        return notes + _and_more(len(points) - len(notes), "points without a station")
+    def _readings(
+        self, asked: dict[str, int], t: float
+    ) -> tuple[dict[int, tuple[float, float]], list[str]]:
+        """Return value and variance of each reading that can be used, and notes on all others."""
+        first: dict[str, Reading] = {}
+        usable: dict[int, tuple[float, float]] = {}
+        refused, boasts = [], []
+        for reading in self._request(list(asked), t):
+            name = reading.station
+            if not isinstance(name, str) or name not in asked:
+                refused.append(f"a reading of {_short(name)}, which was not asked, is left out")
+            elif name in first:
+                refused.append(f"a second reading of {_short(name)} is left out")
+            else:
+                first[name] = reading
+        for name, reading in first.items():
+            try:
+                variance = self._variance(reading, self.stations[asked[name]].noise_variance, t)
+            except ValueError as error:
+                refused.append(f"the reading of {_short(name)} is refused: {error}")
+                continue
+            usable[asked[name]] = float(reading.value), variance
+            if reading.variance is not None and reading.variance < self._least:
+                boasts.append(name)
+        silent = [name for name in asked if name not in first]
+        notes = [f"variance raised to {self._least:.3g} for {_named(boasts)}"] if boasts else []
+        notes += _first_of(refused, "readings refused or left out")
+        return usable, notes + ([f"no answer from {_named(silent)}"] if silent else [])
 
-    def _readings(self, ids: list[str], t: float) -> tuple[Reading, ...]:
+    def _request(self, asked: list[str], t: float) -> list[Reading]:
         try:
-            readings = tuple(self.transport.request(ids, t))
+            readings = list(self.transport.request(asked, t))
         except (ExpertError, *MISTAKES):
             raise
         except Exception as error:
             raise ExpertUnavailableError(
-                f"{len(ids)} station{'s' * (len(ids) > 1)} cannot be reached: "
+                f"{len(asked)} station{'s' * (len(asked) > 1)} cannot be reached: "
                 f"{type(error).__name__}: {error}"
             ) from error
         for reading in readings:
-            found: object = reading
-            if not isinstance(found, Reading):
-                raise TypeError(f"the transport must return Readings, got {_shown_briefly(found)}")
+            if not isinstance(reading, Reading):
+                raise TypeError(f"the transport must return Readings, got {_short(reading)}")
         return readings
 
-    def _judged(
-        self, readings: tuple[Reading, ...], asked: Mapping[str, int], t: float
-    ) -> tuple[list[tuple[Reading, float]], list[str]]:
-        """Readings that can be used, with their variances at time `t`; notes on all others."""
-        first: dict[str, Reading] = {}
-        refused = []
-        for reading in readings:
-            name = reading.station
-            if not isinstance(name, str) or name not in asked:
-                refused.append(
-                    f"a reading of {_shown_briefly(name)}, which was not asked, is left out"
-                )
-            elif name in first:
-                refused.append(f"a second reading of {_shown_briefly(name)} is left out")
-            else:
-                first[name] = reading
-        usable = []
-        for name, reading in first.items():
-            station = self.stations[asked[name]]
-            try:
-                variance = self._stated(reading, station.noise_variance, t)
-            except ValueError as error:
-                refused.append(f"the reading of {_shown_briefly(name)} is refused: {error}")
-                continue
-            age = abs(t - reading.time)
-            if age > 0 and self.aging is not None:
-                ages = Ages(np.array([age]), np.array([1]), 2)
-                variance = float(as_effective(self.aging(np.array([variance]), ages), 1)[0])
-            if variance <= LARGEST_VARIANCE:
-                usable.append((reading, variance))
-            else:
-                wrong = f"its variance is {variance:g} at the age of {age:.3g}"
-                refused.append(f"the reading of {_shown_briefly(name)} is refused: {wrong}")
-        least = self._least
-        boasts = [r.station for r, _ in usable if r.variance is not None and r.variance < least]
-        notes = [f"variance raised to {least:.3g} for {_named(boasts)}"] if boasts else []
-        notes += refused[:MOST_NAMED]
-        notes += _and_more(len(refused) - MOST_NAMED, "readings refused or left out")
-        silent = [name for name in asked if name not in first]
-        if silent:
-            notes.append(f"no answer from {_named(silent)}")
-        return usable, notes
-
-    def _stated(self, reading: Reading, default: float, t: float) -> float:
-        """Variance that a reading was made with; a `ValueError` says why it cannot be used."""
+    def _variance(self, reading: Reading, default: float, t: float) -> float:
+        """Return the variance of a reading at time `t`; a `ValueError` says why it cannot be used."""
         if not is_finite_number(reading.value) and isinstance(reading.note, str) and reading.note:
-            raise ValueError(cleaned(reading.note, _LONGEST_TEXT))
+            raise ValueError(cleaned(reading.note, LONGEST_TEXT))
         check_sizes(np.array([finite_number("its value", reading.value)]), "its value")
-        as_time(reading.time, "its time")
-        stated = optional(noise_variance_number, "its variance", reading.variance)
-        gap = abs(t - reading.time)
-        if gap > self.staleness:
+        age = abs(t - as_time(reading.time, "its time"))
+        if age > self.staleness:
             side = "older" if reading.time < t else "newer"
-            raise ValueError(f"it is of t = {reading.time:g}, {gap:.3g} {side} than t = {t:g}")
-        return max(default if stated is None else stated, self._least)
+            raise ValueError(f"it is of t = {reading.time:g}, {age:.3g} {side} than t = {t:g}")
+        stated = optional(noise_variance_number, "its variance", reading.variance)
+        variance = max(default if stated is None else stated, self._least)
+        if age > 0 and self.aging is not None:
+            ages = Ages(np.array([age]), np.array([1]), 2)
+            variance = float(as_effective(self.aging(np.array([variance]), ages), 1)[0])
+        if variance > LARGEST_VARIANCE:
+            raise ValueError(f"its variance is {variance:g} at the age of {age:.3g}")
+        return variance
+
+
+def _short(value: object) -> str:
+    return cut(shown(value), LONGEST_TEXT)
+
+
+def _named(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    listed = ", ".join(map(_short, names[:MOST_NAMED]))
+    return listed + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+
+
+def _first_of(notes: list[str], what: str) -> list[str]:
+    """Return the first notes, and one on how many more there are."""
+    more = len(notes) - MOST_NAMED
+    return notes[:MOST_NAMED] + ([f"and {more} more {what}"] if more > 0 else [])
 
 
 def _check_stations(stations: tuple[Station, ...]) -> None:
@@ -408,17 +375,18 @@ def _check_stations(stations: tuple[Station, ...]) -> None:
     places: dict[tuple[float, ...], str] = {}
     for station in stations:
         of_kind("stations", station, Station, "Stations")
-        if len(station.coordinates) != len(stations[0].coordinates):
+        first, place = stations[0], station.coordinates
+        if len(place) != len(first.coordinates):
             raise ValueError(
-                f"station {station.id!r} has {len(station.coordinates)} coordinates, "
-                f"station {stations[0].id!r} has {len(stations[0].coordinates)}"
+                f"station {station.id!r} has {len(place)} coordinates, "
+                f"station {first.id!r} has {len(first.coordinates)}"
             )
         if station.id in names:
             raise ValueError(f"two stations are called {station.id!r}")
-        if station.coordinates in places:
+        if place in places:
             raise ValueError(
-                f"stations {places[station.coordinates]!r} and {station.id!r} stand at one place, "
-                f"{list(station.coordinates)}: the second would never be asked"
+                f"stations {places[place]!r} and {station.id!r} stand at one place, {list(place)}: the "
+                "second would never be asked"
             )
         names.add(station.id)
-        places[station.coordinates] = station.id
+        places[place] = station.id

@@ -11,8 +11,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tvbandits.core.arrays import finite_number, is_finite_number, is_whole, positive_number
-from tvbandits.core.coercion import of_kind, shown
+from tvbandits.core.arrays import (
+    LARGEST_WHOLE,
+    finite_number,
+    is_finite_number,
+    positive_number,
+    whole_number,
+)
+from tvbandits.core.coercion import of_kind, optional, require, shown
 from tvbandits.core.files.values import no_constant
 from tvbandits.experts.sensors.expert import Reading
 
@@ -21,64 +27,55 @@ LONGEST = 65536
 
 
 def question_in(payload: bytes | bytearray) -> tuple[int, str, float]:
-    """Number, client and time of a question; `ValueError` says what is wrong with it."""
+    """Return number, client and time of a question; a `ValueError` says what is wrong with it."""
     content = object_in(payload)
     client = _field(content, "client")
-    if not (isinstance(client, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", client)):
-        raise ValueError(f'"client" must be 1 to 64 letters, digits, _ or -, got {shown(client)}')
-    return request_number(content), client, _number(content, "time")
+    good = isinstance(client, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", client)
+    require(good, '"client"', "1 to 64 letters, digits, _ or -", client)
+    return request_number(content), client, finite_number('"time"', _field(content, "time"))
 
 
 def answer(request: int, station: str, reading: object) -> str:
-    """The message of a station with its reading, or None; `ValueError` if a number of it is none."""
+    """Return the message of a station with its reading, or None; a `ValueError` if a number is none."""
     content: dict[str, object] = {"request": request, "station": station, "value": None}
     if reading is not None:
         if not isinstance(reading, Reading):
             raise TypeError(f"read must return a Reading or None, got {shown(reading)}")
-        if reading.note:
-            content["note"] = str(reading.note)
+        content |= {"note": str(reading.note)} if reading.note else {}
         if is_finite_number(reading.value) or not reading.note:
-            content["time"] = finite_number("its time", reading.time)
-            content["value"] = finite_number("its value", reading.value)
-            if reading.variance is not None:
-                content["variance"] = finite_number("its variance", reading.variance)
+            for name in ("time", "value", "variance"):
+                number = getattr(reading, name)
+                if number is not None:
+                    content[name] = finite_number(f"its {name}", number)
     return json.dumps(content)
 
 
 def object_in(payload: bytes | bytearray) -> dict[str, Any]:
-    """The object of a message; `ValueError` says what is wrong with it."""
+    """Return the object of a message; a `ValueError` says what is wrong with it."""
     if len(payload) > LONGEST:
         raise ValueError(f"a message of {len(payload)} bytes, more than {LONGEST}")
     try:
         content = json.loads(payload, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"malformed JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"a message must be a JSON object, got {type(content).__name__}")
-    return content
+    of_kind("a message", content, dict, "a JSON object")
+    return dict(content)
 
 
 def request_number(content: Mapping[str, Any]) -> int:
-    """The number of the request that a message is about."""
-    value = _field(content, "request")
-    if not is_whole(value):
-        raise ValueError(f'"request" must be a whole number, got {shown(value)}')
-    return value
+    """Return the number of the request that a message is about."""
+    return whole_number('"request"', _field(content, "request"), at_least=-LARGEST_WHOLE)
 
 
 def reading_in(content: Mapping[str, Any], station: str) -> Reading | None:
-    """The reading of an answer; None if the station has none and does not say why."""
-    said = _field(content, "station")
-    if said != station:
-        raise ValueError(f'"station" must be {station!r}, as in the topic, got {shown(said)}')
-    note = content.get("note", "")
+    """Return the reading of an answer; None if the station has none and does not say why."""
+    name, note = _field(content, "station"), content.get("note", "")
+    require(name == station, '"station"', f"{station!r}, as in the topic", name)
     of_kind('"note"', note, str, "a text")
     if _field(content, "value") is None:
         return Reading(station, math.nan, math.nan, note=note) if note else None
-    value, when = _number(content, "value"), _number(content, "time")
-    variance = content.get("variance")
-    if variance is not None:
-        variance = positive_number('"variance"', variance)
+    value, when = (finite_number(f'"{each}"', _field(content, each)) for each in ("value", "time"))
+    variance = optional(positive_number, '"variance"', content.get("variance"))
     return Reading(station, when, value, variance, note)
 
 
@@ -86,7 +83,3 @@ def _field(content: Mapping[str, Any], name: str) -> Any:
     if name not in content:
         raise ValueError(f'the field "{name}" is missing')
     return content[name]
-
-
-def _number(content: Mapping[str, Any], name: str) -> float:
-    return finite_number(f'"{name}"', _field(content, name))

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from tvbandits.core.arrays import (
@@ -25,7 +25,7 @@ from tvbandits.core.arrays import (
     positive_number,
     whole_number,
 )
-from tvbandits.core.coercion import of_kind, require, settle, several, shown
+from tvbandits.core.coercion import of_kind, require, settle, several
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.experts.sensors.expert import Reading
 
@@ -85,11 +85,17 @@ class Faults:
         if self.stuck_from is not None:
             as_time(self.stuck_from, "stuck_from")
         if self.down is not None:
-            settle(self, down=_pair(self.down))
+            pair = several("down", self.down, "a pair of times (from, until)")
+            good = len(pair) == 2 and all(map(is_finite_number, pair)) and pair[0] < pair[1]
+            require(good, "down", "a pair of times (from, until), from < until", self.down)
+            settle(self, down=tuple(map(float, pair)))
         if self.stations is not None:
-            of_kind("stations", self.stations, Collection, "a collection of ids")
             given = sorted(self.stations) if isinstance(self.stations, Set) else self.stations
             settle(self, stations=tuple(several("stations", given, "a collection of ids")))
+
+    def hits(self, station: str) -> bool:
+        """Whether this applies to a station."""
+        return self.stations is None or station in self.stations
 
     def is_down(self, t: float) -> bool:
         """Whether nobody answers at time `t`."""
@@ -141,10 +147,6 @@ class StubTransport:
     noise_variance: ArrayLike = field(kw_only=True)
     seed: int = field(default=0, kw_only=True)
     faults: Faults | Sequence[Faults] = field(default=(), kw_only=True)
-    _variance: Array = field(init=False)
-    _column: dict[str, int] = field(init=False)
-    # Faults, and whom each of them hits (A,).
-    _hits: tuple[tuple[Faults, NDArray[np.bool_]], ...] = field(init=False)
 
     def __post_init__(self) -> None:
         values = as_floats(self.values, "values")
@@ -153,23 +155,31 @@ class StubTransport:
         if np.isinf(values).any():
             raise ValueError("values must be finite, or NaN where nothing was measured; got inf")
         A = values.shape[1]
+        ids = several("ids", self.ids, f"the names of {A} stations")
+        for name in ids:
+            of_kind("each of ids", name, str, "a text")
+        needs = f"{A} names of stations that differ, one for each column of values"
+        require(len(ids) == len(set(ids)) == A, "ids", needs, ids)
+        needs = "Faults(...), or a sequence of them"
+        single = isinstance(self.faults, Faults)
+        faults = [self.faults] if single else several("faults", self.faults, needs)
+        for fault in faults:
+            of_kind("faults", fault, Faults, needs)
+            for name in fault.stations or ():
+                require(name in ids, "stations of a fault", "in the table", name)
         variance = as_variances(self.noise_variance, A, "noise_variance")
-        column = _columns(self.ids, A)
-        seed = whole_number("seed", self.seed, at_least=0)
-        faults = _faults(self.faults)
-        for given in (values, variance):
-            given.setflags(write=False)
-        hits = tuple((fault, _whom(fault, column)) for fault in faults)
-        settle(self, values=values, ids=tuple(column), seed=seed)
-        settle(self, _variance=variance, _column=column, _hits=hits)
+        for array in (values, variance):
+            array.setflags(write=False)
+        settle(self, values=values, ids=tuple(ids), noise_variance=variance, faults=tuple(faults))
+        settle(self, seed=whole_number("seed", self.seed, at_least=0))
 
     def __repr__(self) -> str:
         T, A = self.values.shape
-        faults = "".join(f", {fault!r}" for fault, _ in self._hits)
+        faults = "".join(f", {fault!r}" for fault in self.faults)
         return f"<StubTransport: {A} stations x {T} times, seed {self.seed}{faults}>"
 
     def request(self, stations: Sequence[str], t: float) -> list[Reading]:
-        """Readings of those stations that answer at time `t`.
+        """Return the readings of those stations that answer at time `t`.
 
         Raises
         ------
@@ -178,104 +188,44 @@ class StubTransport:
         ValueError
             If the table has no such station.
         """
-        when, columns = as_time(t), self._columns_of(stations)
-        for fault, _ in self._hits:
+        when, asked = as_time(t), several("stations", stations, "a sequence of ids")
+        for fault in self.faults:
             if fault.stations is None and fault.is_down(when):
                 raise ConnectionError(f"all stations are down at t = {when:g}")
-        return self._measured(columns, when)
+        readings = (self.read(station, when) for station in asked)
+        return [reading for reading in readings if reading is not None]
 
     def read(self, station: str, t: float) -> Reading | None:
-        """The reading of one station at time `t`; None where it does not answer."""
+        """Return the reading of one station at time `t`; None where it does not answer."""
         when = as_time(t)
-        measured = self._measured(self._columns_of([station], "station"), when)
-        return measured[0] if measured else None
-
-    def _columns_of(self, stations: Sequence[str], name: str = "stations") -> NDArray[np.int64]:
-        asked = several(name, stations, "a sequence of ids")
-        for each in asked:
-            if not isinstance(each, str) or each not in self._column:
-                raise ValueError(f"{name}: the table has no station {shown(each)}")
-        return np.array([self._column[each] for each in asked], dtype=np.int64)
-
-    def _measured(self, columns: NDArray[np.int64], t: float) -> list[Reading]:
-        latest = self._row(t)
-        if latest < 0:
-            return []
-        columns = columns[self._answers(columns, t)]
-        rows = np.full(len(columns), latest)
-        offset, factor = np.zeros(len(columns)), np.ones(len(columns))
-        for fault, whom in self._hits:
+        require(station in self.ids, "station", "one of the table", station)
+        column, latest = self.ids.index(station), self._row(when)
+        offset, variance, row = 0.0, float(self.noise_variance[column]), max(latest, 0)
+        for place, fault in enumerate(self.faults):
+            if not fault.hits(station):
+                continue
+            if fault.is_down(when) or self._loses(fault, place, column, when):
+                return None
             if fault.stuck_from is not None:
-                stuck = max(self._row(fault.stuck_from), 0)
-                rows = np.where(whom[columns], np.minimum(rows, stuck), rows)
-        for fault, whom in self._hits:
-            hit = whom[columns]
-            offset[hit] += fault.bias + fault.drift * rows[hit]
-            factor[hit] *= fault.variance_factor
-        deviation = np.sqrt(self._variance[columns])
-        measured = np.column_stack([columns, rows + 1.0])
-        noise = deviation * keyed_normal(self.seed, _NOISE, measured, 0.0)
-        values = self.values[rows, columns] + noise + offset
-        reported = self._variance[columns] * factor
-        return [
-            Reading(self.ids[column], latest + 1.0, value, variance)
-            for column, value, variance in zip(
-                columns.tolist(), values.tolist(), reported.tolist(), strict=True
-            )
-            if not math.isnan(value)
-        ]
+                row = min(row, max(self._row(fault.stuck_from), 0))
+        noise = keyed_normal(self.seed, _NOISE, np.array([[column, row + 1.0]]), 0.0)[0]
+        noise *= math.sqrt(variance)
+        for fault in self.faults:
+            if fault.hits(station):
+                offset += fault.bias + fault.drift * row
+                variance *= fault.variance_factor
+        value = float(self.values[row, column] + noise + offset)
+        if latest < 0 or math.isnan(value):
+            return None
+        return Reading(station, latest + 1.0, value, variance)
 
     def _row(self, t: float) -> int:
-        """The latest row that is not after time `t`; negative where there is none."""
+        """Return the latest row that is not after time `t`; negative where there is none."""
         return math.floor(min(t, len(self.values))) - 1
 
-    def _answers(self, columns: NDArray[np.int64], t: float) -> NDArray[np.bool_]:
-        """Whose answer comes in time."""
-        comes = np.ones(len(columns), dtype=bool)
-        stations = columns[:, None].astype(np.float64)
-        for place, (fault, whom) in enumerate(self._hits):
-            stopped = np.full(len(columns), fault.is_down(t))
-            if fault.loss > 0:
-                draw = keyed_normal(self.seed, _LOSS + place, stations, t)
-                stopped |= draw <= ndtri(fault.loss)  # with probability `loss`
-            comes &= ~(stopped & whom[columns])
-        return comes
-
-
-def _pair(down: object) -> tuple[float, float]:
-    if isinstance(down, Sequence) and len(down) == 2:
-        start, end = down
-        if is_finite_number(start) and is_finite_number(end) and start < end:
-            return float(start), float(end)
-    raise ValueError(f"down must be a pair of times (from, until), from < until, got {shown(down)}")
-
-
-def _columns(ids: Sequence[str], A: int) -> dict[str, int]:
-    names = several("ids", ids, f"the names of {A} stations")
-    require(len(names) == A, "ids", f"{A} names of stations, one for each column of values", ids)
-    column: dict[str, int] = {}
-    for name in names:
-        of_kind("each of ids", name, str, "a text")
-        if name in column:
-            raise ValueError(f"ids must differ, got {shown(name)} twice")
-        column[name] = len(column)
-    return column
-
-
-def _whom(fault: Faults, column: dict[str, int]) -> NDArray[np.bool_]:
-    """The stations a fault applies to, as a mask (A,)."""
-    if fault.stations is None:
-        return np.ones(len(column), dtype=bool)
-    for name in fault.stations:
-        if name not in column:
-            raise ValueError(f"a fault names the station {name!r}, which the table does not have")
-    return np.array([name in fault.stations for name in column])
-
-
-def _faults(given: object) -> tuple[Faults, ...]:
-    """One, or several of them."""
-    needs = "Faults(...), or a sequence of them"
-    faults = [given] if isinstance(given, Faults) else several("faults", given, needs)
-    for each in faults:
-        of_kind("faults", each, Faults, needs)
-    return tuple(faults)
+    def _loses(self, fault: Faults, place: int, column: int, t: float) -> bool:
+        """Return whether an answer does not come in time."""
+        if fault.loss == 0:
+            return False
+        draw = keyed_normal(self.seed, _LOSS + place, np.array([[float(column)]]), t)[0]
+        return bool(draw <= ndtri(fault.loss))  # with probability `loss`

@@ -102,9 +102,8 @@ def test_files(command: Command, tmp_path: Path) -> None:
     assert said.err == f"wrote rows.csv.gz, summary.csv, regret.png, run.json in {out}\n"
     assert {path.name for path in out.iterdir()} == FILES
     rows = pd.read_csv(out / files.ROWS)
-    expected = pd.DataFrame(
-        compare({SMALL: DriftingBump(41, horizon=8)}, ["sparq-gp-ucb", "uniform"], 2, batch=2)
-    )
+    problem = {SMALL: DriftingBump(41, horizon=8)}
+    expected = compare(problem, ["sparq-gp-ucb", "uniform"], 2, batch=2)
     (pair,) = paired(expected).to_dict(orient="records")
     over = f"{pair['difference']:.3f} ± {pair['ci95']:.3f}"
     assert re.search(rf"│ {pair['policy']} +(│ +[\d.]+ ){{3}}│ +{over} │", said.out)

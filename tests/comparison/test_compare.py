@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,32 +91,36 @@ class Changed:
         return getattr(self.problem, name)
 
 
-def without_seconds(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def records(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as dictionaries."""
+    return [{str(name): row[name] for name in row} for row in rows.to_dict("records")]
+
+
+def without_seconds(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows that can be compared: no clock, and NaN equal to itself."""
-    return [{key: repr(value) for key, value in row.items() if key != "seconds"} for row in rows]
+    plain = rows.drop(columns="seconds").to_dict("records")
+    return [{str(key): repr(value) for key, value in row.items()} for row in plain]
 
 
 def test_rows_have_the_documented_columns_and_types() -> None:
     for problem, coordinates in ((BUMP, "x0"), (DRIFT, "x0 x1")):
-        rows = list(compare(problem, ["uniform", "tv-gp-ucb", "sparq-gp-ucb"], 2, 6))
+        rows = compare(problem, ["uniform", "tv-gp-ucb", "sparq-gp-ucb"], 2, 6)
         assert len(rows) == 3 * 2 * 6
-        for row in rows:
-            assert list(row) == COLUMNS.format(coordinates).split()
-            for name, value in row.items():
-                kind = str if name in TEXT else int if name in WHOLE else float
-                assert type(value) is kind, (name, value)
-        for row in rows:
-            silent = row["policy"] == "uniform"
-            assert [math.isnan(row[name]) for name in ("beta", "bound")] == [silent, silent]
-            assert all(math.isfinite(row[n]) for n in ("reward", "best", "cost", "seconds"))
+        assert list(rows) == COLUMNS.format(coordinates).split()
+        for name, column in rows.items():
+            kind = str if name in TEXT else int if name in WHOLE else float
+            assert {type(value) for value in column.to_list()} == {kind}, name
+        for name in ("beta", "bound"):
+            assert rows[name].isna().equals(rows["policy"] == "uniform")
+        assert np.isfinite(rows[["reward", "best", "cost", "seconds"]]).all(axis=None)
 
 
 def test_regret_adds_up() -> None:
     for run in iterate(Comparison([BUMP, DRIFT], ["gp-ucb", "uniform"], 2)):
         total = 0.0
         problem: Problem = BUMP if run.problem == "drifting-bump" else DRIFT.realise(run.seed)
-        assert [row["t"] for row in run.rows] == list(range(1, problem.horizon + 1))
-        for row in run.rows:
+        assert run.rows["t"].to_list() == list(range(1, problem.horizon + 1))
+        for row in run.rows.to_dict("records"):
             x = np.array([[row[c] for c in ("x0", "x1") if c in row]])
             assert row["reward"] == problem.value(x, row["t"])[0]
             assert row["best"] == problem.best(row["t"])
@@ -148,7 +152,7 @@ def test_noise_depends_on_seed_time_and_point_alone() -> None:
     meets = Recording(lambda t: [0.0] if t % 3 == 0 else [t % 40])
     both = Recording(lambda t: [[t % 40], [0.0]] if t % 40 else [[-1.0], [0.0]])
     makers = {"still": still, "meets": meets, "both": both}
-    list(compare(problem, makers, 2))
+    compare(problem, makers, 2)
     noises = [
         {name: noise_of(made.made[seed], problem) for name, made in makers.items()}
         for seed in (0, 1)
@@ -172,12 +176,12 @@ def test_noise_depends_on_seed_time_and_point_alone() -> None:
 def test_rows_do_not_depend_on_the_company_or_the_number_of_processes() -> None:
     names = ["uniform", "ui-gp-ucb", "sparq-gp-ucb"]
     problems = [BUMP, DRIFT]
-    together = without_seconds(list(compare(problems, names, 2, 8)))
-    assert together == without_seconds(list(compare(problems, names, 2, 8, n_jobs=2)))
+    together = without_seconds(compare(problems, names, 2, 8))
+    assert together == without_seconds(compare(problems, names, 2, 8, n_jobs=2))
     for name in names:
-        alone = without_seconds(list(compare(problems, [name], 2, 8)))
+        alone = without_seconds(compare(problems, [name], 2, 8))
         assert alone == [row for row in together if row["policy"] == repr(name)]
-    one_seed = without_seconds(list(compare(problems, names, [1], 8)))
+    one_seed = without_seconds(compare(problems, names, [1], 8))
     assert one_seed == [row for row in together if row["seed"] == "1"]
 
 
@@ -185,9 +189,9 @@ def test_rows_do_not_depend_on_the_company_or_the_number_of_processes() -> None:
 
 
 def test_one_problem_a_list_or_a_mapping() -> None:
-    one = without_seconds(list(compare(BUMP, ["uniform"], 1)))
-    assert without_seconds(list(compare([BUMP], "uniform", 1))) == one
-    mapped = list(compare({"mine": BUMP}, ("uniform",), 1))
+    one = without_seconds(compare(BUMP, ["uniform"], 1))
+    assert without_seconds(compare([BUMP], "uniform", 1)) == one
+    mapped = records(compare({"mine": BUMP}, ("uniform",), 1))
     assert {row["problem"] for row in mapped} == {"mine"}
     assert [row["reward"] for row in mapped] == [float(row["reward"]) for row in one]
 
@@ -199,8 +203,8 @@ def test_names_with_parameters_and_makers() -> None:
         seen.append(setting)
         return POLICIES["sw-gp-ucb"].make(setting, window=3)
 
-    named = list(compare(BUMP, ["sw-gp-ucb:window=3", "sw-gp-ucb:window=9"], 1))
-    own = list(compare(BUMP, {"mine": mine}, 1))
+    named = records(compare(BUMP, ["sw-gp-ucb:window=3", "sw-gp-ucb:window=9"], 1))
+    own = records(compare(BUMP, {"mine": mine}, 1))
     assert [row["policy"][-1] for row in named] == ["3"] * 12 + ["9"] * 12  # of the window
     rewards = [row["reward"] for row in named]
     assert [row["reward"] for row in own] == rewards[:12] != rewards[12:]
@@ -213,7 +217,7 @@ def test_a_player_may_play_several_points_at_a_time() -> None:
     player = Recording(lambda t: grid[: 1 + int(t) % 3, None])
     info = Info(queries=QueryInfo(asked=4, answered=3, cost=2.0))
     player.made[0] = Recorder(player.choose, info=info)
-    rows = list(compare(BUMP, {"b": player}, 1, 8))
+    rows = records(compare(BUMP, {"b": player}, 1, 8))
     assert [row["t"] for row in rows] == list(range(1, 9))
     assert [row["batch_size"] for row in rows] == [2, 2, 1, 2, 2, 1, 2, 2]
     assert [row["x0"] for row in rows[:4]] == [grid[0], grid[1], grid[0], grid[0]]
@@ -227,10 +231,12 @@ def test_a_player_may_play_several_points_at_a_time() -> None:
     np.testing.assert_allclose(means, total / np.arange(1, 9), rtol=1e-12)
     assert [row["queries"] for row in rows] == [4, 0, 4, 4, 0, 4, 4, 0]
     assert sum(row["cost"] for row in rows) == 10.0
-    summary = summarise(rows).iloc[0]
+    summary = summarise(pd.DataFrame(rows)).iloc[0]
     assert (summary["horizon"], summary["queries_per_step"]) == (8, 20 / 8)
     assert summary["answered_per_step"] == 15 / 8
-    assert compare(BUMP, {"b": player}, 1, 7)[-1]["batch_size"] == 1  # it ends with the horizon
+    assert (
+        compare(BUMP, {"b": player}, 1, 7)["batch_size"].iloc[-1] == 1
+    )  # it ends with the horizon
 
 
 def test_so_many_points_a_step() -> None:
@@ -248,7 +254,7 @@ def test_so_many_points_a_step() -> None:
             made[int(when)] = np.asarray(y)
             return self.info
 
-    rows = list(compare(problem, {"b": lambda _: Batches(at_origin)}, 1, 8, batch=3))
+    rows = records(compare(problem, {"b": lambda _: Batches(at_origin)}, 1, 8, batch=3))
     assert len(rows) == 8
     for t, row in enumerate(rows, 1):
         assert (row["t"], row["batch_size"], row["x0"]) == (t, 3, domain[t, 0])
@@ -257,8 +263,8 @@ def test_so_many_points_a_step() -> None:
         assert row["regret"] == pytest.approx(problem.best(t) - expected)
         assert row["average_regret"] == pytest.approx(np.mean([r["regret"] for r in rows[:t]]))
         assert len(set(made[t])) == 3
-    one = list(compare(BUMP, ["gp-ucb"], 1, 5, batch=1))
-    plain = list(compare(BUMP, ["gp-ucb"], 1, 5))
+    one = records(compare(BUMP, ["gp-ucb"], 1, 5, batch=1))
+    plain = records(compare(BUMP, ["gp-ucb"], 1, 5))
     assert [row["reward"] for row in one] == [row["reward"] for row in plain]
     assert one[-1]["bound"] == plain[-1]["bound"]
     match = '"b" plays one point a step: its ask takes no n, got batch=2'
@@ -267,22 +273,22 @@ def test_so_many_points_a_step() -> None:
 
 def test_every_policy_plays_two_a_step() -> None:
     rows = compare(BUMP, sorted(POLICIES), 1, 2, batch=2)
-    assert {row["batch_size"] for row in rows} == {2}
+    assert set(rows["batch_size"]) == {2}
 
 
 def test_widths() -> None:
     for width, text, beta in ((2, "2", 2.0), (np.float64(0.5), "0.5", 0.5), ("1.5", "1.5", 1.5)):
-        rows = list(compare(BUMP, ["gp-ucb"], 1, 3, confidence=width))
+        rows = records(compare(BUMP, ["gp-ucb"], 1, 3, confidence=width))
         assert {(row["confidence"], row["beta"]) for row in rows} == {(text, beta)}
-    (first, *_) = compare(BUMP, ["gp-ucb"], 1, 3, confidence=Fixed(3.0))
+    (first, *_) = records(compare(BUMP, ["gp-ucb"], 1, 3, confidence=Fixed(3.0)))
     assert (first["confidence"], first["beta"]) == ("Fixed(value=3.0)", 3.0)
 
 
 def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
     assert simulated(BUMP, 3) == SimulatorExpert(BUMP, seed=3)
-    default = without_seconds(list(compare(BUMP, ["sparq-gp-ucb"], 2)))
+    default = without_seconds(compare(BUMP, ["sparq-gp-ucb"], 2))
     spelled = compare(BUMP, ["sparq-gp-ucb"], 2, expert=lambda p, s: SimulatorExpert(p, seed=s))
-    assert without_seconds(list(spelled)) == default
+    assert without_seconds(spelled) == default
     assert sum(int(row["queries"]) for row in default) > 0
 
     @dataclass
@@ -296,11 +302,11 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
         asked.append((problem.name, seed))
         return Silent()
 
-    rows = list(compare(BUMP, {"s": POLICIES["sparq-gp-ucb"].make}, 2, expert=own))
+    rows = records(compare(BUMP, {"s": POLICIES["sparq-gp-ucb"].make}, 2, expert=own))
     assert asked == [("drifting-bump", 0), ("drifting-bump", 1)]
     assert {row["answered"] for row in rows} == {0}
     assert {row["cost"] for row in rows if row["queries"]} == {0.5}
-    list(compare(BUMP, ["gp-ucb"], 1, expert=None))
+    compare(BUMP, ["gp-ucb"], 1, expert=None)
 
 
 # --- errors come at the call, before anything has run
@@ -380,7 +386,7 @@ def silent(setting: Any, *, more: float) -> Silent:
 
 
 def test_ask_and_tell_are_enough() -> None:
-    rows = list(compare(DriftingBump(0, horizon=3), {"silent": lambda _: Silent()}, 1))  # type: ignore[dict-item, return-value]
+    rows = records(compare(DriftingBump(0, horizon=3), {"silent": lambda _: Silent()}, 1))  # type: ignore[dict-item, return-value]
     assert [row["x0"] for row in rows] == [0.0, 0.0, 0.0]
     assert [row["queries"] for row in rows] == [0, 0, 0]
 
@@ -389,7 +395,7 @@ def test_a_maker_that_lacks_something_is_refused_before_anything_is_played() -> 
     path = f"{__name__}:silent"
     with pytest.raises(ValueError, match=r"called with a Setting, .*there is nothing for more"):
         compare(BUMP, ["uniform", path], 1, 1)
-    rows = list(compare(DriftingBump(0, horizon=3), [f"{path}:more=2"], 1, 1))
+    rows = records(compare(DriftingBump(0, horizon=3), [f"{path}:more=2"], 1, 1))
     assert rows[0]["policy"] == f"{path}:more=2"
 
 
@@ -458,14 +464,14 @@ def test_who_asks_nobody_gets_as_many_answers() -> None:
     asking = "sparq-gp-ucb:queries=2"
     policies = ["gp-ucb", "uniform", asking, "adaptive-gp-ucb"]
     parts: dict[str, Any] = {"seeds": 2, "horizon": 15, "confidence": 2.0}
-    table = pd.DataFrame(compare(LONGER, policies, **parts, equal_information=True))
+    table = compare(LONGER, policies, **parts, equal_information=True)
     assert list(dict.fromkeys(table["policy"])) == policies
     counts = table.pivot_table(index=["seed", "t"], columns="policy", values="answered")
     assert counts[asking].sum() > 40
     for policy in ("gp-ucb", "adaptive-gp-ucb"):
         assert counts[policy].to_list() == counts[asking].to_list()
     assert (counts["uniform"] == 0).all()
-    alone = pd.DataFrame(compare(LONGER, [asking], **parts))
+    alone = compare(LONGER, [asking], **parts)
     asks = table["policy"] == asking
     assert table[asks]["regret"].to_list() == alone["regret"].to_list()  # it is the same run
 
@@ -496,7 +502,7 @@ def test_policies_learn_the_noise_of_a_problem_that_does_not_know_it() -> None:
         found.append(policies.gp_ucb(**setting.parts, seed=setting.seed))
         return found[-1]
 
-    rows = list(compare(measured(), {"mine": maker}, seeds=1, horizon=20))
+    rows = records(compare(measured(), {"mine": maker}, seeds=1, horizon=20))
     assert len(rows) == 20
     assert found[-1].noise.readings == 16
     assert all(math.isfinite(row["bound"]) for row in rows)
@@ -592,9 +598,9 @@ def test_a_problem_says_what_moves_cost_and_bandits_know_it() -> None:
     table = summarise(rows).set_index("policy")["move_cost_per_step"]
     assert table["gp-ucb"] == 0.0
     assert table["uniform"] > 100.0
-    way = [row["x0"] for row in rows if (row["policy"], row["seed"]) == ("uniform", 1)]
-    paid = [row["move_cost"] for row in rows if (row["policy"], row["seed"]) == ("uniform", 1)]
-    assert paid == (100.0 * np.abs(np.diff(way, prepend=way[0]))).tolist()
+    run = rows[(rows["policy"] == "uniform") & (rows["seed"] == 1)]
+    way = run["x0"].to_numpy()
+    assert run["move_cost"].to_list() == (100 * np.abs(np.diff(way, prepend=way[0]))).tolist()
 
 
 def test_a_policy_may_have_its_own_cost_and_a_batch_is_one_step() -> None:
@@ -604,10 +610,8 @@ def test_a_policy_may_have_its_own_cost_and_a_batch_is_one_step() -> None:
         ).with_options(move_cost=0.2)
     }
     rows = compare(DriftingBump(candidates=21, horizon=4), made, seeds=1, batch=3)
-    assert [row["move_cost"] > 0 for row in rows] == [True] * 4
-    assert (
-        "move_cost" not in compare(DriftingBump(candidates=9, horizon=2), ["uniform"], seeds=1)[0]
-    )
+    assert (rows["move_cost"] > 0).to_list() == [True] * 4
+    assert "move_cost" not in compare(DriftingBump(candidates=9, horizon=2), ["uniform"], seeds=1)
 
 
 @pytest.mark.parametrize(

@@ -19,14 +19,19 @@ from tests.cli.test_campaigns import stopped_after
 from tests.helpers.commands import Command
 from tvbandits import Candidates
 from tvbandits.cli.problems import make_problem
-from tvbandits.comparison import frontier
-from tvbandits.comparison.board import rank_figure, ranks
 from tvbandits.comparison.compare import compare
-from tvbandits.comparison.regret_plot import REFERENCE_NAMES, regret_figure, styles_of
-from tvbandits.comparison.summary import SUMMARY
+from tvbandits.comparison.frontier import PAPER, WITHOUT, frontier_policies, frontier_table
+from tvbandits.comparison.summary import SUMMARY, mean_ranks
 from tvbandits.datasets.tables.references import References
-from tvbandits.plots import beliefs
-from tvbandits.plots.figure import NotebookFigure
+from tvbandits.plots import (
+    REFERENCES,
+    NotebookFigure,
+    beliefs,
+    frontier_figure,
+    rank_figure,
+    regret_figure,
+    styles_of,
+)
 from tvbandits.policies import POLICIES, gp_ucb
 from tvbandits.policies.expert import PLANS
 
@@ -38,15 +43,15 @@ HORIZON = 12
 def rows() -> pd.DataFrame:
     """Two plans, two budgets, two seeds."""
     problems = {SMALL: make_problem(SMALL, [], HORIZON)}
-    policies = frontier.policies([1, 2], ["plausible", "random"])
-    return pd.DataFrame(compare(problems, policies, 2, HORIZON, confidence=2.0))
+    policies = frontier_policies([1, 2], ["plausible", "random"])
+    return compare(problems, policies, 2, HORIZON, confidence=2.0)
 
 
 # --- the policies ---------------------------------------------------------------------------------
 
 
 def test_policies() -> None:
-    assert frontier.policies([4, 0.5, 4], ["random", "kdpp", "random"]) == [
+    assert frontier_policies([4, 0.5, 4], ["random", "kdpp", "random"]) == [
         "adaptive-gp-ucb",
         "sparq-gp-ucb",
         "frugal-gp-ucb:budget=0.5,plan=random",
@@ -60,10 +65,10 @@ def test_policies() -> None:
 
 
 def test_the_frontier_of_rows(rows: pd.DataFrame) -> None:
-    found = frontier.frontier(rows)
+    found = frontier_table(rows)
     assert list(found.columns) == [*SUMMARY, "plan", "budget"]
-    assert found["policy"].tolist() == frontier.policies([1, 2], ["plausible", "random"])
-    assert found["plan"].tolist()[:2] == [frontier.WITHOUT, frontier.PAPER]
+    assert found["policy"].tolist() == frontier_policies([1, 2], ["plausible", "random"])
+    assert found["plan"].tolist()[:2] == [WITHOUT, PAPER]
     assert found["plan"].tolist()[2:] == ["plausible", "plausible", "random", "random"]
     np.testing.assert_array_equal(found["budget"], [np.nan, np.nan, 1.0, 2.0, 1.0, 2.0])
     assert (found["seeds"] == 2).all()
@@ -88,8 +93,8 @@ def curves(axes: Axes) -> dict[str, ErrorbarContainer]:
 
 
 def test_a_picture(rows: pd.DataFrame) -> None:
-    (axes,) = frontier.picture(rows, {SMALL: "ppb"}).axes
-    summary = frontier.frontier(rows).set_index("policy")
+    (axes,) = frontier_figure(rows, {SMALL: "ppb"}).axes
+    summary = frontier_table(rows).set_index("policy")
     drawn = curves(axes)
     assert set(drawn) == {"plausible", "random", "sparq-gp-ucb"}
     for plan in ("plausible", "random"):
@@ -121,7 +126,7 @@ def test_a_picture(rows: pd.DataFrame) -> None:
 def test_curves_are_told_apart_without_colour(rows: pd.DataFrame) -> None:
     one = rows[rows["policy"].str.endswith("budget=1,plan=random")]
     many = pd.concat([one.assign(policy=f"frugal-gp-ucb:budget=1,plan={plan}") for plan in PLANS])
-    (axes,) = frontier.picture(many).axes
+    (axes,) = frontier_figure(many).axes
     lines = [each.lines[0] for each in curves(axes).values()]
     assert len(lines) == len(PLANS)
     looks = [(line.get_marker(), str(line.get_linestyle())) for line in lines]
@@ -132,7 +137,7 @@ def test_curves_are_told_apart_without_colour(rows: pd.DataFrame) -> None:
 
 def test_a_frontier_cut_short(rows: pd.DataFrame, tmp_path: Path) -> None:
     # One policy and one seed, which has no interval, and no curve.
-    figure = frontier.picture(rows[(rows["policy"] == "adaptive-gp-ucb") & (rows["seed"] == 0)])
+    figure = frontier_figure(rows[(rows["policy"] == "adaptive-gp-ucb") & (rows["seed"] == 0)])
     figure.savefig(tmp_path / "some.png", dpi=30)
     assert curves(figure.axes[0]) == {}
     assert "1 seed," in figure.axes[0].get_title()
@@ -152,7 +157,7 @@ def test_the_command_prints_tables_and_writes_files(command: Command, tmp_path: 
     written = "rows.csv.gz, summary.csv, regret.png, run.json, frontier.csv, frontier.png"
     assert (said.status, said.err) == (0, f"wrote {written} in {out}\n")
     assert f"{SMALL}, width 2, 1 seed, 12 steps, regret in ppb" in said.out
-    policies = frontier.policies([1, 2], ["plausible", "random"])
+    policies = frontier_policies([1, 2], ["plausible", "random"])
     assert imread(out / "frontier.png").shape[0] > 100
     table = pd.read_csv(out / "frontier.csv")
     assert list(table.columns) == [*SUMMARY, "plan", "budget"]
@@ -271,10 +276,10 @@ def test_lines_are_means_over_seeds() -> None:
 def test_references_within_sight_and_not_twice() -> None:
     references = {"p": References(1.0, 5.0, 0.2, 0.3)}
     (axes,) = regret_figure(make_rows(["gp-ucb"]), references).axes
-    assert set(names(axes)) == {"gp-ucb", *REFERENCE_NAMES.values()}
+    assert set(names(axes)) == {"gp-ucb", *(label for label, _ in REFERENCES.values())}
     assert axes.get_ylim()[1] > 5.0
     (axes,) = regret_figure(make_rows(["uniform"]), references).axes
-    assert REFERENCE_NAMES["uniform"] not in names(axes)
+    assert REFERENCES["uniform"][0] not in names(axes)
     (axes,) = regret_figure(make_rows(["gp-ucb"]), {"other": References(1, 2, 3, 4)}).axes
     assert names(axes) == ["gp-ucb"]
 
@@ -323,20 +328,23 @@ def test_long_names_and_dollars() -> None:
 # --- a style belongs to the policy
 
 
-def test_every_name_has_a_style_that_is_told_apart_without_colour() -> None:
-    found = looks(list(POLICIES))
-    assert len({look[3] for look in found.values()}) == len(POLICIES)  # markers alone
-    for style in styles_of(POLICIES).values():  # a white edge is for what is filled
-        assert style.line["markeredgecolor"] != "white" or style.marker in Line2D.filled_markers
+def test_styles_of_all_policies_differ_without_colour_and_are_seen_on_white() -> None:
+    everyone = styles_of([*POLICIES, *(f"policy-{i}" for i in range(60))])
+    looks = {
+        (str(each["linestyle"]), each["marker"], each["linewidth"]) for each in everyone.values()
+    }
+    assert len(looks) == len(everyone)
+    colours = np.array([to_rgb(style["color"]) for style in everyone.values()])
+    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+    contrast = 1.05 / (linear @ [0.2126, 0.7152, 0.0722] + 0.05)
+    assert contrast.min() > 2.9
 
 
-def test_three_policies_never_share_a_colour() -> None:
+def test_styles_of_three_policies_never_share_a_colour() -> None:
     """Nor colours that look alike: of RGB, less than a tenth apart."""
-    everyone = styles_of([*POLICIES, *(f"policy-{i}" for i in range(36))])
-    colours = np.array([to_rgb(style.colour) for style in everyone.values()])
+    colours = np.array([to_rgb(style["color"]) for style in styles_of(POLICIES).values()])
     alike = np.linalg.norm(colours[:, None] - colours[None], axis=2) < 0.1
     assert alike.sum(axis=1).max() <= 2
-    assert len({(style.dashes, style.marker) for style in everyone.values()}) == len(everyone)
 
 
 def test_a_policy_looks_the_same_in_all_company() -> None:
@@ -358,8 +366,8 @@ def test_other_settings_of_a_policy_get_free_styles(plain: int | None) -> None:
     bearer = "sw-gp-ucb:window=40" if plain is None else "sw-gp-ucb"
     assert found[bearer] == known["sw-gp-ucb"]
     assert len({look[2:] for look in found.values()}) == len(found)
-    free = [found[policy] for policy in policies if policy != bearer]
-    assert not {look[2] for look in free} & {look[2] for look in known.values()}
+    hollow = {policy for policy, look in found.items() if look[1] == "white"}
+    assert hollow == set(policies) - {bearer}
 
 
 @pytest.mark.parametrize(("count", "level"), [(3, 1.0), (8, 0.0), (8, 1e6), (24, None)])
@@ -374,16 +382,16 @@ def test_labels_show_their_curves(count: int, level: float | None) -> None:
     shown = dict(zip(listed(axes), keys, strict=True))
     styles = styles_of(policies)
     for policy in policies:
-        assert shown[policy].get_marker() == styles[policy].marker
-        assert shown[policy].get_color() == styles[policy].colour
+        assert shown[policy].get_marker() == styles[policy]["marker"]
+        assert shown[policy].get_color() == styles[policy]["color"]
 
 
 # --- comparisons that were cut short
 
 
 def test_a_figure_is_a_picture_in_a_notebook() -> None:
-    ranked = ranks(pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0]}))
-    bandit = gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.1)
+    ranked = mean_ranks(pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0]}))
+    bandit = gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.1)
     for figure in (regret_figure(make_rows()), rank_figure(ranked), beliefs(bandit)):
         assert isinstance(figure, NotebookFigure)
         assert imread(BytesIO(figure._repr_png_())).std() > 0

@@ -22,25 +22,29 @@ from tests.helpers.refusals import refused
 from tvbandits import policies
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.comparison import files
-from tvbandits.comparison.board import by_problem, held_regret, held_table, profile, ranks, winners
+from tvbandits.comparison.board import held_regret, held_table
 from tvbandits.comparison.compare import Comparison, compare, iterate
 from tvbandits.comparison.page import command_of, comparison_report
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import (
     SUMMARY,
     as_seeds,
+    by_problem,
     counted,
+    mean_ranks,
     paired,
+    performance_profile,
     problem_references,
     summarise,
+    winners,
 )
 from tvbandits.datasets import DriftingBump, GPDrift, HeatPump, Switching, WearingArms
 from tvbandits.datasets.tables.references import references
 
 
-def make_rows(seeds: int, horizon: int) -> list[dict[str, Any]]:
+def make_rows(seeds: int, horizon: int) -> pd.DataFrame:
     rng = np.random.default_rng([seeds, horizon])
-    return [
+    return pd.DataFrame(
         {
             "problem": problem,
             "policy": policy,
@@ -56,7 +60,7 @@ def make_rows(seeds: int, horizon: int) -> list[dict[str, Any]]:
         for policy in ("b", "a")
         for seed in range(seeds)
         for t in range(1, horizon + 1)
-    ]
+    )
 
 
 def plainly(rows: list[dict[str, Any]], problem: str, policy: str) -> dict[str, Any]:
@@ -98,18 +102,18 @@ def plainly(rows: list[dict[str, Any]], problem: str, policy: str) -> dict[str, 
 @pytest.mark.parametrize("horizon", [1, 4, 5, 23])
 def test_summary_against_loops(seeds: int, horizon: int) -> None:
     rows = make_rows(seeds, horizon)
-    found = summarise(iter(rows))
-    expected = pd.DataFrame([plainly(rows, p, a) for p in "qp" for a in "ba"])
+    found = summarise(rows)
+    plain = rows.to_dict("records")
+    expected = pd.DataFrame([plainly(plain, p, a) for p in "qp" for a in "ba"])
     assert list(found.columns) == SUMMARY == list(expected.columns)
     pd.testing.assert_frame_equal(found, expected, rtol=1e-12)
     assert found["average_regret_sd"].isna().all() == (seeds == 1)
     assert found["average_regret_ci95"].isna().all() == (seeds == 1)
-    pd.testing.assert_frame_equal(summarise(pd.DataFrame(rows)), found)
 
 
 def test_widths_are_kept_apart() -> None:
     rows = make_rows(2, 3)
-    rows += [{**row, "confidence": "2", "regret": 0.0} for row in rows]
+    rows = pd.concat([rows, rows.assign(confidence="2", regret=0.0)])
     found = summarise(rows)
     assert len(found) == 8
     assert (found["average_regret"] == 0.0).tolist() == (found["confidence"] == "2").tolist()
@@ -174,15 +178,11 @@ def test_counted() -> None:
         assert counted(iter(numbers), "seed") == text
 
 
-def test_a_result_is_its_rows_and_their_tables() -> None:
-    result = compare(DriftingBump(candidates=41, horizon=5), ["uniform", "gp-ucb"], 2)
-    assert repr(result) == "<ComparisonResult, 20 rows>"
-    assert [row["t"] for row in result] == [1, 2, 3, 4, 5] * 4
-    assert result.to_frame().equals(pd.DataFrame(result))
-    assert str(result).splitlines()[2].split()[:4] == ["drifting-bump", "gp-ucb", "2", "5"]
-    assert "<td>gp-ucb</td>" in result._repr_html_()
-    (pair,) = result.paired("uniform").to_dict(orient="records")
-    means = result.summary().set_index("policy")["average_regret"]
+def test_differences_are_those_of_the_summary() -> None:
+    rows = compare(DriftingBump(candidates=41, horizon=5), ["uniform", "gp-ucb"], 2)
+    assert rows["t"].to_list() == [1, 2, 3, 4, 5] * 4
+    (pair,) = paired(rows, "uniform").to_dict(orient="records")
+    means = summarise(rows).set_index("policy")["average_regret"]
     assert pair["difference"] == pytest.approx(means["gp-ucb"] - means["uniform"])
 
 
@@ -205,21 +205,21 @@ TABLE = pd.DataFrame(
 
 
 def test_mean_ranks_and_the_critical_difference() -> None:
-    found = ranks(TABLE)
+    found = mean_ranks(TABLE)
     # Ranks: (1 2 3), (1.5 1.5 3), (3 1 2), (1 2 3).
     assert found.mean.to_dict() == {"a": 1.625, "b": 1.625, "c": 2.75}
     # Demsar 2006, table 5: q of 0.05 for 3 classifiers is 2.343.
     assert found.critical_difference == pytest.approx(2.343 * math.sqrt(3 * 4 / (6 * 4)), rel=1e-3)
-    ten = ranks(pd.DataFrame(np.random.default_rng(0).random((14, 10))))
+    ten = mean_ranks(pd.DataFrame(np.random.default_rng(0).random((14, 10))))
     assert ten.critical_difference == pytest.approx(3.164 * math.sqrt(110 / 84), rel=1e-3)
     assert 0 <= found.p_value <= 1
-    alone = ranks(TABLE.iloc[:1])
+    alone = mean_ranks(TABLE.iloc[:1])
     assert math.isnan(alone.critical_difference)
     assert alone.mean["a"] == 1.0
 
 
 def test_profiles_count_problems() -> None:
-    found = profile(TABLE, [1.0, 2.0, 3.0])
+    found = performance_profile(TABLE, [1.0, 2.0, 3.0])
     assert found["a"].to_list() == [0.75, 0.75, 1.0]
     assert found["b"].to_list() == [0.5, 0.75, 0.75]  # nothing is near a regret of 0
     assert found["c"].to_list() == [0.0, 0.25, 0.75]
@@ -259,7 +259,7 @@ def test_policies_are_paired_by_seed() -> None:
     refused(ValueError, '"y" was played several times with one seed', paired, twice)
 
 
-def played(problem: Any, policy: str = "gp-ucb", steps: int = 20) -> list[dict[str, Any]]:
+def played(problem: Any, policy: str = "gp-ucb", steps: int = 20) -> pd.DataFrame:
     return next(iter(iterate(Comparison(problem, [policy], 1, steps)))).rows
 
 
@@ -268,9 +268,9 @@ def test_the_held_action_is_charged_between_steps() -> None:
     rows = played(problem)
     dense = []
     for now in np.arange(1.0005, 20.0, 0.001):
-        row = rows[math.floor(now) - 1]
+        row = rows.iloc[math.floor(now) - 1]
         dense.append(problem.best(now) - problem.value(np.array([[row["x0"]]]), now)[0])
-    dense += [rows[-1]["regret"]] * 1000  # it is not known what comes after the last step
+    dense += [rows["regret"].iloc[-1]] * 1000  # it is not known what comes after the last step
     assert held_regret(problem, rows, parts=100) == pytest.approx(np.mean(dense), rel=1e-3)
 
 
@@ -280,8 +280,8 @@ def test_the_held_action_is_charged_between_steps() -> None:
 def test_what_stands_still_between_steps_is_charged_as_at_plays(problem: Any) -> None:
     rows = played(problem, "uniform")
     found = held_regret(problem.realise(0), rows)
-    assert found == pytest.approx(np.mean([row["regret"] for row in rows]))
-    table = held_table(pd.DataFrame(rows), {problem.name: problem})
+    assert found == pytest.approx(rows["regret"].mean())
+    table = held_table(rows, {problem.name: problem})
     assert table.loc[0, "held_regret"] == pytest.approx(found)
 
 
@@ -302,18 +302,11 @@ ARGUMENTS = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("comparison")
     problem = DriftingBump(horizon=12, candidates=31)
-    rows = pd.DataFrame(
-        compare(
-            [problem],
-            {
-                "uniform": lambda setting: policies.uniform(setting.domain, seed=setting.seed),
-                "</script><b>odd": lambda setting: policies.uniform(
-                    setting.domain, seed=setting.seed + 9
-                ),
-            },
-            seeds=2,
-        )
-    )
+    makers = {
+        "uniform": lambda setting: policies.uniform(setting.domain, seed=setting.seed),
+        "</script><b>odd": lambda setting: policies.uniform(setting.domain, seed=setting.seed + 9),
+    }
+    rows = compare([problem], makers, seeds=2)
     found = {problem.name: problem_references(problem)}
     files.write(out, rows, found, {problem.name: "m/s"}, ARGUMENTS)
     return out

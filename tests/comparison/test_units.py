@@ -9,20 +9,21 @@ import pandas as pd
 import pytest
 
 from tvbandits.cli.terminal import print_tables
-from tvbandits.comparison import files, frontier
-from tvbandits.comparison.board import Board, Made, text
-from tvbandits.comparison.compare import ComparisonResult, compare
+from tvbandits.comparison import files
+from tvbandits.comparison.board import Board, board_text, provenance
+from tvbandits.comparison.compare import compare
+from tvbandits.comparison.frontier import frontier_policies
 from tvbandits.comparison.page import comparison_report
-from tvbandits.comparison.regret_plot import regret_figure
-from tvbandits.comparison.summary import problem_references, regret_texts, summarise
+from tvbandits.comparison.summary import paired, problem_references, regret_texts, summarise
 from tvbandits.datasets import TableProblem
+from tvbandits.plots import frontier_figure, regret_figure
 
 POINTS = np.linspace(0.0, 1.0, 12)[:, None]
 VALUES = np.sin(5 * POINTS[:, 0] + 0.3 * np.arange(9)[:, None])
 SIZES = [1e-12, 1e-6, 1e-3, 1.0, 1e3, 1e11]
 
 
-def played(size: float) -> tuple[TableProblem, ComparisonResult]:
+def played(size: float) -> tuple[TableProblem, pd.DataFrame]:
     noise = (0.1 * size) ** 2
     problem = TableProblem(size * VALUES, POINTS, "waves", "u", noise)
     return problem, compare(problem, ["uniform", "eps-greedy"], 2)
@@ -41,25 +42,22 @@ def shows(line: str, value: float) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_tables_show_regrets_in_any_unit(size: float, capsys: pytest.CaptureFixture[str]) -> None:
-    problem, result = played(size)
-    summary = result.summary().set_index("policy")
+    problem, rows = played(size)
+    summary = summarise(rows).set_index("policy")
     references = problem_references(problem, 2)
-    print_tables(result.to_frame(), {"waves": references}, {"waves": problem})
+    print_tables(rows, {"waves": references}, {"waves": problem})
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 120
-    printed = str(result)
-    board = text(
-        Board.of(result.to_frame(), {"waves": problem}), Made.now("quick", "tvbandits board quick")
+    board = board_text(
+        Board.of(rows, {"waves": problem}), provenance("quick", "tvbandits board quick")
     )
-    over = result.paired().iloc[0]
+    over = paired(rows).iloc[0]
     (line,) = re.findall(rf"^│ {over['policy']} .*$", out, re.MULTILINE)
     shows(line, over["difference"])
     for policy, row in summary.iterrows():
         (line,) = re.findall(rf"^│ {policy} .*$", out, re.MULTILINE)
         for name in ("average_regret", "average_regret_ci95", "last_fifth_regret"):
             shows(line, row[name])
-            (other,) = [each for each in printed.splitlines() if f" {policy} " in each]
-            shows(other, row[name])
         shows(
             " ".join(each for each in board.splitlines() if policy in each), row["average_regret"]
         )
@@ -79,8 +77,8 @@ class Texts(HTMLParser):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_page_shows_regrets_in_any_unit(size: float, tmp_path: Path) -> None:
-    problem, result = played(size)
-    rows, references = result.to_frame(), {"waves": problem_references(problem, 2)}
+    problem, rows = played(size)
+    references = {"waves": problem_references(problem, 2)}
     files.write(tmp_path, rows, references, {"waves": "u"}, {})
     texts = Texts()
     texts.feed(comparison_report(tmp_path))
@@ -92,9 +90,9 @@ def test_page_shows_regrets_in_any_unit(size: float, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_axes_show_regrets_in_any_unit(size: float) -> None:
-    problem, result = played(size)
-    asked = compare(problem, frontier.policies([1.0, 2.0], ["next"]), 2)
-    for figure in (regret_figure(result.to_frame()), frontier.picture(asked.to_frame())):
+    problem, rows = played(size)
+    asked = compare(problem, frontier_policies([1.0, 2.0], ["next"]), 2)
+    for figure in (regret_figure(rows), frontier_figure(asked)):
         figure.savefig("/dev/null", format="png")
         axis = figure.axes[0].yaxis
         labels = [label.get_text() for label in axis.get_ticklabels() if label.get_text()]
@@ -102,14 +100,19 @@ def test_axes_show_regrets_in_any_unit(size: float) -> None:
         assert max(map(len, labels)) < 20
 
 
-def test_regret_texts_of_problems_in_different_units_stand_alone() -> None:
+def test_regret_texts_of_problems_in_different_units_stand_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """A large problem does not make zeros of a small one."""
     (small, one), (large, other) = played(1e-6), played(1e11)
-    both = compare({"small": small, "large": large}, ["uniform", "eps-greedy"], 2)
-    lines = str(both).splitlines()
-    for problem, alone in (("small", one), ("large", other)):
-        for policy, value in alone.summary().set_index("policy")["average_regret"].items():
-            (line,) = [each for each in lines if f"{problem} " in each and f" {policy} " in each]
+    problems = {"small": small, "large": large}
+    both = compare(problems, ["uniform", "eps-greedy"], 2)
+    references = {name: problem_references(each, 2) for name, each in problems.items()}
+    print_tables(both, references, problems)
+    _, of_small, of_large = re.split("^(?:small|large), ", capsys.readouterr().out, flags=re.M)
+    for out, alone in ((of_small, one), (of_large, other)):
+        for policy, value in summarise(alone).set_index("policy")["average_regret"].items():
+            (line,) = re.findall(rf"^│ {policy} .*$", out, re.MULTILINE)
             shows(line, value)
 
 

@@ -75,7 +75,7 @@ def test_compare_in_two_processes_is_as_in_one() -> None:
     values = value(POINTS)[None]
     problem = TableProblem(values, POINTS, "two waves", "", 0.01, kernel=RBF(0.3), steps=4)
     names = ["uniform", "gp-ucb", "bbkb"]
-    here, there = (compare(problem, names, 2, n_jobs=jobs).to_frame() for jobs in (1, 2))
+    here, there = (compare(problem, names, 2, n_jobs=jobs) for jobs in (1, 2))
     assert here.drop(columns="seconds").equals(there.drop(columns="seconds"))
 
 

@@ -342,7 +342,7 @@ def test_a_comparison_wears_each_run_by_itself() -> None:
     runs = list(iterate(Comparison(problem, ["uniform", "gp-ucb"], 2)))
     for run in runs:
         left = problem.realise(run.seed).left
-        for row in run.rows:
+        for row in run.rows.to_dict("records"):
             i = problem.domain.index([[row["x0"]]])[0]
             assert row["reward"] == pytest.approx(left[i])
             assert row["best"] == pytest.approx(left.max())
@@ -457,8 +457,9 @@ def test_the_best_point_satisfies_the_limit_and_so_does_the_start(problem: Under
 
 
 def test_a_comparison_plays_bandits_under_the_limits_and_counts_violations() -> None:
-    rows = list(compare(BumpAndWall(horizon=9), ["gp-ucb", "uniform"], seeds=2))
-    assert summarise(rows)["violations_per_step"].between(0.0, 1.0).all()
+    table = compare(BumpAndWall(horizon=9), ["gp-ucb", "uniform"], seeds=2)
+    rows = table.to_dict("records")
+    assert summarise(table)["violations_per_step"].between(0.0, 1.0).all()
     broken = [row for row in rows if row["violations"] > 0]
     assert broken
     assert all(row["regret"] >= 0.0 for row in broken)
@@ -473,5 +474,5 @@ def test_a_comparison_plays_bandits_under_the_limits_and_counts_violations() -> 
 
 def test_without_limits_nothing_is_counted() -> None:
     rows = compare(DriftingBump(candidates=21, horizon=3), ["uniform"], seeds=1)
-    assert "violations" not in rows[0]
+    assert "violations" not in rows
     assert "violations_per_step" not in summarise(rows)

@@ -86,7 +86,7 @@ RUBBISH: list[tuple[Any, str]] = [
     ('{"request": ' + "9" * 5000 + "}", "malformed JSON: "),
     ({**GOOD, "value": math.nan}, "malformed JSON: NaN is not JSON"),
     ('"' + "x" * 70_000 + '"', "a message of 70002 bytes, more than 65536"),
-    ("[1]", "a message must be a JSON object, got list"),
+    ("[1]", "a message must be a JSON object, got [1]"),
     ({"station": "liar"}, 'the field "request" is missing'),
     ({**GOOD, "request": "1"}, "\"request\" must be a whole number, got '1'"),
     ({**GOOD, "request": True}, '"request" must be a whole number, got T'),

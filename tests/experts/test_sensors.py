@@ -511,7 +511,6 @@ def test_faults_hit_those_they_name() -> None:
         ({"down": 3.0}, "down must be a pair of times"),
         ({"down": (5.0, 5.0)}, r"from < until, got \(5\.0, 5\.0\)"),
         ({"stations": "s1"}, "stations must be a collection of ids, got 's1'"),
-        ({"stations": iter(["s1"])}, "stations must be a collection of ids, got"),
     ],
 )
 def test_bad_faults(options: Any, match: str) -> None:
@@ -521,12 +520,9 @@ def test_bad_faults(options: Any, match: str) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        (
-            {"ids": ["a"]},
-            r"ids must be 2 names of stations, one for each column of values, got \['a'\]",
-        ),
-        ({"ids": ["a", "a"]}, "ids must differ, got 'a' twice"),
-        ({"faults": Faults(stations=["c"])}, "a fault names the station 'c', which the table does"),
+        ({"ids": ["a"]}, r"ids must .* got \['a'\]"),
+        ({"ids": ["a", "a"]}, r"ids must .* got \['a', 'a'\]"),
+        ({"faults": Faults(stations=["c"])}, "fault must .* got 'c'"),
     ],
 )
 def test_bad_tables(options: Any, match: str) -> None:

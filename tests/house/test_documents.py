@@ -136,7 +136,7 @@ def check_command(line: str) -> None:
     saved = {block.module for block in PYTHON if block.module is not None}
     mine = {name: maker for name, maker in makers.items() if name.partition(":")[0] in saved}
     if mine:
-        rows = list(compare(DriftingBump(candidates=21, horizon=5), mine, seeds=1))
+        rows = compare(DriftingBump(candidates=21, horizon=5), mine, seeds=1)
         assert len(rows) == 5 * len(mine)
     as_width(found.get("confidence"))
 

@@ -78,7 +78,7 @@ def test_what_it_cannot_use_is_refused_and_nothing_moves() -> None:
 
 def test_it_is_compared_on_problems_of_trials() -> None:
     path = "tvbandits.policies.beta_bernoulli:PLAYED"
-    rows = compare([Banners(horizon=30)], [path, "uniform"], seeds=2).to_frame()
+    rows = compare([Banners(horizon=30)], [path, "uniform"], seeds=2)
     assert rows.groupby("policy").size().tolist() == [60, 60]
     assert rows["reward"].between(0.005, 0.05).all()
 

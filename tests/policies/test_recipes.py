@@ -226,7 +226,7 @@ def test_reward_kernel_is_in_the_unit_of_reward() -> None:
         found.append(setting)
         return policies.uniform(setting.domain, seed=setting.seed)
 
-    list(compare(DriftingBump(candidates=11, horizon=3), {"own": maker}, seeds=1))
+    compare(DriftingBump(candidates=11, horizon=3), {"own": maker}, seeds=1)
     (setting,) = found
     X = setting.domain.X
     np.testing.assert_allclose(

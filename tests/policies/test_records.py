@@ -155,7 +155,7 @@ HALVING = Policy("halving", halving, "forgets half in every life", paper="")
 def test_a_new_policy_takes_an_aging_map_and_a_record() -> None:
     problem = DriftingBump(candidates=21, horizon=8)
     name = f"{__name__}:HALVING"
-    rows = list(compare(problem, [name, f"{name}:life=3,confidence=1", "gp-ucb"], 1))
+    rows = compare(problem, [name, f"{name}:life=3,confidence=1", "gp-ucb"], 1).to_dict("records")
     regret = {row["policy"]: row["average_regret"] for row in rows}
     assert len(regret) == 3
     assert {row["confidence"] for row in rows} == {f"{DEFAULT_WIDTH:g}", "1"}

@@ -13,18 +13,20 @@ from typing import Any
 
 import pandas as pd
 
+from tvbandits import plots
 from tvbandits.cli.options import Arguments, SuiteRun
 from tvbandits.cli.problems import READS_FILES, make_problem, problem_label
 from tvbandits.cli.stopping import StoppedError
 from tvbandits.cli.terminal import collect, print_tables, say, write_page
-from tvbandits.comparison import files, frontier as frontiers
-from tvbandits.comparison.board import SUITES, Board, Made, write
+from tvbandits.comparison import files
+from tvbandits.comparison.board import SUITES, Board, provenance, write_board
 from tvbandits.comparison.compare import Cluster, Comparison, iterate, simulated
 from tvbandits.comparison.entrants import NamedExpert
 from tvbandits.comparison.files import RunStore
+from tvbandits.comparison.frontier import frontier_policies, frontier_table
 from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.playing import Run
-from tvbandits.comparison.summary import Key, Row, problem_references, summarise
+from tvbandits.comparison.summary import Key, problem_references, summarise
 from tvbandits.core.coercion import file_path
 from tvbandits.core.files.journal import without_nan
 from tvbandits.core.protocols import Problem
@@ -65,8 +67,8 @@ def compare(order: Arguments, policies: list[str], out: str | None, format_: str
     done = _played("compare", order, policies or list(FIRST_COMPARISON), out)
     if format_ == "json":
         summary = without_nan(summarise(done.rows).to_dict(orient="records"))
-        found = {"summary": summary, "references": files.as_plain(done.references)}
-        print(json.dumps(found, allow_nan=False))
+        references = {name: each._asdict() for name, each in done.references.items()}
+        print(json.dumps({"summary": summary, "references": references}, allow_nan=False))
     else:
         print_tables(done.rows, done.references, done.problems)
     done.end()
@@ -74,21 +76,21 @@ def compare(order: Arguments, policies: list[str], out: str | None, format_: str
 
 def frontier(order: Arguments, budgets: list[float], plans: list[str], out: str | None) -> None:
     """Play every plan with every budget, print, and write files into the folder `out`."""
-    policies = frontiers.policies(budgets, plans or list(PLANS))
+    policies = frontier_policies(budgets, plans or list(PLANS))
     order = replace(order, confidence="2") if order.confidence is None else order
     done = _played("frontier", order, policies, out)
     print_tables(done.rows, done.references, done.problems)
     if done.folder is not None:
-        frontiers.frontier(done.rows).to_csv(done.folder / "frontier.csv", index=False)
-        frontiers.picture(done.rows, done.units).savefig(done.folder / "frontier.png", dpi=120)
+        frontier_table(done.rows).to_csv(done.folder / "frontier.csv", index=False)
+        plots.frontier_figure(done.rows, done.units).savefig(done.folder / "frontier.png", dpi=120)
     done.end("frontier.csv", "frontier.png")
 
 
 def plot(text: str) -> None:
     """Draw the picture of a comparison again."""
     path = _folder("FOLDER", text)
-    found = files.read(path)
-    files.draw(files.writable_folder(path), found.rows, found.references, found.units)
+    rows, references, units, _ = files.read(path)
+    files.draw(files.writable_folder(path), rows, references, units)
     say(f"wrote {files.PICTURE} in {path}")
 
 
@@ -103,7 +105,7 @@ def _played(command: str, order: Arguments, policies: list[str], out: str | None
         say("stopped before the first run was done: nothing to show")
         raise StoppedError(stopped)
     return Result(
-        pd.DataFrame([row for key in plan.runs if key in done for row in done[key]]),
+        pd.concat([done[key] for key in plan.runs if key in done], ignore_index=True),
         stopped,
         plan.problems,
         {
@@ -169,7 +171,7 @@ def _checksum(path: Path) -> int:
 
 def _collected(
     plans: Sequence[Comparison], store: RunStore | None, cluster: str | None
-) -> tuple[dict[Key, list[Row]], int]:
+) -> tuple[dict[Key, pd.DataFrame], int]:
     """All runs of these, those that are kept and those that were missing; and who stopped them."""
     wanted = {key for plan in plans for key in plan.runs}
     kept = {} if store is None else store.finished()
@@ -223,11 +225,11 @@ def board(order: SuiteRun) -> None:
     done, stopped = _collected(plans, store, order.cluster)
     if stopped or not done:
         raise StoppedError(stopped)
-    rows = pd.DataFrame([row for plan in plans for key in plan.runs for row in done[key]])
-    made = Made.now(name, shlex.join(["tvbandits", *sys.argv[1:]]))
-    found = write(Board.of(rows, problems), made, out)
+    rows = pd.concat([done[key] for plan in plans for key in plan.runs], ignore_index=True)
+    made_by = provenance(name, shlex.join(["tvbandits", *sys.argv[1:]]))
+    written = write_board(Board.of(rows, problems), made_by, out)
     print((out / "board.md").read_text())
-    say(f"wrote {', '.join(found)} in {out}; every run in {out / files.RUNS}")
+    say(f"wrote {', '.join(written)} in {out}; every run in {out / files.RUNS}")
 
 
 def report(place: str, out: str | None) -> None:

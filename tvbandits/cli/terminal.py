@@ -27,15 +27,7 @@ from rich.text import Text
 
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Terminated, ending_like_an_interrupt
 from tvbandits.comparison.playing import Run
-from tvbandits.comparison.summary import (
-    Key,
-    Row,
-    counted,
-    paired,
-    panels_of,
-    regret_texts,
-    summarise,
-)
+from tvbandits.comparison.summary import Key, counted, paired, panels_of, regret_texts, summarise
 from tvbandits.core.coercion import cleaned
 from tvbandits.core.files.saving import put_in_place
 from tvbandits.core.protocols import Problem
@@ -57,8 +49,8 @@ LONGEST_SUMMARY = 10_000
 
 
 def collect(
-    runs: Iterator[Run], total: int, there: Mapping[Key, list[Row]]
-) -> tuple[dict[Key, list[Row]], int]:
+    runs: Iterator[Run], total: int, there: Mapping[Key, pd.DataFrame]
+) -> tuple[dict[Key, pd.DataFrame], int]:
     """Rows of the runs that are there, and of the others as soon as each is played; who stopped it.
 
     The second is the exit status after an interrupt, or 0.

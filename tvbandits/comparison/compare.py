@@ -1,7 +1,7 @@
-"""Comparisons: policies x problems x seeds -> flat rows -> tables.
+"""Comparisons: policies x problems x seeds -> one table of rows.
 
 Every policy of one seed meets the same realisation of a problem, and the same noise where it plays the
-same point at the same time. A row is a plain dict; files, tables, pictures and tests share it.
+same point at the same time. The rows are a DataFrame; files, tables, pictures and tests share it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 
@@ -36,7 +35,7 @@ from tvbandits.comparison.entrants import (
 )
 from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
 from tvbandits.comparison.setup import prepare
-from tvbandits.comparison.summary import Key, Row, as_seeds, paired, regret_texts, summarise
+from tvbandits.comparison.summary import Key, as_seeds
 from tvbandits.core.arrays import flag, is_whole, whole_number
 from tvbandits.core.coercion import function, optional, require, settle
 from tvbandits.core.protocols import Expert, Problem
@@ -46,58 +45,6 @@ from tvbandits.policies.names import PATH, instance_of, load
 
 # So many processes no machine has.
 MOST_JOBS = 100_000
-
-# Columns of the summary that are printed.
-SHOWN = [
-    *("problem", "policy", "seeds", "horizon"),
-    *("average_regret", "average_regret_ci95", "last_fifth_regret"),
-]
-
-
-class ComparisonResult(list[Row]):
-    """The rows of a comparison, and their tables; `print` shows the summary.
-
-    Examples
-    --------
-    >>> from tvbandits import compare
-    >>> from tvbandits.datasets import DriftingBump
-    >>> result = compare(DriftingBump(candidates=51, horizon=20), ["uniform", "eps-greedy"], seeds=2)
-    >>> print(len(result), result[-1]["t"], result.to_frame()["regret"].shape)
-    80 20 (80,)
-    >>> print(result.summary()["policy"].to_list())
-    ['uniform', 'eps-greedy']
-    """
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}, {len(self)} rows>"
-
-    def __str__(self) -> str:
-        return self._shown().to_string(index=False)
-
-    def _repr_html_(self) -> str:
-        return str(self._shown().to_html(index=False))
-
-    def _shown(self) -> pd.DataFrame:
-        shown = self.summary()[SHOWN]
-        regrets = [name for name in SHOWN if name.endswith(("regret", "ci95"))]
-        texts = shown[regrets].astype(object)
-        for lines in shown.groupby("problem").groups.values():
-            found = regret_texts(shown.loc[lines, regrets].to_numpy().ravel().tolist())
-            texts.loc[lines, regrets] = np.reshape(found, (len(lines), len(regrets)))
-        return shown.assign(**texts)
-
-    def to_frame(self) -> pd.DataFrame:
-        """All rows."""
-        return pd.DataFrame(list(self))
-
-    def summary(self) -> pd.DataFrame:
-        """A line for each problem and policy: `tvbandits.comparison.summary.summarise`."""
-        return summarise(self.to_frame())
-
-    def paired(self, reference: str | None = None) -> pd.DataFrame:
-        """Differences to one policy, or each problem's best: `tvbandits.comparison.summary.paired`."""
-        return paired(self.to_frame(), reference)
-
 
 # Fewer runs than this, with no more steps together, are done before other processes have started.
 FEW_RUNS, FEW_STEPS = 4, 2000
@@ -178,7 +125,7 @@ def compare(
     expert: MakeExpert | None = simulated,
     batch: int | None = None,
     equal_information: bool = False,
-) -> ComparisonResult:
+) -> pd.DataFrame:
     """Play every policy on every problem with every seed.
 
     Parameters
@@ -209,11 +156,11 @@ def compare(
 
     Returns
     -------
-    ComparisonResult
-        A list of the rows, which are dicts, with `to_frame()`, `summary()` and `paired()`. One row a
-        step, in the order of problems, policies and seeds, with the columns problem, policy,
+    DataFrame
+        One row a step, in the order of problems, policies and seeds, with the columns problem, policy,
         confidence, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
-        answered, cost, seconds, batch_size, dictionary_size, beta, bound. `confidence` is the width
+        answered, cost, seconds, batch_size, dictionary_size, beta, bound;
+        `tvbandits.comparison.summary` has `summarise` and `paired` of them. `confidence` is the width
         that was played; `reward` and `best` are noise-free; `bound` is the bound of SparQ-GP-UCB's
         theorem on the average regret, at that width. The points of a batch are played one a step and
         told together: queries and their cost stand in its first row, and each of its rows has its share
@@ -229,9 +176,10 @@ def compare(
     Examples
     --------
     >>> from tvbandits import compare
+    >>> from tvbandits.comparison.summary import summarise
     >>> from tvbandits.datasets import DriftingBump
     >>> rows = compare(DriftingBump(candidates=51, horizon=20), ["uniform", "eps-greedy"], seeds=2)
-    >>> print(rows.summary()[["policy", "seeds", "horizon"]])
+    >>> print(summarise(rows)[["policy", "seeds", "horizon"]])
            policy  seeds  horizon
     0     uniform      2       20
     1  eps-greedy      2       20
@@ -240,7 +188,7 @@ def compare(
         problems, policies, seeds, horizon, n_jobs, confidence, expert, batch, equal_information
     )
     rows = {run.key: run.rows for run in iterate(plan)}
-    return ComparisonResult(row for key in plan.runs for row in rows[key])
+    return pd.concat([rows[key] for key in plan.runs], ignore_index=True)
 
 
 def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:

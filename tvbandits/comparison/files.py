@@ -1,4 +1,7 @@
-"""The files of a comparison: written beside their names, then put in place, so none is half-written."""
+"""The folder of a comparison: its rows, tables, picture and record, and single runs until it is done.
+
+Every file is written beside its name, then put in place, so that none is half-written.
+"""
 
 from __future__ import annotations
 
@@ -17,41 +20,49 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from tvbandits import plots
 from tvbandits._version import __version__
 from tvbandits.comparison.playing import Run
-from tvbandits.comparison.regret_plot import regret_figure
-from tvbandits.comparison.summary import Key, Row, summarise
+from tvbandits.comparison.summary import RUN_COLUMNS, Key, summarise
 from tvbandits.core.files.saving import put_in_place
 from tvbandits.datasets.tables.references import References
 
 ROWS, SUMMARY, PICTURE, RUN = "rows.csv.gz", "summary.csv", "regret.png", "run.json"
 
-# The argument with checksums of the files of plug-ins, by module.
-SOURCES = "sources"
-
 # Folder of the finished runs of a comparison that is not done yet.
 RUNS = "runs"
 
+# The argument with checksums of the files of plug-ins, by module.
+SOURCES = "sources"
+
+# Arguments that change no row.
+OF_NO_CONSEQUENCE = ("jobs", "interrupted")
+
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib", "matplotlib")
 
+# Columns that are taken as they are: no label is a number, or a missing value.
+TEXTS = ("problem", "policy", "confidence")
+# Columns of whole numbers, and others that must be there.
+WHOLE = ("seed", "t", "queries", "answered", "batch_size")
+REGRETS = ("regret", "average_regret")
 
 # What comes of files that somebody has changed.
 BROKEN = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
 
 
-def versions() -> dict[str, str]:
-    """Of this package, of Python, and of the packages that rows may depend on."""
-    found = {"tvbandits": __version__, "python": platform.python_version()}
-    return found | {name: importlib.metadata.version(name) for name in PACKAGES}
-
-
 class Stored(NamedTuple):
-    """What the picture is drawn from again."""
+    """What a folder holds: the picture and the page are made from it."""
 
     rows: pd.DataFrame
     references: dict[str, References]
     units: dict[str, str]
-    interrupted: bool
+    record: dict[str, Any]
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of this package, of Python, and of the packages that rows may depend on."""
+    own = {"tvbandits": __version__, "python": platform.python_version()}
+    return own | {name: importlib.metadata.version(name) for name in PACKAGES}
 
 
 def writable_folder(path: Path) -> Path:
@@ -92,12 +103,11 @@ def write(
         "arguments": dict(arguments),
         "seeds": sorted(int(seed) for seed in rows["seed"].unique()),
         "units": dict(units),
-        "references": as_plain(references),
+        "references": {name: each._asdict() for name, each in references.items()},
     }
     out.mkdir(parents=True, exist_ok=True)
-    said = json.dumps(record, indent=2) + "\n"
     # The record first: rows without one are nobody's. Both are on the disk before single runs go.
-    put_in_place(out / RUN, lambda path: path.write_text(said), durable=True)
+    _write_record(out, record)
     put_in_place(out / ROWS, lambda path: _write_rows(rows, path), durable=True)
     put_in_place(out / SUMMARY, lambda path: summarise(rows).to_csv(path, index=False))
     draw(out, rows, references, units)
@@ -108,92 +118,72 @@ def draw(
     out: Path, rows: pd.DataFrame, references: Mapping[str, References], units: Mapping[str, str]
 ) -> None:
     """Write the picture alone."""
-    figure = regret_figure(rows, references, units)
+    figure = plots.regret_figure(rows, references, units)
     put_in_place(out / PICTURE, lambda path: figure.savefig(path, dpi=130))
 
 
 def read(out: Path) -> Stored:
-    """What the picture was drawn from, from a folder that `write` made.
+    """Read what a folder holds that `write` made.
 
     Raises
     ------
     ValueError
-        If the folder does not hold a comparison.
+        If the folder does not hold a comparison; the message names the file or the part that is wrong.
     """
     for name in (ROWS, RUN):
         if not (out / name).is_file():
             raise ValueError(f'no comparison in "{out}": {name} is missing')
     try:
-        record = json.loads((out / RUN).read_text())
-        rows = _rows(out / ROWS)
-        rows[_NUMBERS] = rows[_NUMBERS].astype(float)
-        references = {
-            name: References(**found) for name, found in _checked(record, "references").items()
-        }
-        for name, found in references.items():
-            if not all(type(each) in (float, int) for each in found):
-                raise ValueError(f"references of {name} in {RUN} must be numbers")
-        units = _checked(record, "units")
+        record = json.loads((out / RUN).read_text(encoding="utf-8"))
+        for part in ("arguments", "versions", "units", "references"):
+            _mapping(record, part)
+        units, references = record["units"], {}
         for name, unit in units.items():
-            if not isinstance(unit, str):
-                raise ValueError(f"the unit of {name} in {RUN} must be a text, got {unit!r}")
-        interrupted = bool(_checked(record, "arguments").get("interrupted", False))
-        return Stored(rows, references, units, interrupted)
+            _require(isinstance(unit, str), f"the unit of {name}", "a text", unit)
+        for name, values in record["references"].items():
+            numbers = all(type(each) in (float, int) for each in values.values())
+            _require(numbers, f"references of {name}", "numbers", values)
+            references[name] = References(**values)
+        return Stored(_read_rows(out / ROWS), references, units, record)
     except BROKEN as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else error
-        raise ValueError(f'the comparison in "{out}" cannot be read: {reason}') from error
+        raise ValueError(f'the comparison in "{out}" cannot be read: {_reason(error)}') from error
 
 
-def _checked(record: Any, name: str) -> dict[str, Any]:
-    """The mapping of a name in the record of a run; a `ValueError` that names it if it is none."""
-    found = record[name]
-    if not isinstance(found, dict):
-        raise ValueError(f"{name} in {RUN} must be a mapping, got {found!r}")
-    return found
+def _mapping(record: Any, name: str) -> dict[str, Any]:
+    part: dict[str, Any] = record[name]
+    _require(isinstance(part, dict), name, "a mapping", part)
+    return part
 
 
-def _records(run: pd.DataFrame) -> list[Row]:
-    """The rows of a run, each by the names of its columns."""
-    # A problem of few dimensions has no value for the coordinates of another one's.
-    others = [name for name in run if re.fullmatch(r"x\d+|violations|move_cost", str(name))]
-    frame = run.drop(columns=[name for name in others if run[name].isna().all()])
-    return [dict(zip(map(str, row), row.values(), strict=True)) for row in frame.to_dict("records")]
+def _require(good: bool, name: str, needs: str, value: object) -> None:
+    if not good:
+        raise ValueError(f"{name} in {RUN} must be {needs}, got {value!r}")
+
+
+def _reason(error: Exception) -> str:
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+
+
+def _write_record(folder: Path, record: Mapping[str, Any]) -> None:
+    text = json.dumps(record, indent=2) + "\n"
+    put_in_place(folder / RUN, lambda draft: draft.write_text(text), durable=True)
 
 
 def _write_rows(rows: pd.DataFrame, path: Path) -> None:
     rows.to_csv(path, index=False, compression={"method": "gzip", "mtime": 0})
 
 
-def _rows(path: Path) -> pd.DataFrame:
-    """The rows in a file, to the last bit."""
+def _read_rows(path: Path) -> pd.DataFrame:
+    """Read the rows in a file, to the last bit."""
     rows = pd.read_csv(path, dtype=str, keep_default_na=False, compression="gzip")
-    if rows.empty:
-        raise ValueError(f"{path.name} holds no rows")
-    for name in rows.columns.difference([*_TEXTS]):
+    missing = [name for name in (*TEXTS, *WHOLE, *REGRETS) if name not in rows]
+    if rows.empty or missing:
+        raise ValueError(f"{path.name} lacks {', '.join(missing) or 'rows'}")
+    for name in rows.columns.difference([*TEXTS]):
         # An empty field: a policy without a width or a dictionary, a problem of fewer coordinates.
-        rows[name] = rows[name].map(int if name in _WHOLE else lambda text: float(text or "nan"))
+        values = rows[name] if name in WHOLE else rows[name].replace("", "nan")
+        rows[name] = [int(each) if name in WHOLE else float(each) for each in values]
     return rows
-
-
-def as_plain(references: Mapping[str, References]) -> dict[str, dict[str, float]]:
-    """References as plain dictionaries."""
-    return {name: found._asdict() for name, found in references.items()}
-
-
-# Columns that are taken as they are: no label is a number, or a missing value.
-_TEXTS = ("problem", "policy", "confidence")
-
-
-# Columns of whole numbers.
-_WHOLE = ("seed", "t", "queries", "answered", "batch_size")
-
-
-# What the picture is drawn from.
-_NUMBERS = ["t", "seed", "regret", "average_regret", "queries"]
-
-
-# Arguments that change no row.
-_OF_NO_CONSEQUENCE = ("jobs", "interrupted")
 
 
 class RunStore:
@@ -221,7 +211,7 @@ class RunStore:
         self._folder, self._steps = folder, steps
         self._arguments = {**arguments, "interrupted": True}
         self._sources: dict[str, int] = dict(self._arguments.pop(SOURCES, {}))
-        self._sources_on_disk: dict[str, int] = {}
+        self._kept_sources: dict[str, int] = {}
         if (folder / ROWS).exists():
             read(folder)  # or it says why not
         if (folder / RUN).exists():
@@ -230,43 +220,41 @@ class RunStore:
     def _check_same(self) -> None:
         path = self._folder / RUN
         try:
-            record = json.loads(path.read_text())
-            before = {**_checked(record, "arguments"), "version": record["tvbandits"]}
-            self._sources_on_disk = dict(before.get(SOURCES, {}))
+            record = json.loads(path.read_text(encoding="utf-8"))
+            before = {**_mapping(record, "arguments"), "version": record["tvbandits"]}
+            self._kept_sources = dict(before.get(SOURCES, {}))
         except BROKEN as error:
-            raise ValueError(f'"{path}" cannot be read: {error}') from error
+            raise ValueError(f'"{path}" cannot be read: {_reason(error)}') from error
         now = json.loads(json.dumps({**self._arguments, "version": __version__}))
         for name, value in now.items():
-            if name not in _OF_NO_CONSEQUENCE and before.get(name) != value:
+            if name not in OF_NO_CONSEQUENCE and before.get(name) != value:
                 raise ValueError(
                     f'"{self._folder}" holds another comparison: its {name} is '
                     f"{json.dumps(before.get(name))}, not {json.dumps(value)}; give another folder, "
                     "or remove it"
                 )
-        changed = [
-            name
-            for name, source in self._sources.items()
-            if self._sources_on_disk.get(name, source) != source
-        ]
+        kept = self._kept_sources
+        changed = [name for name, sum_ in self._sources.items() if kept.get(name, sum_) != sum_]
         if changed:
             raise ValueError(
                 f'"{self._folder}" holds runs of another {", ".join(changed)}, whose source was changed '
                 "since; give another folder, or remove it"
             )
 
-    def finished(self) -> dict[Key, list[Row]]:
-        """The rows of the whole runs that are there; a file that is damaged counts as missing."""
-        found: dict[Key, list[Row]] = {}
+    def finished(self) -> dict[Key, pd.DataFrame]:
+        """Return the rows of the whole runs that are there; a damaged file counts as missing."""
+        runs: dict[Key, pd.DataFrame] = {}
         for path in (self._folder / ROWS, *sorted((self._folder / RUNS).glob("[!.]*"))):
             with contextlib.suppress(Exception):
-                runs = _rows(path).groupby(["problem", "policy", "seed"], sort=False)
-                for (problem, policy, seed), group in runs:
-                    if len(group) == self._steps.get(str(problem)):
-                        found[str(problem), str(policy), int(str(seed))] = _records(group)
-        return found
+                for (problem, policy, seed), rows in _read_rows(path).groupby(
+                    RUN_COLUMNS, sort=False
+                ):
+                    if len(rows) == self._steps.get(problem):
+                        runs[problem, policy, int(seed)] = rows.reset_index(drop=True)
+        return runs
 
     def keeping(self, runs: Iterable[Run]) -> Iterator[Run]:
-        """The same runs, each on disk before it is yielded."""
+        """Yield the same runs, each once it is on disk."""
         for run in runs:
             self.keep(run)
             yield run
@@ -275,30 +263,26 @@ class RunStore:
         """Write a run; it is there wholly or not at all."""
         runs = self._folder / RUNS
         runs.mkdir(parents=True, exist_ok=True)
-        if (
-            not (self._folder / RUN).is_file()
-            or self._sources.items() - self._sources_on_disk.items()
-        ):
-            self._write_record()
-        frame = pd.DataFrame(run.rows)
+        new = not self._sources.items() <= self._kept_sources.items()
+        if new or not (self._folder / RUN).is_file():
+            self._keep_record()
         place = runs / file_name(run.key)
-        put_in_place(place, lambda draft: _write_rows(frame, draft), durable=True)
+        put_in_place(place, lambda draft: _write_rows(run.rows, draft), durable=True)
 
-    def _write_record(self) -> None:
-        """What is played, with the sources of all plug-ins that were."""
+    def _keep_record(self) -> None:
+        """Write what is played, with the sources of all plug-ins that were."""
         path = self._folder / RUN
         record: dict[str, Any] = {"tvbandits": __version__, "arguments": self._arguments}
         if path.is_file():
-            record = json.loads(path.read_text())
-        self._sources_on_disk |= self._sources
-        if self._sources_on_disk:
-            record["arguments"][SOURCES] = self._sources_on_disk
-        said = json.dumps(record, indent=2)
-        put_in_place(path, lambda draft: draft.write_text(said), durable=True)
+            record = json.loads(path.read_text(encoding="utf-8"))
+        self._kept_sources |= self._sources
+        if self._kept_sources:
+            record["arguments"][SOURCES] = self._kept_sources
+        _write_record(self._folder, record)
 
 
 def file_name(key: Key) -> str:
-    """The name of a run's file: readable, and different for every run."""
+    """Return the name of a run's file: readable, and different for every run."""
     digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]
     words = re.sub(r"[^\w.=-]+", "_", "--".join(map(str, key)))[:80]
     return f"{words}--{digest}.csv.gz"

@@ -1,13 +1,24 @@
-"""Tables out of the rows of a comparison, and the references they are read against."""
+"""Tables out of the rows of a comparison, and the references they are read against.
+
+The rows are one DataFrame, a line for every step of every run, as `compare` returns them. Every table,
+picture and page is made from them.
+
+[De] = J. Demsar. Statistical comparisons of classifiers over multiple data sets. JMLR 7, 2006. (mean
+ranks, the critical difference of Nemenyi)
+[DM] = E. Dolan and J. More. Benchmarking optimization software with performance profiles. Mathematical
+Programming 91, 2002.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
+from scipy.stats import friedmanchisquare, studentized_range, t as student
 
 from tvbandits.comparison.setup import limits_of
 from tvbandits.core.arrays import whole_number
@@ -16,14 +27,12 @@ from tvbandits.core.coercion import several
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References, references
 
-Row = dict[str, Any]
-# Problem, policy and seed of a run.
+# Problem, policy and seed of a run: its label, and the columns that have it.
 Key = tuple[str, str, int]
-
+RUN_COLUMNS = ["problem", "policy", "seed"]
 
 # In the column `confidence`, of a policy that has no width.
 NO_WIDTH = "none"
-
 
 # Columns of `summarise`.
 SUMMARY = [
@@ -32,43 +41,18 @@ SUMMARY = [
     *("queries_per_step", "answered_per_step", "seconds_per_step"),
 ]
 
-# Columns of rows of which it has the mean; the last two are not always there.
+# Columns of rows of which a summary has the mean over plays; the last two are not always there.
 A_STEP = ("queries", "answered", "seconds", "violations", "move_cost")
-
 
 # Of the largest regret of a table, what is no more than rounding.
 ROUNDING = 1e-12
 
-
-def regret_texts(values: Sequence[float], decimals: int = 3) -> list[str]:
-    """Regrets of one problem as they are printed, whatever their unit.
-
-    There are decimals where these show enough digits, and three significant digits elsewhere; a dash
-    stands for NaN.
-
-    Examples
-    --------
-    >>> from tvbandits.comparison.summary import regret_texts
-    >>> print(*regret_texts([12.3456, 0.5, 0.0123, 0.0]))
-    12.346 0.500 0.0123 0.000
-    >>> print(*regret_texts([1.234e-6, 5e-8, 0.0, float("nan")]))
-    1.23e-06 5e-08 0.000 -
-    """
-    largest = max((abs(value) for value in values if np.isfinite(value)), default=0.0)
-    found = []
-    for value in values:
-        size = 0.0 if abs(value) <= ROUNDING * largest else abs(value)
-        if np.isnan(value):
-            found.append("-")
-        elif size == 0.0 or 0.1 <= size < 1e6:
-            found.append(f"{value if size else 0.0:.{decimals}f}")
-        else:
-            found.append(f"{value:.3g}")
-    return found
+# Most seeds of a comparison.
+MOST_SEEDS = 1_000_000
 
 
-def summarise(rows: Iterable[Row] | pd.DataFrame) -> pd.DataFrame:
-    """One line for each problem and policy, with the columns `SUMMARY`, in the order of the rows.
+def summarise(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return one line for each problem and policy, with the columns `SUMMARY`, in the order of the rows.
 
     `average_regret` is the mean over seeds of R_T / T, `average_regret_sd` its deviation over seeds,
     `average_regret_ci95` the half-width of its 95% t-interval; `last_fifth_regret` is the mean regret
@@ -87,66 +71,65 @@ def summarise(rows: Iterable[Row] | pd.DataFrame) -> pd.DataFrame:
         policy  seeds  queries_per_step
     0  uniform      2               0.0
     """
-    table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows)
-    groups = one_width(table).groupby(["problem", "policy", "confidence"], sort=False)
-    columns = [*SUMMARY, *[f"{name}_per_step" for name in A_STEP[3:] if name in table]]
-    return pd.DataFrame([_summary(key, group) for key, group in groups], columns=columns)
+    place = SUMMARY[:3]
+    rows = one_width(rows)
+    groups = rows.groupby(place, sort=False)
+    horizon = groups["t"].transform("max")
+    late = rows[rows["t"] > horizon - np.maximum(horizon // 5, 1)]
+    of_seeds = (
+        rows.groupby([*place, "seed"], sort=False)["regret"].mean().groupby(place, sort=False)
+    )
+    table = pd.DataFrame(
+        {
+            "seeds": of_seeds.size(),
+            "horizon": groups["t"].max(),
+            "average_regret": of_seeds.mean(),
+            "average_regret_sd": of_seeds.std(),
+            "average_regret_ci95": of_seeds.agg(half_interval),
+            "last_fifth_regret": late.groupby(place, sort=False)["regret"].mean(),
+            **{f"{name}_per_step": groups[name].mean() for name in A_STEP if name in rows},
+        }
+    )
+    return table.reset_index()
 
 
 def one_width(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows in which the width is "by seed" where a policy finds one for every seed: it is one policy."""
+    """Return rows whose width is "by seed" where a policy finds one for every seed: it is one policy."""
     place = [rows["problem"], rows["policy"]]
     alike = rows["confidence"].groupby(place).transform("nunique") == 1
     widths = rows["confidence"].groupby([*place, rows["seed"]]).transform("nunique")
-    given = widths.groupby(place).transform("max") > 1
-    return rows.assign(confidence=rows["confidence"].where(alike | given, "by seed"))
-
-
-def _summary(key: Any, group: pd.DataFrame) -> Row:
-    by_seed = group.groupby("seed")["regret"].mean()
-    horizon = int(group["t"].max())
-    last = group[group["t"] > horizon - max(horizon // 5, 1)]
-    problem, policy, confidence = key
-    return {
-        "problem": problem,
-        "policy": policy,
-        "confidence": confidence,
-        "seeds": len(by_seed),
-        "horizon": horizon,
-        "average_regret": float(by_seed.mean()),
-        "average_regret_sd": float(by_seed.std(ddof=1)),  # NaN of one value
-        "average_regret_ci95": half_interval(by_seed),
-        "last_fifth_regret": float(last["regret"].mean()),
-        **{f"{name}_per_step": float(group[name].mean()) for name in A_STEP if name in group},
-    }
+    several_a_seed = widths.groupby(place).transform("max") > 1
+    kept = rows["confidence"].where(alike | several_a_seed, "by seed")
+    return rows.assign(confidence=kept)
 
 
 def half_interval(values: pd.Series[float]) -> float:
-    """Half of a 95% t-interval of the mean; NaN of one value alone."""
+    """Return half of a 95% t-interval of the mean; NaN for one value alone."""
     n = len(values)
-    return float(values.std(ddof=1) * student.ppf(0.975, max(n - 1, 1)) / n**0.5)
+    return float(values.std() * student.ppf(0.975, max(n - 1, 1)) / n**0.5)
 
 
 def by_run(rows: pd.DataFrame) -> pd.DataFrame:
-    """Mean regret over steps: a line a problem and seed, a column a policy, in the order of the rows."""
-    again = rows.duplicated(["problem", "policy", "seed", "t"])
+    """Return mean regrets over steps: a line a problem and seed, a column a policy, in their order."""
+    again = rows.duplicated([*RUN_COLUMNS, "t"])
     if again.any():
         name = rows.loc[again, "policy"].iloc[0]
         raise ValueError(f'"{name}" was played several times with one seed: give rows of one width')
-    runs = rows.groupby(["problem", "policy", "seed"], sort=False)["regret"].mean().reset_index()
+    runs = rows.groupby(RUN_COLUMNS, sort=False)["regret"].mean().reset_index()
     table = runs.pivot(index=["problem", "seed"], columns="policy", values="regret")
     return table[list(dict.fromkeys(runs["policy"]))]
 
 
-def paired(rows: Iterable[Row] | pd.DataFrame, reference: str | None = None) -> pd.DataFrame:
-    """Differences in mean regret of each policy to `reference`, paired by seed, with 95% t-intervals.
+def paired(rows: pd.DataFrame, reference: str | None = None) -> pd.DataFrame:
+    """Return the differences in mean regret to `reference`, paired by seed, with 95% t-intervals.
 
     What seeds have in common is taken out: an interval that does not reach 0 tells two policies apart,
     also where their own intervals overlap.
 
     Parameters
     ----------
-    rows : rows of a comparison
+    rows : DataFrame
+        The rows of a comparison.
     reference : str, optional
         A policy; that of the least mean of each problem by default.
 
@@ -171,20 +154,90 @@ def paired(rows: Iterable[Row] | pd.DataFrame, reference: str | None = None) -> 
            policy reference  seeds
     0  eps-greedy   uniform      3
     """
-    table = by_run(rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(rows))
+    table = by_run(rows)
     if reference is not None and reference not in table:
         raise ValueError(f'"{reference}" was not played; there are: {", ".join(table.columns)}')
-    found = []
+    lines = []
     for problem, part in table.groupby(level="problem", sort=False):
         beside = str(part.mean().idxmin()) if reference is None else reference
-        for policy in table.columns:
-            less = (part[policy] - part[beside]).dropna()
-            n = len(less)
-            if policy == beside or n == 0:
-                continue
-            found.append((problem, policy, beside, n, float(less.mean()), half_interval(less)))
+        differences = part.drop(columns=beside).sub(part[beside], axis=0)
+        for policy, column in differences.items():
+            values = column.dropna()
+            if len(values):
+                pair = len(values), float(values.mean()), half_interval(values)
+                lines.append((problem, policy, beside, *pair))
     columns = ["problem", "policy", "reference", "seeds", "difference", "ci95"]
-    return pd.DataFrame(found, columns=columns)
+    return pd.DataFrame(lines, columns=columns)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Ranks of k policies over N problems; 1 is the best.
+
+    Attributes
+    ----------
+    mean : Series
+        By policy, the best first.
+    critical_difference : float
+        Mean ranks that differ by less do not differ at the 5% level (Nemenyi); NaN for one problem or
+        policy.
+    p_value : float
+        That all are alike (Friedman); NaN for fewer than 3 policies or 2 problems.
+    problems : int
+    """
+
+    mean: pd.Series[float]
+    critical_difference: float
+    p_value: float
+    problems: int
+
+
+def by_problem(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return mean regrets over steps and seeds, a line a problem and a column a policy.
+
+    Only seeds that all policies of the problem have played count, so that policies are paired.
+    """
+    return by_run(rows).dropna().groupby(level="problem", sort=False).mean()
+
+
+def mean_ranks(table: pd.DataFrame) -> Ranks:
+    """Rank the policies of a table (problems x policies) on each problem, less being better ([De]).
+
+    The critical difference is q sqrt(k (k + 1) / (6 N)), with the quantile q of the studentised range
+    over sqrt 2.
+    """
+    N, k = table.shape
+    mean = table.rank(axis=1).mean().sort_values(kind="stable")
+    difference = p_value = math.nan
+    if N > 1 and k > 1:
+        quantile = float(studentized_range.ppf(0.95, k, np.inf)) / math.sqrt(2)
+        difference = quantile * math.sqrt(k * (k + 1) / (6 * N))
+    if N > 1 and k > 2:
+        p_value = float(friedmanchisquare(*table.to_numpy().T).pvalue)
+    return Ranks(mean, difference, p_value, N)
+
+
+def performance_profile(table: pd.DataFrame, factors: Sequence[float]) -> pd.DataFrame:
+    """Return the share of problems on which a policy is within a factor of the best one ([DM])."""
+    least = table.min(axis=1)
+    ratios = table.div(least.where(least > 0, np.nan), axis=0)
+    ratios = ratios.where(table.ne(least, axis=0), 1.0).fillna(math.inf)
+    return pd.DataFrame({factor: (ratios <= factor).mean() for factor in factors}).T
+
+
+def winners(table: pd.DataFrame, ours: Sequence[str]) -> pd.DataFrame:
+    """Say who wins where: problem, best policy and its regret, our best one and how much more it has.
+
+    What speaks against ours comes first.
+    """
+    least = table.min(axis=1)
+    own = table[[name for name in table.columns if name.partition(":")[0] in ours]]
+    found = pd.DataFrame({"best": table.idxmin(axis=1), "regret": least, "ours": ""})
+    if len(own.columns):
+        found["ours"] = own.idxmin(axis=1)
+    found["times_the_best"] = own.min(axis=1) / least.where(least > 0)
+    found = found.rename_axis("problem").reset_index()
+    return found.sort_values("times_the_best", ascending=False, kind="stable", ignore_index=True)
 
 
 class Panel(NamedTuple):
@@ -197,24 +250,26 @@ class Panel(NamedTuple):
 
 
 def panels_of(table: pd.DataFrame) -> list[Panel]:
-    """One panel a problem; one a problem and width where a policy was played with several of them."""
-    found: list[Panel] = []
+    """Return one panel a problem; one a problem and width where a policy was played with several."""
+    panels: list[Panel] = []
     table = one_width(table) if "seed" in table else table
     for problem, group in table.groupby("problem", sort=False):
-        compared = bool((group.groupby("policy")["confidence"].nunique() > 1).any())
         widths = [width for width in group["confidence"].unique() if width != NO_WIDTH]
-        # Who has no width belongs into every panel.
-        parts = [group[group["confidence"].isin([width, NO_WIDTH])] for width in widths]
-        parts = parts if compared else [group]
-        found += [Panel(str(problem), _width_of(part), part) for part in parts]
-    return found
-
-
-def _width_of(table: pd.DataFrame) -> str:
-    widths = [width for width in table["confidence"].unique() if width != NO_WIDTH]
-    if len(widths) > 1:
-        return "several widths"
-    return f"width {widths[0]}" if widths else "no width"
+        if (group.groupby("policy")["confidence"].nunique() > 1).any():
+            # Who has no width belongs into every panel.
+            parts = [group[group["confidence"].isin([width, NO_WIDTH])] for width in widths]
+            shown = zip([f"width {width}" for width in widths], parts, strict=True)
+            panels += [Panel(str(problem), *each) for each in shown]
+        else:
+            width = (
+                "several widths"
+                if len(widths) > 1
+                else f"width {widths[0]}"
+                if widths
+                else "no width"
+            )
+            panels.append(Panel(str(problem), width, group))
+    return panels
 
 
 def problem_references(
@@ -262,8 +317,31 @@ def counted(numbers: Iterable[int], noun: str) -> str:
     return f"{number} {noun}{'' if high == 1 else 's'}"
 
 
-# Most seeds of a comparison.
-MOST_SEEDS = 1_000_000
+def regret_texts(values: Sequence[float], decimals: int = 3) -> list[str]:
+    """Regrets of one problem as they are printed, whatever their unit.
+
+    There are decimals where these show enough digits, and three significant digits elsewhere; a dash
+    stands for NaN.
+
+    Examples
+    --------
+    >>> from tvbandits.comparison.summary import regret_texts
+    >>> print(*regret_texts([12.3456, 0.5, 0.0123, 0.0]))
+    12.346 0.500 0.0123 0.000
+    >>> print(*regret_texts([1.234e-6, 5e-8, 0.0, float("nan")]))
+    1.23e-06 5e-08 0.000 -
+    """
+    largest = max((abs(value) for value in values if np.isfinite(value)), default=0.0)
+    found = []
+    for value in values:
+        size = 0.0 if abs(value) <= ROUNDING * largest else abs(value)
+        if np.isnan(value):
+            found.append("-")
+        elif size == 0.0 or 0.1 <= size < 1e6:
+            found.append(f"{value if size else 0.0:.{decimals}f}")
+        else:
+            found.append(f"{value:.3g}")
+    return found
 
 
 def as_seeds(seeds: int | Sequence[int]) -> list[int]:

@@ -1,23 +1,30 @@
-"""A picture of what a bandit believes, and of what it believes it from.
+"""Pictures: what a bandit believes, and what a comparison came to. All are readable in grey.
 
-What is drawn depends on the domain: a curve with its band over one number; maps of the mean and of the
-deviation over two; candidates by rank, or slices through the recommended point, over more.
-
-What a picture of beliefs shows: a bandit at a time along some axes, and the looks of its marks.
+Every function returns a figure that belongs to no window: a notebook shows it, a script saves it.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+import textwrap
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
+from matplotlib.colors import hsv_to_rgb, to_hex
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.comparison.frontier import PAPER, WITHOUT, frontier_table
+from tvbandits.comparison.summary import Ranks, counted, panels_of
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import of_kind
@@ -25,8 +32,285 @@ from tvbandits.core.observations import Observations
 from tvbandits.core.parameters import Category, Integer, Real
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Table, space_of
+from tvbandits.datasets.tables.references import References
 from tvbandits.gp.kernels.additive import ends_of
-from tvbandits.plots.figure import NotebookFigure
+from tvbandits.policies import POLICIES
+from tvbandits.policies.expert import PLANS
+
+
+class NotebookFigure(Figure):
+    """A figure of inches (width, height) that is a picture where it is a notebook's last expression.
+
+    It belongs to no pyplot, which would keep it until it is closed.
+    """
+
+    def __init__(self, size: tuple[float, float]) -> None:
+        super().__init__(figsize=size, layout="constrained")
+        FigureCanvasAgg(self)
+
+    def _repr_png_(self) -> bytes:
+        picture = BytesIO()
+        self.savefig(picture, format="png")
+        return picture.getvalue()
+
+
+# --- how curves are told apart ------------------------------------------------------------------------
+
+# Numbers of markers and of dashes have no common factor, so that 65 curves differ without colour.
+MARKERS = "osD^vP*X<>phd"
+DASHES = ("-", "--", "-.", (0, (1, 1)), (0, (7, 3, 3, 3)))
+
+# Brightness of one colour and the next, of at most 1: all are seen on white.
+BRIGHTNESS = (0.32, 0.45, 0.2)
+LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
+
+
+def styles_of(policies: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return how the curve of each policy is drawn, as matplotlib takes it.
+
+    A policy of the package looks the same in every picture: its place among all policies decides. Of
+    several settings of one ("name:window=40", "name:window=80"), the plain name or else the first one
+    has this style; the others, and policies of one's own, have the next free ones, with hollow markers.
+    """
+    policies = [str(policy) for policy in policies]
+    places = {name: place for place, name in enumerate(POLICIES)}
+    styles = {}
+    for policy in sorted(policies, key=lambda name: ":" in name):
+        place = places.pop(policy.partition(":")[0], None)
+        if place is not None:
+            styles[policy] = _style(place, hollow=False)
+    free = itertools.count(len(POLICIES))
+    return styles | {
+        policy: _style(next(free), hollow=True) for policy in policies if policy not in styles
+    }
+
+
+def _style(place: int, *, hollow: bool) -> dict[str, Any]:
+    # Hues a golden section apart: neighbours differ, and none comes again.
+    hue = hsv_to_rgb((place * 0.618034 % 1.0, 0.85, 1.0))
+    bright = hue * BRIGHTNESS[place % len(BRIGHTNESS)] / (hue @ LUMINANCE)
+    colour = to_hex(np.minimum(bright, 1.0))
+    return {
+        "color": colour,
+        "linestyle": DASHES[place % len(DASHES)],
+        "linewidth": 1.8 + 0.4 * (place // (len(MARKERS) * len(DASHES))),
+        "marker": MARKERS[place % len(MARKERS)],
+        "markersize": 11 if MARKERS[place % len(MARKERS)] == "*" else 7,
+        "markerfacecolor": "white" if hollow else colour,
+        "markeredgecolor": colour if hollow else "white",
+        "markeredgewidth": 1.4 if hollow else 0.6,
+    }
+
+
+# --- regret against the step --------------------------------------------------------------------------
+
+# Letters of a name in the legend.
+LONGEST_NAME = 40
+
+# Inches: a panel is at least so high, and higher where its legend needs the room.
+PANEL_HEIGHT, LABEL_HEIGHT = 4.8, 0.25
+
+# Below the picture, where there is more than one seed.
+BAND_OF_SEEDS = "Curve: mean over the seeds. Band: one standard deviation to either side."
+
+# What is drawn as a thin black line, and its dashes in points.
+REFERENCES = {
+    "uniform": ("uniform choice", (1, 6)),
+    "best_fixed": ("best fixed point", (1, 3)),
+    "last_best": ("last step's best point", (6, 3)),
+    "all_read": ("forecast with all read", (6, 3, 1, 3)),
+}
+
+
+def regret_figure(
+    rows: pd.DataFrame,
+    references: Mapping[str, References] | None = None,
+    units: Mapping[str, str] | None = None,
+) -> NotebookFigure:
+    """Draw the average regret R_t / t against t: mean over seeds and a band of one deviation.
+
+    One panel a problem, or one a problem and width where a policy has several. The legend names the
+    curves from above to below, as they end; a policy has the same style in every picture.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        The rows of `tvbandits.compare`.
+    references : mapping of problem to References, optional
+        Drawn as thin horizontal lines.
+    units : mapping of problem to str, optional
+        Unit of the reward.
+
+    Examples
+    --------
+    >>> from tvbandits import compare, plots
+    >>> from tvbandits.datasets import DriftingBump
+    >>> rows = compare(DriftingBump(candidates=51, horizon=20), ["uniform", "eps-greedy"], seeds=2)
+    >>> plots.regret_figure(rows).savefig("regret.png")
+    """
+    panels, styles = panels_of(rows), styles_of(rows["policy"].unique())
+    labels = max(group["policy"].nunique() for _, _, group in panels) + len(REFERENCES)
+    height = max(PANEL_HEIGHT, LABEL_HEIGHT * labels)
+    figure = NotebookFigure((9.6, height * len(panels)))
+    grid = figure.subplots(len(panels), squeeze=False)[:, 0]
+    for axes, (problem, width, group) in zip(grid, panels, strict=True):
+        _draw_regret(axes, group, (references or {}).get(problem), styles)
+        width = "width of the theorem" if width == "width theory" else width
+        seeds = counted(group.groupby("policy")["seed"].nunique(), "seed")
+        title = textwrap.fill(f"{problem}, {width}, {seeds}", 80)
+        axes.set_title(title, loc="left", parse_math=False)
+        axes.set_xlabel("step t")
+        unit = (units or {}).get(problem, "").replace("$", r"\$")
+        axes.set_ylabel("average regret $R_t / t$" + (f" [{unit}]" if unit else ""))
+    if rows["seed"].nunique() > 1:
+        figure.supxlabel(BAND_OF_SEEDS, x=0.01, horizontalalignment="left", fontsize=9)
+    return figure
+
+
+def _draw_regret(
+    axes: Axes,
+    group: pd.DataFrame,
+    references: References | None,
+    styles: Mapping[str, dict[str, Any]],
+) -> None:
+    count = group["policy"].nunique()
+    for i, (policy, rows) in enumerate(group.groupby("policy", sort=False)):
+        style, at_step = styles[str(policy)], rows.groupby("t")["average_regret"]
+        mean, spread = at_step.mean(), at_step.std().fillna(0.0)
+        every = max(len(mean) // 8, 1)  # markers of several curves stand beside each other
+        marks = ((i * every // count + every // (2 * count)) % len(mean), every)
+        axes.plot(mean, label=_short(str(policy)), markevery=marks, **style)
+        band = mean - spread, mean + spread
+        axes.fill_between(mean.index, *band, color=style["color"], alpha=0.12, linewidth=0)
+    named = {} if references is None else references._asdict()
+    # One that is played itself would lie on its own curve.
+    shown = {name: named[name] for name in named if name not in set(group["policy"])}
+    for name, value in shown.items():
+        label, dashes = REFERENCES[name]
+        axes.axhline(value, label=label, color="black", linewidth=0.7, linestyle=(0, dashes))
+    _limit(axes, group, shown.values())
+    axes.set_xlim(0, int(group["t"].max()))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    # From above to below, as the curves end.
+    lines = sorted(axes.get_lines(), key=lambda line: -float(np.asarray(line.get_ydata())[-1]))
+    place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "frameon": False}
+    legend = axes.legend(handles=lines, fontsize=9, handlelength=3.0, **place)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", linewidth=0.3)
+
+
+def _limit(axes: Axes, group: pd.DataFrame, references: Iterable[float]) -> None:
+    """Leave the first few steps, where averages jump, out of the choice of limits."""
+    late = group[group["t"] > max(int(group["t"].max()) // 20, 1)]
+    curves = (late if len(late) else group).groupby(["policy", "t"])["average_regret"].mean()
+    # Below 0 lies regret against a best that is not the best of all, as of some problem of one's own.
+    shown = [0.0, *curves.dropna(), *references]
+    low, high = 1.12 * min(shown), 1.12 * max(shown)
+    axes.set_ylim(low, high if high > low else 1.0)
+
+
+def _short(name: str) -> str:
+    """Return a name that leaves room for the curves: a long one without its middle."""
+    kept = LONGEST_NAME - 1
+    return name if len(name) <= LONGEST_NAME else f"{name[: kept - 12]}…{name[-12:]}"
+
+
+# --- what questions are worth -------------------------------------------------------------------------
+
+
+def frontier_figure(rows: pd.DataFrame, units: Mapping[str, str] | None = None) -> Figure:
+    """Draw average regret against queries per step, a curve for each query plan.
+
+    One panel a problem, with 95% intervals over seeds. The policy that asks nobody is a line, the
+    paper's a point.
+    """
+    table = frontier_table(rows)
+    problems = table["problem"].unique()
+    figure = NotebookFigure((8.6 * len(problems), 4.8))
+    grid = figure.subplots(1, len(problems), squeeze=False)[0]
+    styles = styles_of([*PLANS, PAPER])  # a plan looks the same whatever else is drawn
+    for axes, problem in zip(grid, problems, strict=True):
+        mine = table[table["problem"] == problem]
+        for plan, lines in mine.groupby("plan", sort=False):
+            x, y = lines["queries_per_step"], lines["average_regret"]
+            if plan == WITHOUT:
+                axes.axhline(
+                    y.iloc[0], color="0.5", linewidth=1.2, label=f"{WITHOUT}, no questions"
+                )
+            else:
+                bars = lines["average_regret_ci95"].fillna(0.0)
+                axes.errorbar(x, y, bars, label=str(plan), capsize=3, **styles[str(plan)])
+        _scale(axes, mine)
+        seeds, steps = counted(mine["seeds"], "seed"), counted(mine["horizon"], "step")
+        axes.set_title(f"{problem}, {panels_of(mine)[0].width}, {seeds}, {steps}")
+        axes.set_xlabel("queries per step")
+        axes.set_ylabel(label_of("average regret", (units or {}).get(str(problem), "")))
+        place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+        axes.legend(title="bars: 95% intervals", frameon=False, **place)
+    return figure
+
+
+def _scale(axes: Axes, table: pd.DataFrame) -> None:
+    """Put queries in powers of two; regret from zero, or by its logarithm where it spans much."""
+    axes.set_xscale("log", base=2)
+    asked = table["queries_per_step"][table["queries_per_step"] > 0]
+    if len(asked):  # a frontier that was cut short may have no curve yet
+        low, high = math.floor(math.log2(asked.min())), math.ceil(math.log2(asked.max()))
+        ticks = [2.0**power for power in range(low, high + 1)]
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+    regrets = table["average_regret"]
+    if regrets.min() > 0 and regrets.max() > 8 * regrets.min():
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(0, None)
+
+
+# --- the pictures of a board --------------------------------------------------------------------------
+
+
+def rank_figure(ranked: Ranks) -> Figure:
+    """Draw mean ranks as points, best on top; the grey bar is the critical difference."""
+    figure = NotebookFigure((8.0, 1.4 + 0.28 * len(ranked.mean)))
+    axes = figure.add_subplot()
+    places = range(len(ranked.mean))
+    axes.plot(ranked.mean.to_numpy(), places, "o", color="#444444", markersize=6)
+    if not math.isnan(ranked.critical_difference):
+        best = float(ranked.mean.iloc[0])
+        axes.axvspan(best, best + ranked.critical_difference, color="#dddddd", zorder=0)
+        within = f"within {ranked.critical_difference:.2f} (grey)"
+        axes.set_title(f"not different from the best at the 5% level: {within}", fontsize=9)
+    axes.set_yticks(list(places), [str(name) for name in ranked.mean.index], fontsize=9)
+    axes.invert_yaxis()
+    axes.grid(axis="x", color="#cccccc", linewidth=0.6)
+    axes.set_xlabel(f"mean rank over {ranked.problems} problems (1 is best)")
+    return figure
+
+
+def profile_figure(shares: pd.DataFrame) -> Figure:
+    """Draw the share of problems within a factor of the best policy's regret, a line a policy."""
+    figure = NotebookFigure((9.0, 5.2))
+    axes = figure.add_subplot()
+    styles = styles_of(shares.columns)
+    every = max(len(shares) // 6, 1)
+    for i, name in enumerate(shares.columns):
+        marks = {"markersize": 6, "markevery": (i % every, every)}
+        line = styles[str(name)] | marks
+        axes.step(shares.index, shares[name], where="post", label=str(name), **line)
+    axes.set_xscale("log")
+    ticks = [1, 1.5, 2, 3, 5, 10]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel("factor of the best policy's average regret")
+    axes.set_ylabel("share of problems")
+    axes.set_ylim(-0.02, 1.02)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
+    return figure
+
+
+# --- beliefs ------------------------------------------------------------------------------------------
 
 # Half the width of a band, in posterior deviations.
 BAND = 2.0

@@ -1,5 +1,0 @@
-"""Pictures of a bandit."""
-
-from tvbandits.plots.panels import beliefs
-
-__all__ = ["beliefs"]
