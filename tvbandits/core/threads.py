@@ -28,13 +28,13 @@ T = TypeVar("T")
 
 
 class Turns:
-    """Who is inside of a call of an object whose calls come one at a time."""
+    """A record of the threads that are inside of a call of an object."""
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
-        """As nobody is."""
+        """Reset the record: nobody is inside of a call."""
         self.lock = threading.RLock()
         self.callers: set[int] = set()
         self.process = os.getpid()
@@ -52,7 +52,7 @@ class TakingTurns(Protocol):
 
     @property
     def _size(self) -> int:
-        """How many observations it computes with."""
+        """The number of observations that a call computes with."""
 
 
 One = TypeVar("One", bound=TakingTurns)
