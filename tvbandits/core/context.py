@@ -1,4 +1,4 @@
-"""The measured context: the last coordinates of a point, which nobody chooses.
+"""What is measured when a choice is made, and not chosen: coordinates of a point behind those that are.
 
 A point of a domain with a context is (chosen coordinates, columns of the context): what was played, and
 in what circumstances. A model sees both alike and learns across values; a decision is about one value.
@@ -28,7 +28,7 @@ INSTEAD_OF_WORDS = "for words take a Space, or give each an interval (0, 1), and
 
 
 def as_measured(given: Mapping[str, Any]) -> dict[str, Parameter]:
-    """Return the parameters that people write as a context: {"outside": (-15, 20)}.
+    """Parameters from what people write as a context: {"outside": (-15, 20)}.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def as_measured(given: Mapping[str, Any]) -> dict[str, Parameter]:
 
 
 def measured(domain: object) -> Mapping[str, Parameter]:
-    """Return the parameters of a domain's measured context by name; most domains have none.
+    """What the world gives in a domain, by name; nothing in most.
 
     Examples
     --------
@@ -55,18 +55,18 @@ def measured(domain: object) -> Mapping[str, Parameter]:
 
 
 def coordinate_names(domain: Domain) -> list[str]:
-    """Return x0, x1, ... for coordinates without names, and the names of the context."""
+    """x0, x1, ... for the coordinates of points without names, and the names of the context."""
     parts = measured(domain)
     return [*(f"x{i}" for i in range(domain.dimension - len(parts))), *parts]
 
 
 def chosen_of(domain: Any) -> Any:
-    """Return the part of a domain that is chosen: all of it where it measures no context."""
+    """What is chosen of a domain: all of it where it has no measured context."""
     return domain.chosen if measured(domain) else domain
 
 
 def context_columns(domain: Domain, context: Context) -> Array:
-    """Return the columns (c,) of one value of the context of a domain.
+    """The columns (c,) of one value of the context of a domain.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def context_columns(domain: Domain, context: Context) -> Array:
 
 
 def columns_by_name(parts: Mapping[str, Parameter], context: Mapping[str, Any]) -> Array:
-    """Return the columns (c,) of a value of each of some parameters.
+    """The columns (c,) of a value of each of some parameters.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def columns_by_name(parts: Mapping[str, Parameter], context: Mapping[str, Any]) 
 
 
 def opened(domain: Domain, context: Context) -> Domain:
-    """Return the domain that a decision chooses from: all points at the measured context, if any.
+    """The domain that a decision chooses from: all its points at the context, where one is measured.
 
     Raises
     ------
@@ -202,7 +202,7 @@ def completed(
 
 
 def joined(X: Array, values: Array) -> Array:
-    """Join chosen coordinates (n, d - c) and columns (c,) of the context to points (n, d)."""
+    """Points (n, d) from chosen coordinates (n, d - c) and columns (c,) of the context."""
     return np.hstack([X, np.broadcast_to(values, (len(X), len(values)))])
 
 
@@ -285,7 +285,7 @@ class _Sliced:
 
 @dataclass(frozen=True)
 class _Sloped(_Sliced):
-    """An acquisition with slopes, as a function of what is chosen."""
+    """One that knows its slopes."""
 
     @property
     def near(self) -> Array:
@@ -297,7 +297,7 @@ class _Sloped(_Sliced):
 
 
 def written(context: Context) -> Any:
-    """Return a context as a journal holds it: plain values by name, or in their order."""
+    """A context as it is kept in a journal: plain values by name, or in their order."""
     if isinstance(context, Mapping):
         return {
             name: each if isinstance(each, str) else float(each) for name, each in context.items()

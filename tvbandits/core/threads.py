@@ -28,13 +28,13 @@ T = TypeVar("T")
 
 
 class Turns:
-    """A record of the threads that are inside of a call of an object."""
+    """Who is inside of a call of an object whose calls come one at a time."""
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
-        """Reset the record: nobody is inside of a call."""
+        """As nobody is."""
         self.lock = threading.RLock()
         self.callers: set[int] = set()
         self.process = os.getpid()
@@ -52,7 +52,7 @@ class TakingTurns(Protocol):
 
     @property
     def _size(self) -> int:
-        """The number of observations that a call computes with."""
+        """How many observations it computes with."""
 
 
 One = TypeVar("One", bound=TakingTurns)
