@@ -1,1 +1,1 @@
-"""What everything else speaks in: arrays, observations, domains, protocols, linear algebra."""
+"""Arrays, observations, domains, protocols and linear algebra, which all other folders use."""

@@ -1,4 +1,4 @@
-"""What enters: one coercion of arrays, one set of number checks, and the range of usable numbers.
+"""Checks of arrays and numbers at the entrance, and the range of numbers to compute with.
 
 Every array and every number that people give passes through this file, so that the same thing is
 welcome, or refused by name, everywhere alike:
@@ -85,13 +85,13 @@ def as_floats(values: ArrayLike, name: str) -> Array:
 
 
 def row_keys(X: Array) -> list[bytes]:
-    """The bytes of each row (n, d), by which equal rows are found; -0.0 is 0.0."""
+    """Return the bytes of each row (n, d), which are equal for equal rows; -0.0 is 0.0."""
     raw, width = (X + 0.0).tobytes(), X.itemsize * X.shape[1]
     return [raw[i : i + width] for i in range(0, len(raw), width)]
 
 
 def at_times(X: Array, t: Array | float) -> Array:
-    """[X, t] (n, d + 1) of points (n, d), at one time or at their times (n,)."""
+    """Return [X, t] (n, d + 1) of points (n, d), at one time or at their times (n,)."""
     Z = np.empty((len(X), X.shape[1] + 1))
     Z[:, :-1], Z[:, -1] = X, t
     return Z
@@ -189,7 +189,7 @@ def checked_values(values: ArrayLike, X: Array) -> Array:
 
 
 def row_of_largest(values: ArrayLike, X: Array, rng: np.random.Generator) -> int:
-    """Row of the largest of some acquisition values (m,), or of one of the exactly equal ones."""
+    """Return the row of the largest acquisition value (m,), or of one of several equal ones."""
     given = np.asarray(values, dtype=np.float64)
     if given.shape != (len(X),) or math.isnan(largest := given[given.argmax()]):
         checked_values(given, X)
@@ -204,7 +204,7 @@ def check_sizes(values: Array, name: str) -> None:
 
 
 def as_rows(values: ArrayLike, size: int, name: str) -> Index:
-    """Distinct numbers from 0 to `size` - 1, in their order; a `ValueError` says which is none."""
+    """Return distinct rows from 0 to `size` - 1, in order; a `ValueError` names one that is not."""
     try:
         rows = np.asarray(values)
     except ValueError:  # ragged
@@ -239,7 +239,7 @@ def as_variances(values: ArrayLike, n: int, name: str = "variance") -> Array:
 
 
 def usable_variances(values: Array) -> Array:
-    """Computed variances, moved into the range that can be computed with; NaN stays.
+    """Move computed variances into the range that can be computed with; NaN stays.
 
     A mean of answers at the smallest variance has one below it: that is no mistake of anybody.
     """
@@ -267,7 +267,7 @@ def as_times(values: ArrayLike, n: int, name: str = "t") -> Array:
 
 
 def is_finite_number(value: object) -> bool:
-    """Whether `value` is a plain real number, neither NaN nor infinite, and no truth value."""
+    """Tell whether `value` is a plain real number: not NaN, not infinite, and no bool."""
     # A span of time is an integer to numpy.
     if isinstance(value, bool | np.timedelta64):
         return False
@@ -280,7 +280,7 @@ def is_finite_number(value: object) -> bool:
 
 
 def is_infinite(value: object) -> bool:
-    """Whether `value` is a plain float that is plus infinity."""
+    """Tell whether `value` is a plain float that is plus infinity."""
     return isinstance(value, float | np.floating) and float(value) == math.inf
 
 
@@ -357,7 +357,7 @@ def as_time(value: object, name: str = "t") -> float:
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether `value` is of an integer type: 3.0 is not, nor is True."""
+    """Tell whether `value` is of an integer type: 3.0 is not, nor is True."""
     # A span of time is an integer to numpy.
     return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
@@ -389,7 +389,7 @@ def flag(name: str, value: object) -> bool:
 
 
 def as_generator(seed: object) -> np.random.Generator:
-    """Return a generator of random numbers: a child of the one given, or one from a whole number.
+    """Return a random generator: a child of a generator, or a new one from a whole number.
 
     Raises
     ------
@@ -419,7 +419,7 @@ def columned(values: ArrayLike, n: int, name: str) -> Array:
 
 
 def _interval(low: float, high: float, low_open: bool, high_open: bool) -> str:
-    """What a number must be, in words."""
+    """Describe in words which numbers are allowed."""
     if low == -math.inf and high == math.inf:
         return "be a finite number"
     if high == math.inf and low == 0:

@@ -91,21 +91,21 @@ class Clock:
 
     @property
     def unit(self) -> pd.Timedelta:
-        """What one is."""
+        """The length of time that the number 1 stands for."""
         import pandas as pd
 
         return pd.Timedelta(self._length, unit="ns")
 
     @property
     def origin(self) -> pd.Timestamp:
-        """What zero is."""
+        """The time that the number 0 stands for."""
         import pandas as pd
 
         return pd.Timestamp(self._start, unit="ns", tz=self._zone)
 
     @property
     def now(self) -> float:
-        """The present."""
+        """The present time as a number."""
         return self.number(datetime.now(self._zone))
 
     @overload
@@ -113,7 +113,7 @@ class Clock:
     @overload
     def number(self, when: Sequence[Any] | NDArray[Any] | pd.Index | pd.Series) -> Array: ...
     def number(self, when: Any) -> float | Array:
-        """Units from the origin to one time (a float), or to each of several (n,).
+        """Return the units from the origin to one time (a float), or to each of several (n,).
 
         Parameters
         ----------
@@ -141,7 +141,7 @@ class Clock:
     @overload
     def time(self, number: Sequence[float] | NDArray[Any]) -> pd.DatetimeIndex: ...
     def time(self, number: ArrayLike) -> pd.Timestamp | pd.DatetimeIndex:
-        """The time that a number speaks about (a Timestamp), or the times of several (n,).
+        """Return the time that a number stands for (a Timestamp), or those of several (n,).
 
         Raises
         ------
@@ -161,7 +161,7 @@ class Clock:
         return times[0] if numbers.ndim == 0 else times
 
     def text(self, number: float) -> str:
-        """The text of `time(number)`.
+        """Return the text of `time(number)`.
 
         Examples
         --------
@@ -195,7 +195,7 @@ class Clock:
 
 
 def _length_of(unit: object) -> int:
-    """Nanoseconds of a positive length of time."""
+    """Return a positive length of time in nanoseconds."""
     plain = _PLAIN_LENGTH.fullmatch(unit) if isinstance(unit, str) else None
     days, hours, minutes, seconds = map(int, plain.groups()) if plain else (0, 0, 0, 0)
     count = ((24 * days + hours) * 60 + minutes) * 60 + seconds

@@ -1,4 +1,4 @@
-"""What is a number and what only looks like one, and how what was given is shown."""
+"""Tell numbers from what only looks like numbers, and show values in messages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _KINDS = {
 
 
 def raw_array(values: Any) -> NDArray[Any]:
-    """The array that numpy sees; pandas' own kinds of numbers with their gaps as NaN."""
+    """Return the array that numpy makes of a value; gaps in pandas' own types become NaN."""
     dtype = getattr(values, "dtype", None)
     extended = dtype is not None and not isinstance(dtype, np.dtype)
     if extended and getattr(dtype, "kind", "O") in "iuf" and hasattr(values, "to_numpy"):
@@ -49,7 +49,7 @@ def raw_array(values: Any) -> NDArray[Any]:
 
 
 def why_no_numbers(values: object, raw: NDArray[Any]) -> str:
-    """Why these are not numbers, in a few words; empty if they are."""
+    """Say in a few words why these are not numbers; return an empty text if they are."""
     kind = raw.dtype.kind
     if kind == "O":
         return next(filter(None, map(_odd, raw.ravel())), "")
@@ -59,7 +59,7 @@ def why_no_numbers(values: object, raw: NDArray[Any]) -> str:
 
 
 def _odd(element: object) -> str:
-    """Why an element of an array of objects is no real number; empty if it is one."""
+    """Say why an element of an array of objects is no real number; empty if it is one."""
     if isinstance(element, bool | np.bool_):
         return _KINDS["b"]
     if isinstance(element, numbers.Real | Decimal):
@@ -70,7 +70,7 @@ def _odd(element: object) -> str:
 
 
 def odd_within(values: list[Any] | tuple[Any, ...]) -> str:
-    """What numpy would take for a number in a nested sequence: truth values, masked cells."""
+    """Find what numpy would take for numbers in a nested sequence: bools and masked cells."""
     for each in values:
         if isinstance(each, list | tuple):
             if why := odd_within(each):
@@ -86,7 +86,7 @@ def odd_within(values: list[Any] | tuple[Any, ...]) -> str:
 
 
 def is_of(value: object, module: str, *classes: str) -> bool:
-    """Whether a value is of a class of a library, which is not imported to find out.
+    """Tell whether a value is of a class of a library, without an import of that library.
 
     Before it is imported nothing is of a class of it.
     """
@@ -95,7 +95,7 @@ def is_of(value: object, module: str, *classes: str) -> bool:
 
 
 def is_date(value: object) -> bool:
-    """Whether `value` is a date, a time of day or a span of time."""
+    """Tell whether `value` is a date, a time of day or a span of time."""
     kinds = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
     return isinstance(value, kinds)  # pandas' Timestamp and Timedelta are of these kinds, too
 
@@ -105,18 +105,18 @@ LONGEST_NOTE = 1000
 
 
 def cut(text: str, longest: int) -> str:
-    """A text of at most so many characters, with "..." for what is left out."""
+    """Shorten a text to so many characters, with "..." for the rest."""
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def cleaned(text: str, longest: int = LONGEST_NOTE) -> str:
-    """A text of somebody else for people's eyes: no control characters, which a terminal obeys."""
+    """Replace control characters, which a terminal obeys, by spaces in a text from elsewhere."""
     plain = "".join(each if each.isprintable() else " " for each in text[: 4 * longest])
     return cut(plain, longest)
 
 
 def shown(value: object) -> str:
-    """What was given, for a message: one line, and not too long."""
+    """Show a value in one short line of a message."""
     try:
         text = repr(value.item() if isinstance(value, np.number) else value)
     except Exception:  # an object of somebody else, or an int of thousands of digits
@@ -125,7 +125,7 @@ def shown(value: object) -> str:
 
 
 def error_line(error: BaseException) -> str:
-    """An error in one line: its type, and what it says."""
+    """Show an error in one line: its type and its message."""
     return f"{type(error).__name__}: {error}"
 
 
@@ -133,7 +133,7 @@ def error_line(error: BaseException) -> str:
 
 
 def require(good: object, name: str, needs: str, given: object) -> None:
-    """Raise a `ValueError` that says what must be and what was given, unless that is good."""
+    """Raise a `ValueError` that names what is needed and the value, unless the value is good."""
     if not good:
         raise ValueError(f"{name} must be {needs}, got {shown(given)}")
 
@@ -148,7 +148,7 @@ def text(name: str, value: object) -> str:
 
 
 def has_controls(value: str) -> bool:
-    """Whether a text has control characters, or halves of characters that cannot be shown."""
+    """Tell whether a text has control characters, or halves of characters that cannot be shown."""
     return any(unicodedata.category(each) in ("Cc", "Cs") for each in value)
 
 
@@ -161,7 +161,7 @@ def choice(name: str, value: object, known: Collection[str]) -> str:
 
 
 def either(words: Sequence[str]) -> str:
-    """`a, b or c`."""
+    """Join words as in `a, b or c`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
@@ -173,7 +173,7 @@ def function(name: str, value: object, needs: str = "a function") -> None:
 def optional(
     check: Callable[..., T], name: str, value: object, *more: Any, **rest: Any
 ) -> T | None:
-    """What a check returns of a value, where there is one."""
+    """Return what a check makes of a value, or None where there is no value."""
     return None if value is None else check(name, value, *more, **rest)
 
 
@@ -183,7 +183,7 @@ def of_kind(name: str, value: object, kind: type | tuple[type, ...], needs: str)
 
 
 def several(name: str, value: object, needs: str) -> list[Any]:
-    """The items of `value` in a list.
+    """Return the items of `value` in a list.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Limits on what a play brings besides its reward, and when a belief says that they hold."""
+"""Limits on the outcomes of a play, and the chance that they hold."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tvbandits.core.coercion import of_kind, optional, shown, text
 
 
 class LimitWarning(UserWarning):
-    """No point is known to satisfy the limits: what is played is a guess."""
+    """No point is known to satisfy the limits: the bandit plays the likeliest one."""
 
 
 def as_outcomes(outcomes: Mapping[str, ArrayLike] | None) -> dict[str, ArrayLike]:
-    """What else was read, by name; a `ValueError` unless it is a mapping of names, or None.
+    """Return readings of outcomes by name; a `ValueError` unless it is such a mapping, or None.
 
     None in the place of a value, as in JSON: it was not read.
     """
@@ -45,7 +45,7 @@ def check_outcome(name: object, limits: Iterable[str]) -> None:
 
 @dataclass(frozen=True)
 class Limit:
-    """What an outcome may be: at most, at least, or between two numbers.
+    """A limit on an outcome: at most, at least, or between two numbers.
 
     Parameters
     ----------
@@ -97,11 +97,11 @@ class Limit:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The least and the most that it may be, infinite where there is no bound."""
+        """The least and the most that the outcome may be, infinite where there is no bound."""
         low = -math.inf if self.at_least is None else self.at_least
         return low, math.inf if self.at_most is None else self.at_most
 
     def holds(self, values: Array) -> NDArray[np.bool_]:
-        """Which of the values (n,) satisfy it; what was not read (NaN) breaks nothing."""
+        """Tell which of the values (n,) satisfy the limit; NaN, which was not read, does."""
         low, high = self.bounds
         return ~((np.asarray(values) < low) | (np.asarray(values) > high))

@@ -1,4 +1,4 @@
-"""Factorisations: the only room that calls one.
+"""Factorisations of matrices; no other module calls one.
 
 All matrices are symmetric positive (semi-)definite and factors are lower triangular, A = L L^T.
 A failure is a `FactorisationError` that names the matrix and says what to try.
@@ -107,13 +107,13 @@ def inverse_lower(L: Array) -> Array:
 
 
 def inverse(L: Array) -> Array:
-    """A^-1, A = L L^T, from the lower factor."""
+    """Return A^-1 from the lower factor L of A = L L^T."""
     lower = inverse_lower(np.asfortranarray(L))
     return np.asarray(lower + np.tril(lower, -1).T)
 
 
 def predict_each(A: Array, b: Array, y: Array) -> tuple[Array, Array]:
-    """b^T A^-1 y and b^T A^-1 b for each of some small systems.
+    """Return b^T A^-1 y and b^T A^-1 b for each of some small systems.
 
     `A` is (n, m, m), positive definite; `b` and `y` are (n, m).
     """

@@ -97,11 +97,11 @@ class Real(_Ordered):
         return codes.copy()
 
     def from_unit(self, u: Array) -> Array:
-        """Codes of numbers (n,) of the unit interval: uniform ones of uniform ones."""
+        """Return codes for numbers (n,) of the unit interval; uniform numbers give uniform codes."""
         return np.asarray(np.clip(self.low * (1.0 - u) + self.high * u, self.low, self.high))
 
     def to_unit(self, codes: Array) -> Array:
-        """Numbers (n,) of the unit interval from codes (n,)."""
+        """Return numbers (n,) of the unit interval for codes (n,)."""
         return np.asarray((codes - self.low) / self.extent)
 
 
@@ -127,11 +127,11 @@ class _Stepped:
     size: Any
 
     def from_unit(self, u: Array) -> Array:
-        """Codes of numbers (n,) of the unit interval: uniform ones of uniform ones."""
+        """Return codes for numbers (n,) of the unit interval; uniform numbers give uniform codes."""
         return np.asarray(self.low + np.minimum(np.floor(u * self.size), self.size - 1))
 
     def to_unit(self, codes: Array) -> Array:
-        """Middles (n,) of cells of the unit interval from codes (n,)."""
+        """Return the middles (n,) of the cells of the unit interval for codes (n,)."""
         return np.asarray((codes - self.low + 0.5) / self.size)
 
 
@@ -248,7 +248,7 @@ Parameter = Real | Integer | Category
 
 
 def as_parameter(given: object, name: str) -> Parameter:
-    """A parameter from what people write: (10, 80), Integer(1, 5), ["a", "b"].
+    """Return the parameter that people write as (10, 80), Integer(1, 5) or ["a", "b"].
 
     Raises
     ------
@@ -277,7 +277,7 @@ Named: TypeAlias = Union["pd.DataFrame", Mapping[str, Any], Sequence[Mapping[str
 
 
 def has_names(X: object) -> bool:
-    """Whether points have names: a frame, a dictionary, or several of these or texts."""
+    """Tell whether points have names: a frame, a dictionary, or several of these or texts."""
     if type(X) is np.ndarray and X.dtype.kind == "f":
         return False
     first = X[0] if isinstance(X, list | tuple) and len(X) > 0 else X
@@ -299,7 +299,7 @@ def _is_frame(value: object) -> TypeGuard[pd.DataFrame]:
 
 
 def rows_by_name(points: object) -> list[Mapping[str, Any]]:
-    """One dictionary for each point."""
+    """Return a dictionary for each point."""
     if _is_frame(points):
         repeated = points.columns[points.columns.duplicated()]
         if len(repeated):
