@@ -13,8 +13,8 @@ from typing import Any
 
 from tvbandits.core.arrays import finite_number, is_finite_number, is_whole, positive_number
 from tvbandits.core.coercion import of_kind, shown
-from tvbandits.core.files.values import no_constant
 from tvbandits.experts.sensors.expert import Reading
+from tvbandits.io import no_constant
 
 # Bytes of a message; a longer one is not read.
 LONGEST = 65536

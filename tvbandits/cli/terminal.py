@@ -37,9 +37,9 @@ from tvbandits.comparison.summary import (
     summarise,
 )
 from tvbandits.core.coercion import cleaned
-from tvbandits.core.files.saving import put_in_place
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
+from tvbandits.io import put_in_place
 
 messages = Console(stderr=True)
 

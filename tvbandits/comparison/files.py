@@ -21,8 +21,8 @@ from tvbandits._version import __version__
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.regret_plot import regret_figure
 from tvbandits.comparison.summary import Key, Row, summarise
-from tvbandits.core.files.saving import put_in_place
 from tvbandits.datasets.tables.references import References
+from tvbandits.io import put_in_place
 
 ROWS, SUMMARY, PICTURE, RUN = "rows.csv.gz", "summary.csv", "regret.png", "run.json"
 
