@@ -295,7 +295,7 @@ class Saved:
         self._trusted = {} if trusted is None else trusted
         of_kind("trusted", self._trusted, Mapping, "a mapping by 'module:name'")
         structure, self._arrays = _unzipped(data)
-        self._root = structure.get("value")
+        self._root: Any = structure.get("value")
         self._made: dict[tuple[int, bool], NDArray[Any]] = {}
         self._bytes_left = len(data) * MOST_SHARED
         self._kernels_left, self._depth = MOST_KERNELS, 0
@@ -511,7 +511,7 @@ def check_types(kind: type, parts: Mapping[str, Any]) -> None:
 def _hints(kind: type) -> dict[str, Any]:
     made: Any = getattr(kind, "__restored__", None)
     if made is None:
-        made = kind if is_dataclass(kind) or issubclass(kind, tuple) else kind.__init__  # type: ignore[misc]
+        made = kind if is_dataclass(kind) or issubclass(kind, tuple) else kind.__init__
     return get_type_hints(made)
 
 
