@@ -15,10 +15,11 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.core.arrays import Array, flag, noise_variance_number, whole_number
 from tvbandits.core.coercion import file_path, optional, text
-from tvbandits.core.files.reading import File, naming, read_as_text
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.readings import Form, coded, merged, named, numbers, standardised
+from tvbandits.datasets.tables.spreadsheets import File, read_as_text
+from tvbandits.io import naming
 
 TIME = ("t", "time")
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tvbandits.core.candidates import Candidates as Candidates
     from tvbandits.core.clock import Clock as Clock
     from tvbandits.core.counts import count as count, rate as rate
-    from tvbandits.core.files.values import SavedFileError as SavedFileError
     from tvbandits.core.limits import Limit as Limit, LimitWarning as LimitWarning
     from tvbandits.core.observations import Observations as Observations
     from tvbandits.core.parameters import Integer as Integer
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from tvbandits.gp.posteriors.nystrom import Nystrom as Nystrom
     from tvbandits.gp.posteriors.nystrom_filter import NystromFilter as NystromFilter
     from tvbandits.gp.posteriors.state_space import StateSpace as StateSpace
+    from tvbandits.io import SavedFileError as SavedFileError
 
 # Where the names stand, as above.
 _HOMES = {
@@ -64,7 +64,7 @@ _HOMES = {
     "core.candidates": "Candidates",
     "core.clock": "Clock",
     "core.counts": "count rate",
-    "core.files.values": "SavedFileError",
+    "io": "SavedFileError",
     "core.limits": "Limit LimitWarning",
     "core.observations": "Observations",
     "core.parameters": "Integer",

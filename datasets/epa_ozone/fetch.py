@@ -7,10 +7,12 @@ with the SHA-256 each file had when it was downloaded.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -20,15 +22,22 @@ import requests
 
 from tvbandits.core.arrays import whole_number
 from tvbandits.core.coercion import cleaned, file_path, function, optional, several, text
-from tvbandits.core.files.reading import File, check_size, naming
-from tvbandits.core.files.saving import locked, put_in_place
 from tvbandits.datasets.epa_ozone.files import AIRDATA, OZONE, of_state
 from tvbandits.datasets.tables.readings import few
+from tvbandits.datasets.tables.spreadsheets import File
+from tvbandits.io import check_size, naming, put_in_place
 
 with warnings.catch_warnings():
     # In a notebook without widgets: of a progress bar that nobody here uses.
     warnings.filterwarnings("ignore", message="IProgress not found")
     import pooch
+
+try:
+    import fcntl
+
+    HAS_LOCKS = True
+except ImportError:  # Windows, browsers
+    HAS_LOCKS = False
 
 
 # Called with the name of a file, its bytes so far, and its bytes in all, if known.
@@ -145,7 +154,7 @@ def _fetched(store: pooch.Pooch, name: str, progress: Progress | None) -> Path:
     """The file of that name, as it was when it was downloaded."""
     path, registry = Path(store.path) / name, Path(store.path) / REGISTRY
     # One process at a time: who waits for a download finds it done.
-    with locked(path.parent):
+    with _locked(path.parent):
         if registry.exists():
             with naming(registry):
                 store.load_registry(registry)
@@ -166,6 +175,25 @@ def _fetched(store: pooch.Pooch, name: str, progress: Progress | None) -> Path:
             )
             put_in_place(registry, lambda draft: draft.write_text("".join(lines), encoding="utf-8"))
     return path
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder; waits for who is in it.
+
+    The lock is the system's, and goes with the process that holds it. Where there is none (Windows,
+    browsers, some network disks), nobody is kept out.
+    """
+    if not HAS_LOCKS:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _download(url: str, target: Path, progress: Progress | None) -> None:

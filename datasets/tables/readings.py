@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from tvbandits.core.arrays import Array, is_finite_number
 from tvbandits.core.coercion import choice, file_path, is_date, shown, text
-from tvbandits.core.files.reading import File, is_parquet, naming, read_parquet, read_spreadsheet
+from tvbandits.datasets.tables.spreadsheets import File, is_parquet, read_parquet, read_spreadsheet
+from tvbandits.io import naming
 
 # A table, or the path of a csv or Parquet file that holds it.
 Source = pd.DataFrame | File

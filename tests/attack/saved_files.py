@@ -2,7 +2,7 @@
 
 A file of `Bandit.save` is cut, has bytes changed, or is made anew with something else inside: pickles,
 arrays of objects, packed or encrypted or doubled members, names that lead elsewhere, sizes that lie,
-entries that refer to themselves or name what is not the package's. `load` must raise `SavedFileError`,
+values that nest without end or name what is not the package's. `load` must raise `SavedFileError`,
 within a second and without importing anything, and leave no trace on the disk.
 """
 
@@ -16,6 +16,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,7 +27,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.attack.bad_values import cut_off, flipped, overwritten
 from tests.attack.report import SILENT, WRONG, Count, Found, Trial, in_the_loop, one_of
 from tvbandits import Candidates, SavedFileError, load, policies
-from tvbandits.core.files.values import VERSION, parts_by_word
+from tvbandits.io import CLASSES, VERSION
 
 # Seconds after which a refusal counts as one that never came.
 SLOW = 5.0
@@ -44,10 +45,9 @@ class Harm:
 
 def good() -> bytes:
     """A file as it should be."""
-    parts_by_word()  # imports all that a file may need
-    bandit = policies.adaptive_gp_ucb(
-        Candidates(np.arange(12.0)[:, None]), kernel=RBF(2.0), noise_variance=0.01
-    )
+    for module in CLASSES:  # all that a file may need
+        import_module(module)
+    bandit = policies.adaptive_gp_ucb(Candidates(np.arange(12.0)[:, None]), RBF(2.0), 0.01)
     for t in range(1, 6):
         X = bandit.ask(float(t))
         bandit.tell(X, np.sin(X[:, 0]), float(t))
@@ -88,52 +88,32 @@ def with_structure(data: bytes, change: Callable[[dict[str, Any]], object]) -> b
     return sealed({**inside, "structure.json": json.dumps(structure).encode()})
 
 
-def with_entry(data: bytes, entry: Any) -> bytes:
-    """With an entry at the end, which is what the file holds."""
-
-    def change(structure: dict[str, Any]) -> None:
-        structure["entries"].append(entry)
-        structure["root"] = {"entry": len(structure["entries"]) - 1}
-
-    return with_structure(data, change)
-
-
-def with_entries(data: bytes, first: Any, then: Callable[[int], Any], count: int) -> bytes:
-    """With a chain of entries, each made from the number of the one before it."""
-
-    def change(structure: dict[str, Any]) -> None:
-        entries = structure["entries"]
-        entries.append(first)
-        for _ in range(count):
-            entries.append(then(len(entries) - 1))
-        bounds = {"value": "Box", "with": {"bounds": {"entry": len(entries) - 1}}}
-        entries.append(bounds if "tuple" in entries[-1] else {"tuple": []})
-
-    return with_structure(data, change)
+def with_value(data: bytes, value: Any) -> bytes:
+    """With another value in it."""
+    return with_structure(data, lambda structure: structure.update(value=value))
 
 
 def bombs(data: bytes) -> dict[str, bytes]:
-    """Small files of what is without end once somebody looks into it."""
+    """Small files of what is large or deep once it is read."""
 
-    def twice(n: int) -> Any:
-        return {"tuple": [{"entry": n}, {"entry": n}]}
+    def nested(inside: Any, around: Callable[[Any], Any], count: int) -> bytes:
+        for _ in range(count):
+            inside = around(inside)
+        return with_value(data, inside)
 
-    def kernel(n: int) -> Any:
-        return {"kernel": "Sum", "with": {"k1": {"entry": n}, "k2": {"entry": n}}}
+    def twice(kernel: Any) -> Any:
+        return {"class": "Sum", "fields": {"k1": kernel, "k2": kernel}}
 
-    white = {"kernel": "WhiteKernel", "with": {"noise_level": 1.0}}
-    arrays = {"list": [{"entry": 0}] * 200_000}
+    white = {"class": "WhiteKernel", "fields": {"noise_level": 1.0}}
+    array = {"array": 0, "writeable": False}
     return {
-        "doublings": with_entries(data, {"tuple": [0.0, 1.0]}, twice, 60),
-        "few doublings": with_entries(data, {"tuple": [0.0, 1.0]}, twice, 24),
-        "kernel of doublings": with_entries(data, white, kernel, 40),
-        "kernel of few doublings": with_entries(data, white, kernel, 12),
-        "dictionary of doublings": with_entries(
-            data, {"dict": []}, lambda n: {"dict": [["a", {"entry": n}], ["b", {"entry": n}]]}, 50
+        "kernel of doublings": nested(white, twice, 12),
+        "kernel of a long chain": nested(
+            white, lambda k: {"class": "Sum", "fields": {"k1": k, "k2": white}}, 300
         ),
-        "chain": with_entries(data, {"tuple": []}, lambda n: {"tuple": [{"entry": n}]}, 200_000),
-        "one array many times": with_entries(
-            data, {"array": 0, "writeable": False}, lambda _: arrays, 1
+        "chain": nested({"tuple": []}, lambda inside: {"tuple": [inside]}, 300),
+        "one array many times": with_value(
+            data, {"class": "Box", "fields": {"bounds": {"list": [array] * 200_000}}}
         ),
     }
 
@@ -159,30 +139,32 @@ def objects() -> bytes:
 def cases(data: bytes) -> dict[str, bytes]:
     """Files that are made to do harm, by what is wrong with them."""
     inside, harm = members(data), pickle.dumps(Harm())
-    own = {"own": "os:system"}
     shape = "{'descr': '<f8', 'fortran_order': False, 'shape': %s, }"
-    entries: dict[str, Any] = {
-        "entry of code": own,
-        "class outside": {"value": "os:system", "with": {}},
-        "class by its module": {"value": "core.domains.box:Box", "with": {"bounds": "x"}},
-        "class that reaches out": {"value": "MQTTTransport", "with": {}},
-        "class that is imported there": {"value": "Path", "with": {}},
-        "class of a private name": {"value": "__builtins__", "with": {}},
-        "kernel that is none": {"kernel": "Kernel", "with": {}},
-        "kernel with wrong parts": {"kernel": "RBF", "with": {"command": "ls"}},
-        "generator that is none": {"generator": {"entry": 0}},
-        "kernel for a value": {"value": "OnSpace", "with": {}},
-        "reference to itself": {"tuple": [{"entry": 10**6}]},
-        "reference below zero": {"tuple": [{"entry": -1}]},
+    values: dict[str, Any] = {
+        "entry of code": {"own": "os:system"},
+        "class outside": {"class": "os:system", "fields": {}},
+        "class by its module": {"class": "tvbandits.core.box:Box", "fields": {"bounds": "x"}},
+        "class that reaches out": {"class": "MQTTTransport", "fields": {}},
+        "class that is imported there": {"class": "Path", "fields": {}},
+        "class of a private name": {"class": "__builtins__", "fields": {}},
+        "class that is a list": {"class": ["Box"], "fields": {}},
+        "kernel that is none": {"class": "Kernel", "fields": {}},
+        "kernel with wrong parts": {"class": "RBF", "fields": {"command": "ls"}},
+        "generator that is none": {"generator": {"dict": [["bit_generator", "Popen"]]}},
+        "kernel without parts": {"class": "OnSpace", "fields": {}},
+        "fields that are none": {"class": "Box", "fields": [1]},
         "array that is not there": {"array": 10**6, "writeable": True},
-        "unknown entry": {"pickle": "gASVAAAA"},
-        "no entry": 7,
-        "key that cannot be one": {"dict": [[{"entry": 0}, 1]]},
+        "array below zero": {"array": -1, "writeable": True},
+        "unknown kind": {"pickle": "gASVAAAA"},
+        "no value": {},
+        "plain value": 7,
+        "key that cannot be one": {"dict": [[{"tuple": []}, 1]]},
         "no bandit": {"tuple": [1, 2]},
         "number of many digits": {"tuple": [10**4000]},
+        "number beyond all": {"float": "1e999"},
         "set": {"set": [1, 2]},
         "keys of one hash": {"dict": [[k * (2**61 - 1), 0] for k in range(1, 50_000)]},
-        "number that is true": {"value": "Window", "with": {"last": True, "within": None}},
+        "number that is true": {"class": "Window", "fields": {"last": True, "within": None}},
     }
     arrays = {
         "array of objects": objects(),
@@ -204,7 +186,7 @@ def cases(data: bytes) -> dict[str, bytes]:
         archive.comment = b"0" * 64
     deep = {**inside, "structure.json": b"[" * 200_000 + b"]" * 200_000}
     return {
-        **{name: with_entry(data, entry) for name, entry in entries.items()},
+        **{name: with_value(data, value) for name, value in values.items()},
         **bombs(data),
         **{name: with_array(data, content) for name, content in arrays.items()},
         "pickle": harm,
@@ -220,8 +202,7 @@ def cases(data: bytes) -> dict[str, bytes]:
         "structure that is a list": sealed({**inside, "structure.json": b"[]"}),
         "version of tomorrow": with_structure(data, lambda s: s.update(version=VERSION + 1)),
         "other format": with_structure(data, lambda s: s.update(format="other")),
-        "entries that are none": with_structure(data, lambda s: s.update(entries={"a": 1})),
-        "no root": with_structure(data, lambda s: s.pop("root")),
+        "without a value": with_structure(data, lambda s: s.pop("value")),
         "empty": b"",
         "SQLite": b"SQLite format 3\x00" + b"\0" * 4080,
         "half a file": data[: len(data) // 2],

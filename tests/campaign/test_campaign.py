@@ -25,9 +25,9 @@ from tvbandits.campaign import (
 )
 from tvbandits.campaign.following import JournaledExpert, Replayer
 from tvbandits.campaign.store.store import SCHEMA, Row, Store
-from tvbandits.core.files.values import SavedFileError
 from tvbandits.core.protocols import Answers, ExpertError, state_of
 from tvbandits.experts import Budgeted, Calibrated, CallableExpert
+from tvbandits.io import SavedFileError
 
 
 def plain(seed: int = 3) -> Bandit:
@@ -324,7 +324,7 @@ def test_a_snapshot_of_another_version_names_the_campaign(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Campaign.create(tmp_path / "c.db", plain()) as campaign:
-        monkeypatch.setattr("tvbandits.core.files.values.VERSION", 0)
+        monkeypatch.setattr("tvbandits.io.VERSION", 0)
         for look in (lambda: campaign.status, lambda: campaign.ask(1.0)):
             with pytest.raises(SavedFileError, match=r"c\.db: .* of version \d+, and 0 is known"):
                 look()

@@ -13,7 +13,7 @@ from tests.helpers.refusals import refused
 from tvbandits import Campaign, Candidates, Limit, policies
 from tvbandits.campaign import ConflictError
 from tvbandits.cli.campaign_config import read_config
-from tvbandits.core.files.values import SavedFileError
+from tvbandits.io import SavedFileError
 
 SITES = Candidates(np.linspace(0.0, 5.0, 6)[:, None])
 LOUD = Limit("noise_level", at_most=60.0, noise_variance=1.0, each=True)

@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def forged(data: bytes, rng: np.random.Generator) -> bytes:
             return sealed(inside)
         inside[name] = _other_array(inside[name], rng)
         return sealed(inside)
-    _change_an_entry(structure["entries"], rng)
+    _change_a_value(structure["value"], rng)
     return sealed({**inside, "structure.json": json.dumps(structure).encode()})
 
 
@@ -78,30 +79,38 @@ def _with(array: Any, rng: np.random.Generator, value: float) -> Any:
     return made
 
 
-def _change_an_entry(entries: list[Any], rng: np.random.Generator) -> None:
-    with_fields = [row for row, each in enumerate(entries) if _fields(each)]
-    row = with_fields[rng.integers(len(with_fields))]
-    fields = _fields(entries[row])
-    key = (
-        list(fields)[rng.integers(len(fields))]
-        if isinstance(fields, dict)
-        else rng.integers(len(fields))
-    )
+def _change_a_value(root: Any, rng: np.random.Generator) -> None:
+    """Change a field of an instance, or an item of a list, somewhere in the tree of a file."""
+    holders = [found for each in tree_values(root) if (found := _inside(each))]
+    fields = holders[rng.integers(len(holders))]
+    keys = list(fields) if isinstance(fields, dict) else range(len(fields))
+    key, other = (keys[rng.integers(len(keys))] for _ in range(2))
     way = rng.integers(5)
     if way == 0:
         del fields[key]
-    elif way == 1 and isinstance(fields, dict):
-        other = list(fields)[rng.integers(len(fields))]
+    elif way == 1:
         fields[key], fields[other] = fields[other], fields[key]
-    elif way == 2 and row:
-        fields[key] = {"entry": int(rng.integers(row))}
+    elif way == 2:
+        values = list(tree_values(root))
+        fields[key] = json.loads(json.dumps(values[rng.integers(len(values))]))
     elif way == 3 and isinstance(fields, dict):
         fields[f"{key}_"] = fields.pop(key)
     else:
         fields[key] = ODD[rng.integers(len(ODD))]
 
 
-def _fields(entry: dict[str, Any]) -> Any:
-    """What of an entry can be exchanged: its named parts, or its items."""
-    kind = next(iter(entry))
-    return entry.get("with") or (entry[kind] if isinstance(entry[kind], list) else None)
+def tree_values(root: Any) -> Iterator[dict[str, Any]]:
+    """All values of a tree but the plain ones."""
+    waiting = [root]
+    while waiting:
+        tree = waiting.pop()
+        if isinstance(tree, dict) and tree:
+            yield tree
+            pairs = tree.get("dict")
+            inside = [each for pair in pairs for each in pair] if pairs else _inside(tree)
+            waiting += inside.values() if isinstance(inside, dict) else inside
+
+
+def _inside(tree: dict[str, Any]) -> Any:
+    """What of a value can be exchanged: its fields, or its items."""
+    return tree.get("fields") or tree.get("tuple") or tree.get("list") or []

@@ -13,8 +13,7 @@ from tests.helpers.players import RULES, made, step
 from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, SavedFileError, load, policies
 from tvbandits.acquisition.availability import NothingAvailableError
-from tvbandits.core.files.saving import from_bytes, to_bytes
-from tvbandits.core.files.values import check_types
+from tvbandits.io import check_types, from_bytes, to_bytes
 
 LINE = Candidates(np.linspace(0, 1, 15)[:, None])
 

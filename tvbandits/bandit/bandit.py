@@ -51,7 +51,8 @@ from tvbandits.core.candidates import Candidates, CandidatesInContext, candidate
 from tvbandits.core.coercion import of_kind
 from tvbandits.core.context import Context, chosen_of, completed, inputs_of
 from tvbandits.core.counts import Counted
-from tvbandits.core.files.saving import save_value
+from tvbandits.core.limits import Limit
+from tvbandits.core.moving import MoveCost
 from tvbandits.core.observations import changed
 from tvbandits.core.parameters import Named
 from tvbandits.core.protocols import Domain, restored, state_of
@@ -60,6 +61,7 @@ from tvbandits.core.tables import as_html, history_columns
 from tvbandits.core.threads import Turns, in_turn
 from tvbandits.gp.fitting.noise import NoiseEstimate
 from tvbandits.gp.posteriors.predictions import View
+from tvbandits.io import save_value
 
 # Most points of one ask.
 MOST_POINTS = 100_000

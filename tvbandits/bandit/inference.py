@@ -29,7 +29,7 @@ from tvbandits.gp.fitting import noise, standardisation
 from tvbandits.gp.fitting.online import Every, Learned, at_step, refit
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data, without_levels
-from tvbandits.gp.posteriors.leaders import Leaders, blocks_of
+from tvbandits.gp.posteriors.leaders import Leaders
 from tvbandits.gp.posteriors.predictions import View
 from tvbandits.gp.posteriors.protocol import Conditioning, Posterior
 from tvbandits.queries.plans import CandidatePool
@@ -684,7 +684,7 @@ class Model:
         assert isinstance(domain, Candidates)  # nothing else has so many
         known = self._leaders
         if known is None or known[0] is not kernel or not known[1].whole:
-            known = self._leaders = kernel, Leaders(blocks_of(domain.rows))
+            known = self._leaders = kernel, Leaders(domain.rows)
         return known[1]
 
 

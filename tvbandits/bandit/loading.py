@@ -14,9 +14,7 @@ from tvbandits.acquisition.availability import NothingAvailableError
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.coercion import error_line, file_path
 from tvbandits.core.context import measured
-from tvbandits.core.files.reading import check_regular, check_size
-from tvbandits.core.files.saving import from_bytes
-from tvbandits.core.files.values import Encoder, SavedFileError, Trusted
+from tvbandits.io import Encoder, SavedFileError, Trusted, check_regular, check_size, from_bytes
 
 
 def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
@@ -36,7 +34,7 @@ def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
     ------
     SavedFileError
         If it is no such file, is not as it was written, cannot play on, or is larger than the limit
-        of unpacked bytes (`tvbandits.core.files.reading`); the message names the file and the reason.
+        of unpacked bytes (`tvbandits.io`); the message names the file and the reason.
     OSError
         If it cannot be read.
 
@@ -102,7 +100,7 @@ def _play_a_step(bandit: Any) -> None:
 def _check_numbers(bandit: Any) -> None:
     """Raise a `ValueError` if the model of a bandit holds a number that is NaN."""
     held = Encoder()
-    held.ref(bandit.state.posterior if isinstance(bandit, Bandit) else bandit)
+    held.encoded(bandit.state.posterior if isinstance(bandit, Bandit) else bandit)
     if any(each.dtype.kind == "f" and np.isnan(each).any() for each in held.arrays):
         raise ValueError("its model holds numbers that are NaN")
 

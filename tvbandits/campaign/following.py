@@ -28,7 +28,6 @@ from tvbandits.campaign.store.store import DONE, Row, Snapshot, Store, Turn, out
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.files.journal import as_text, numbers
-from tvbandits.core.files.saving import to_bytes
 from tvbandits.core.limits import LimitWarning
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import (
@@ -42,6 +41,7 @@ from tvbandits.core.protocols import (
     restored,
     state_of,
 )
+from tvbandits.io import to_bytes
 
 # What an operation was given, of plain values.
 Given = Mapping[str, Any]

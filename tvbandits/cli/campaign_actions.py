@@ -22,14 +22,15 @@ from tvbandits.campaign.naming import Names, number_of, time_in
 from tvbandits.campaign.status import HALF_WIDTH as HALF_WIDTH, drop_command, since, without_formula
 from tvbandits.campaign.store.errors import CampaignError, ConflictError
 from tvbandits.cli.options import Call, Change, escaped
+from tvbandits.comparison.html import generated_by
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import candidates_of
 from tvbandits.core.coercion import file_path
 from tvbandits.core.counts import Counted, count, rate
 from tvbandits.core.files.journal import without_nan
-from tvbandits.core.files.page import generated_by
-from tvbandits.core.files.reading import naming, read_spreadsheet
 from tvbandits.core.space import Arms
+from tvbandits.datasets.tables.spreadsheets import read_spreadsheet
+from tvbandits.io import naming
 
 if TYPE_CHECKING:
     from tvbandits.gp.fitting.noise import NoiseEstimate

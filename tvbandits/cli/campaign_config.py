@@ -34,14 +34,15 @@ from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import choice, of_kind, require, several, shown
 from tvbandits.core.context import coordinate_names
-from tvbandits.core.files.reading import check_regular, naming, read_spreadsheet
 from tvbandits.core.limits import Limit
 from tvbandits.core.parameters import Integer
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.core.space import Arms, Space
 from tvbandits.datasets.tables.readings import numbers
 from tvbandits.datasets.tables.sensor_field import degrees_in, in_words, points_of
+from tvbandits.datasets.tables.spreadsheets import read_spreadsheet
 from tvbandits.experts.budgeted import Budgeted
+from tvbandits.io import check_regular, naming
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import instance_of, known_spec, load, means_none, parse_call
 from tvbandits.policies.setting import Policy

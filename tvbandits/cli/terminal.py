@@ -29,9 +29,9 @@ from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Terminated, ending_l
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import Key, counted, paired, panels_of, regret_texts, summarise
 from tvbandits.core.coercion import cleaned
-from tvbandits.core.files.saving import put_in_place
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
+from tvbandits.io import put_in_place
 
 messages = Console(stderr=True)
 

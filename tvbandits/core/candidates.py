@@ -51,12 +51,12 @@ class Candidates:
 
     Parameters
     ----------
-    X : array of shape (A, d), Dask array, or path of a .npy or .parquet file
+    X : array of shape (A, d), Dask array, or path of a .npy file
         The candidates: at least one, no two of them equal. Of an array, such as a memory map that fits
         into memory, a read-only copy is kept. All else is read in blocks when it is looked at
         (`tvbandits.core.rows`), for upper confidence bounds on `Nystrom`: `tvbandits.policies.bbkb`,
-        `bkb`, or `gp_ucb(..., posterior="nystrom")`. That rows differ is then taken on trust. A Dask
-        array stays on the workers of the current client.
+        `bkb`, or `gp_ucb(..., posterior="nystrom")`. That rows differ is then taken on trust. The
+        chunks of a Dask array are computed by the current client when they are looked at.
     context : sequence of int, or mapping of str to parameters, optional
         Columns that are given by the world when a point is to be chosen, not chosen with it. A mapping
         such as `{"outside": (-15, 20)}`: what is measured then, further coordinates of any value; this
@@ -142,7 +142,7 @@ class Candidates:
         """First row, and points (n, d), of each block."""
         starts = np.cumsum([0, *self.rows.sizes])
         for number, start in enumerate(starts[:-1].tolist()):
-            yield start, self.rows.block(number)(slice(None))
+            yield start, self.rows.read(number, slice(None))
 
     def _of_all(self, function: Callable[[Array], NDArray[Any]]) -> NDArray[Any]:
         """What a function of points (m, d) is of all of them, shape (A,)."""
@@ -159,7 +159,7 @@ class Candidates:
         of = np.searchsorted(starts, rows, side="right") - 1
         for number in np.unique(of).tolist():
             here = of == number
-            X[here] = self.rows.block(number)(rows[here] - starts[number])
+            X[here] = self.rows.read(number, rows[here] - starts[number])
         return X
 
     def __repr__(self) -> str:

@@ -21,12 +21,12 @@ from tvbandits.core.candidates import Candidates, as_finite
 from tvbandits.core.coercion import require
 from tvbandits.core.context import Context, chosen_of, completed, context_columns, joined, measured
 from tvbandits.core.counts import Counted
-from tvbandits.core.files.saving import save_value
 from tvbandits.core.observations import Observations, Plays, Record
 from tvbandits.core.parameters import Named
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import history_columns
 from tvbandits.gp.fitting.noise import SHARE, NoiseEstimate, due, estimated_noise
+from tvbandits.io import save_value
 from tvbandits.policies.setting import Mean, Modelled
 
 # So often a policy may name a point that is not available, before one that is is drawn for it.

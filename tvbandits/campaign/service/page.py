@@ -150,7 +150,7 @@ def _rendered(scripts: list[str], **values: Any) -> str:
     )
     environment.filters["shown"] = _shown
     return environment.get_template("page.html").render(
-        style=Markup(_text("page.css", "tvbandits.core.files") + _text("page.css")),
+        style=Markup(_text("page.css", "tvbandits.comparison") + _text("page.css")),
         scripts=[Markup(each) for each in scripts],
         hashes=[_hash_of(each) for each in scripts],
         version=__version__,

@@ -17,8 +17,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from tvbandits.campaign.store.errors import BusyError, CampaignError, NoCampaignError, StorageError
 from tvbandits.core.coercion import file_path
-from tvbandits.core.files.reading import limit_cells, naming
-from tvbandits.core.files.saving import put_in_place
+from tvbandits.io import limit_cells, naming, put_in_place
 
 # How a file is opened: as it stands, which leaves nothing beside it; with its log; to be written.
 STILL, READ, WRITE, CREATE = "mode=ro&immutable=1", "mode=ro", "mode=rw", "mode=rwc"

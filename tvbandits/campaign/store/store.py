@@ -40,9 +40,7 @@ from tvbandits.campaign.store.places import PostgreSQLPlace, SQLitePlace, place_
 from tvbandits.core.arrays import Array
 from tvbandits.core.coercion import require, shown
 from tvbandits.core.files.journal import as_text, digest_of, numbers
-from tvbandits.core.files.reading import limit_of
-from tvbandits.core.files.saving import Saved
-from tvbandits.core.files.values import SavedFileError
+from tvbandits.io import Saved, SavedFileError, limit_of
 
 # --- rows of the journal: what happened, who did it and when --------------------------------------
 

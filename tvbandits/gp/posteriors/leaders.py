@@ -14,27 +14,22 @@ the leaders have are looked at again. A dictionary that is drawn afresh takes a 
 Means move more than deviations do: where there is room for features of all candidates, all means are
 told anew, in 32 bits and raised by what rounding may take off them.
 
-Candidates come in blocks, and nothing of the size of a block leaves it: it may stand in memory, in a
-file, or on a worker of a cluster.
+Candidates come in blocks (`tvbandits.core.rows`), of which only the bounds and a few points are kept.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, NamedTuple
-from uuid import uuid4
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
-from tvbandits.core.rows import BlockReader, DaskRows, Rows, finite
+from tvbandits.core.rows import Rows
 from tvbandits.gp.posteriors.nystrom import NystromPosterior, markov, variances
 
 # Candidates that are looked at together: few at first, since they raise the floor for the others.
@@ -171,41 +166,20 @@ class Since:
     shift: Array
 
 
-class Search(NamedTuple):
-    """What blocks are looked through for.
-
-    Attributes
-    ----------
-    looker : Looker
-    number : int
-        Of what is looked at now.
-    since : Since
-    wanted : Request
-    free : boolean array of shape (A,), or None
-        Which candidates of the blocks count; None: all.
-    """
-
-    looker: Looker
-    number: int
-    since: Since
-    wanted: Request
-    free: NDArray[np.bool_] | None
-
-
 class CandidateBlock:
     """Some of the candidates, with upper bounds of their means and deviations when last looked at.
 
     Parameters
     ----------
-    start, size : int
-        Its rows.
-    take : BlockReader
+    rows : Rows
+    number, start, size : int
+        Which block of these it is, and its rows.
     room : int
         So many features may be kept. With those of all candidates, means are never out of date.
     """
 
-    def __init__(self, start: int, size: int, take: BlockReader, room: int = 0) -> None:
-        self.start, self.take, self.room = start, take, room
+    def __init__(self, rows: Rows, number: int, start: int, size: int, room: int = 0) -> None:
+        self.rows, self.number, self.start, self.room = rows, number, start, room
         self.mean, self.deviation = np.zeros((2, size), dtype=np.float32)
         self.look = np.zeros(size, dtype=np.int32)
         self._led = np.empty(0, dtype=np.int64)
@@ -217,9 +191,19 @@ class CandidateBlock:
         self._features = np.empty((0, len(self.look)))
         self._single, self._unit = self._features.astype(np.float32), 1.0
 
-    def leaders(self, search: Search) -> Found:
-        """The leaders, of those that are free."""
-        looker, number, since, wanted, free = search
+    def take(self, rows: Index | slice) -> Array:
+        """Return points (n, d) of rows of the block."""
+        return self.rows.read(self.number, rows)
+
+    def leaders(
+        self,
+        looker: Looker,
+        number: int,
+        since: Since,
+        wanted: Request,
+        free: NDArray[np.bool_] | None,
+    ) -> Found:
+        """Return the leaders, of those that are free; `number` is that of the look."""
         kept = self._keep(looker)
         bound = self._bounds(looker if kept else None, since, wanted)
         if free is not None:
@@ -369,64 +353,30 @@ class Lineage:
         del self.live[j], self.to_next[j]
 
 
-class Here:
-    """Blocks that are looked at one after the other."""
-
-    def __init__(self, blocks: Sequence[CandidateBlock]) -> None:
-        self.blocks, self.single = blocks, len(blocks) == 1
-
-    def tell_means(self, m: int) -> bool:
-        """Whether means are told anew from features, of `m` inducing points."""
-        return all(block.has_room(m) for block in self.blocks)
-
-    def leaders(self, search: Search) -> Found:
-        """Those of all blocks: what leads in one raises the floor of the next."""
-        best: list[Found] = []
-        wanted, free = search.wanted, search.free
-        values, enough = np.empty(0), wanted.enough
-        ends = np.cumsum([len(block.look) for block in self.blocks])
-        for block, end in zip(self.blocks, ends.tolist(), strict=True):
-            of_it = None if free is None else free[end - len(block.look) : end]
-            best.append(block.leaders(search._replace(wanted=wanted, free=of_it)))
-            values = np.concatenate([values, best[-1].values])
-            if len(values) >= enough:
-                values = np.partition(values, -enough)[-enough:]
-                wanted = wanted._replace(floor=max(wanted.floor, float(values[0])))
-        return _merged(best, enough)
-
-
-def blocks_of(rows: Rows) -> Here | OnWorkers:
-    """Blocks that nothing is known about: on the workers of the current client, if there is one."""
-    if isinstance(rows, DaskRows) and "distributed" in sys.modules:
-        import distributed
-
-        with suppress(ValueError):
-            return OnWorkers(rows, distributed.default_client())  # type: ignore[no-untyped-call]
-    starts, count = np.cumsum([0, *rows.sizes]).tolist(), rows.shape[0]
-    each = enumerate(zip(starts, rows.sizes, strict=False))
-    return Here([CandidateBlock(a, n, rows.block(i), KEPT * n // count) for i, (a, n) in each])
-
-
 class Leaders:
     """Finds the candidates of the largest mean + times * deviation; what it keeps changes no result.
 
     Parameters
     ----------
-    blocks : Here or OnWorkers
+    rows : Rows
 
     Attributes
     ----------
     enough : int
         How many leaders the last batch needed.
     whole : bool
-        False after an error: blocks on workers may be gone, with their client, and are to be made again.
+        False after an error or an interrupt, when bounds may be half-changed: another one is needed.
     """
 
-    def __init__(self, blocks: Here | OnWorkers) -> None:
-        self.blocks, self.enough, self.whole = blocks, 1, True
+    def __init__(self, rows: Rows) -> None:
+        starts, count = np.cumsum([0, *rows.sizes]).tolist(), rows.shape[0]
+        self.blocks = [
+            CandidateBlock(rows, number, start, size, KEPT * size // count)
+            for number, (start, size) in enumerate(zip(starts, rows.sizes, strict=False))
+        ]
+        self.enough, self.whole = 1, True
         self._lineage = Lineage()
         self._posterior: object = None
-        self._last = np.empty(0, dtype=np.int64), np.empty((0, 0))
 
     def find(
         self,
@@ -435,7 +385,7 @@ class Leaders:
         wanted: Request,
         free: NDArray[np.bool_] | None = None,
     ) -> Found:
-        """At least `wanted.enough` leaders, in the order of their rows, where there are so many.
+        """Return at least `wanted.enough` leaders, in the order of their rows, where there are so many.
 
         Parameters
         ----------
@@ -447,36 +397,24 @@ class Leaders:
         free : boolean array of shape (A,), optional
             Which candidates count.
         """
-        try:
-            means = wanted.with_mean and not self.blocks.tell_means(len(looker.Z))
-            if posterior is not self._posterior:
-                self._lineage.add(looker, means=means)
-                self._posterior = posterior
-            since, number = self._lineage.since(means=means), self._lineage.number
-            wanted = wanted._replace(floor=self._first_floor(looker, wanted, free))
-            found = self.blocks.leaders(Search(looker, number, since, wanted, free))
-            self._last = found.rows, found.X
-        except BaseException:
-            # An interrupt, at any line: nothing that was looked at counts any more.
-            self._lineage, self._posterior = Lineage(first=self._lineage.number + 2), None
-            self.whole = False
-            raise
-        return found
-
-    def _first_floor(
-        self, looker: Looker, wanted: Request, free: NDArray[np.bool_] | None
-    ) -> float:
-        """What the last leaders have now: there are so many of at least that."""
-        rows, X = self._last
-        if self.blocks.single:  # what it looks at first says the same
-            return -np.inf
-        X = X if free is None else X[free[rows]]
-        if len(X) < wanted.enough:
-            return -np.inf
-        mean, deviation = looker(X)
-        values = wanted.with_mean * mean + wanted.times * deviation
-        lowest = float(np.partition(values, -wanted.enough)[-wanted.enough])
-        return lowest - SLACK * abs(lowest)
+        self.whole = False
+        # Where there is room for features, means are never out of date.
+        means = wanted.with_mean and not all(each.has_room(len(looker.Z)) for each in self.blocks)
+        if posterior is not self._posterior:
+            self._lineage.add(looker, means=means)
+            self._posterior = posterior
+        since, number = self._lineage.since(means=means), self._lineage.number
+        found: list[Found] = []
+        values, enough = np.empty(0), wanted.enough
+        for block in self.blocks:
+            of_it = None if free is None else free[block.start : block.start + len(block.look)]
+            found.append(block.leaders(looker, number, since, wanted, of_it))
+            values = np.concatenate([values, found[-1].values])
+            if len(values) >= enough:  # what leads in one raises the floor of the next
+                values = np.partition(values, -enough)[-enough:]
+                wanted = wanted._replace(floor=max(wanted.floor, float(values[0])))
+        self.whole = True
+        return _merged(found, enough)
 
 
 def _merged(found: Sequence[Found], count: int) -> Found:
@@ -489,69 +427,3 @@ def _merged(found: Sequence[Found], count: int) -> Found:
         rows, X, values = rows[keep], X[keep], values[keep]
     order = np.argsort(rows)
     return Found(rows[order], X[order], values[order], rest, sum(f.looks for f in found))
-
-
-class OnWorkers:
-    """Blocks of a Dask array that stay on the workers of a client.
-
-    A step is one task for each worker, with its chunks: the dictionary and its weights go there, and the
-    best of its candidates come back. A task has all that its result depends on. What a worker keeps of a
-    block spares it looks, and where a worker has gone, another makes the block again and starts with no
-    bounds.
-
-    Parameters
-    ----------
-    rows : DaskRows
-    client : distributed.Client
-    """
-
-    def __init__(self, rows: DaskRows, client: Any) -> None:
-        self.client, self.search, self.single = client, uuid4().hex, False
-        array = client.persist(rows.array)
-        chunks = client.compute(array.to_delayed()[:, 0].tolist())
-        client.gather(client.map(len, chunks, pure=False))  # so that they are somewhere
-        starts = np.cumsum([0, *rows.sizes]).tolist()
-        places = client.who_has(chunks)
-        self.groups: dict[Any, list[tuple[int, int, Any]]] = {}
-        for chunk, start, end in zip(chunks, starts, starts[1:], strict=False):
-            place = min(places[chunk.key], default=None)
-            self.groups.setdefault(place, []).append((start, end, chunk))
-
-    def tell_means(self, m: int) -> bool:  # noqa: ARG002 - one face for all
-        """Never: features are not kept."""
-        return False
-
-    def leaders(self, search: Search) -> Found:
-        """Those of all blocks."""
-        tasks, free = [], search.free
-        for group in self.groups.values():
-            starts, ends, chunks = (list(each) for each in zip(*group, strict=True))
-            of_it = [] if free is None else [free[a:b] for a, b in zip(starts, ends, strict=True)]
-            there = search._replace(free=np.concatenate(of_it) if of_it else None)
-            given = self.search, starts, chunks, there
-            tasks.append(self.client.submit(_leaders_there, *given, pure=False))
-        return _merged(self.client.gather(tasks), search.wanted.enough)
-
-
-# On a worker: blocks of the latest searches, by their first rows.
-_kept: dict[str, dict[int, CandidateBlock]] = {}
-
-# So many searches at once keep bounds on a worker.
-SEARCHES = 4
-
-
-def _leaders_there(
-    of: str, starts: Sequence[int], chunks: Sequence[NDArray[Any]], search: Search
-) -> Found:
-    """On a worker: the leaders of some blocks."""
-    while len(_kept) > SEARCHES:
-        _kept.pop(next(iter(_kept)), None)
-    kept = _kept.setdefault(of, {})
-    for start, chunk in zip(starts, chunks, strict=True):
-        taken = partial(_of_chunk, chunk)
-        kept.setdefault(start, CandidateBlock(start, len(chunk), taken)).take = taken
-    return Here([kept[start] for start in starts]).leaders(search)
-
-
-def _of_chunk(chunk: NDArray[Any], rows: Index | slice) -> Array:
-    return finite(chunk[rows])

@@ -1,8 +1,8 @@
-"""Reading tables from files that may be broken, hostile or not meant: within limits, by name.
+"""Tables from csv and Parquet files that may be broken, hostile or not meant, read within limits.
 
 A few megabytes can unpack to gigabytes, and a device never ends. So every file is looked at before it is
-read, what is unpacked is counted while it is, and what goes beyond a limit is an error that names the
-file, the limit, and how to raise it.
+read, what is unpacked is counted while it is, and what goes beyond a limit (`tvbandits.io`) is an error
+that names the file, the limit, and how to raise it.
 """
 
 from __future__ import annotations
@@ -14,29 +14,17 @@ import io
 import lzma
 import os
 import re
-import sqlite3
-import stat
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from tvbandits.core.coercion import cleaned, shown
-from tvbandits.core.rows import parquet_file
+from tvbandits.io import check_regular, check_size, limit_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 File = str | os.PathLike[str]
-
-
-# How large a table may be that is read from a file: bytes after unpacking it, or of the cells of a
-# Parquet file at 8 bytes each, rows and columns.
-LIMITS = {"unpacked_bytes": 500_000_000, "rows": 20_000_000, "columns": 20_000}
-
-# Environment variables that raise a limit: this, and the limit's name in capitals.
-ENVIRONMENT = "TVBANDITS_READ_"
 
 
 # What may stand between the cells of a spreadsheet.
@@ -63,125 +51,13 @@ _MARKS = {"comma": ",", "point": "."}
 _LONGEST_HEADING = 1 << 22
 
 
-def limit_of(name: str) -> int:
-    """The limit that holds now: of the environment, or the default.
-
-    Raises
-    ------
-    ValueError
-        If the environment variable is no whole number of at least 1.
-
-    Examples
-    --------
-    >>> from tvbandits.core.files.reading import limit_of
-    >>> print(limit_of("columns"))
-    20000
-    """
-    variable = f"{ENVIRONMENT}{name.upper()}"
-    text = os.environ.get(variable, "").strip()
-    if text and not (text.isdecimal() and int(text)):
-        raise ValueError(f"{variable} must be a whole number of at least 1, got {shown(text)}")
-    return int(text) if text else LIMITS[name]
-
-
-def check_size(name: str, found: int) -> None:
-    """Raise a `ValueError` that says how to raise the limit `name`, if `found` exceeds it.
-
-    Examples
-    --------
-    >>> from tvbandits.core.files.reading import check_size
-    >>> check_size("columns", 4)  # says nothing
-    """
-    most = limit_of(name)
-    if found > most:
-        raise ValueError(
-            f"{found} {name.replace('_', ' ')} or more, and the limit is {most}; if the file is to be "
-            f"trusted, set {ENVIRONMENT}{name.upper()} to a larger number"
-        )
-
-
-def limit_cells(connection: sqlite3.Connection) -> None:
-    """Let a connection refuse cells beyond the limit of unpacked bytes, before they are read.
-
-    Examples
-    --------
-    >>> import sqlite3
-    >>> from tvbandits.core.files.reading import limit_cells
-    >>> connection = sqlite3.connect(":memory:")
-    >>> limit_cells(connection)
-    >>> try:
-    ...     row = connection.execute("SELECT zeroblob(500000001)").fetchone()
-    ... except sqlite3.DataError as error:
-    ...     print(error)
-    string or blob too big
-    >>> connection.close()
-    """
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(limit_of("unpacked_bytes"), 2**31 - 1))
-
-
-@contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Turn what reading a file may raise into a `ValueError` of one line that names it and why.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tvbandits.core.files.reading import naming
-    >>> try:
-    ...     with naming(Path("sites.csv")):
-    ...         raise ValueError("no column id")
-    ... except ValueError as error:
-    ...     print(error)
-    sites.csv: no column id
-    """
-    try:
-        yield
-    except OSError as error:
-        reason = " ".join((error.strerror or str(error)).split())
-        raise ValueError(f"{path}: {reason}") from None
-    except MemoryError:
-        raise ValueError(f"{path}: there is not enough memory to read it") from None
-    except (
-        ValueError,
-        RuntimeError,
-        EOFError,
-        OverflowError,
-        zipfile.BadZipFile,
-        zlib.error,
-        lzma.LZMAError,
-    ) as error:
-        # Parser errors can run over several lines, and headings hold what a terminal obeys.
-        reason = " ".join(str(error).removeprefix(f"{path}: ").split())
-        raise ValueError(f"{path}: {cleaned(reason)}") from None
-
-
-def check_regular(path: Path) -> None:
-    r"""Raise a `ValueError` for what is no file that ends: a device, a pipe, a folder.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tvbandits.core.files.reading import check_regular
-    >>> written = Path("sites.csv").write_text("id,x,y\n")
-    >>> check_regular(Path("sites.csv"))  # says nothing; a device or a folder is refused
-    """
-    found = path.stat()
-    mode = found.st_mode
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(21, "Is a directory")
-    if not stat.S_ISREG(mode):
-        raise ValueError("not a regular file, but a device or a pipe")
-    if found.st_size == 0:  # also what the system shows as files, some of which do not end
-        raise ValueError("the file is empty")
-
-
 class CountedStream(io.RawIOBase):
     """A stream that is read until more than the limit of unpacked bytes has come.
 
     Examples
     --------
     >>> import io
-    >>> from tvbandits.core.files.reading import CountedStream
+    >>> from tvbandits.datasets.tables.spreadsheets import CountedStream
     >>> CountedStream(io.BytesIO(b"four")).read(4)
     b'four'
     """
@@ -214,7 +90,7 @@ def bounded(stream: IO[bytes]) -> io.BufferedReader:
     Examples
     --------
     >>> import io
-    >>> from tvbandits.core.files.reading import bounded
+    >>> from tvbandits.datasets.tables.spreadsheets import bounded
     >>> bounded(io.BytesIO(b"time,a\n")).readline()
     b'time,a\n'
     """
@@ -234,7 +110,7 @@ def unpacked(path: Path) -> Iterator[io.BufferedReader]:
     --------
     >>> import gzip
     >>> from pathlib import Path
-    >>> from tvbandits.core.files.reading import unpacked
+    >>> from tvbandits.datasets.tables.spreadsheets import unpacked
     >>> with gzip.open("values.csv.gz", "wb") as file:
     ...     written = file.write(b"time,a\n1,0.5\n")
     >>> with unpacked(Path("values.csv.gz")) as stream:
@@ -271,7 +147,7 @@ def read_csv(stream: io.BufferedReader, *, separators: str = ",", **options: Any
     Examples
     --------
     >>> import io
-    >>> from tvbandits.core.files.reading import bounded, read_csv
+    >>> from tvbandits.datasets.tables.spreadsheets import bounded, read_csv
     >>> stream = bounded(io.BytesIO(b"id;x\n007;1.5\n"))
     >>> print(read_csv(stream, separators=",;", dtype={"id": str}))
         id    x
@@ -301,7 +177,7 @@ def separator_of(heading: bytes, separators: str) -> str:
 
     Examples
     --------
-    >>> from tvbandits.core.files.reading import separator_of
+    >>> from tvbandits.datasets.tables.spreadsheets import separator_of
     >>> separator_of(b"time;Hall, west;Hall, east;Hall", ",;")
     ';'
     """
@@ -330,7 +206,7 @@ def read_spreadsheet(path: Path, decimal: str | None = None, **options: Any) -> 
     Examples
     --------
     >>> from pathlib import Path
-    >>> from tvbandits.core.files.reading import read_spreadsheet
+    >>> from tvbandits.datasets.tables.spreadsheets import read_spreadsheet
     >>> written = Path("sites.csv").write_bytes("id;x\nKöln;1,5\n".encode("cp1252"))
     >>> print(read_spreadsheet(Path("sites.csv")))
          id    x
@@ -417,7 +293,7 @@ def is_parquet(path: Path) -> bool:
     Examples
     --------
     >>> from pathlib import Path
-    >>> from tvbandits.core.files.reading import is_parquet
+    >>> from tvbandits.datasets.tables.spreadsheets import is_parquet
     >>> written = Path("sites.csv").write_text("id,x,y\n")
     >>> print(is_parquet(Path("sites.csv")))
     False
@@ -440,14 +316,18 @@ def read_parquet(path: Path) -> pd.DataFrame:
     --------
     >>> from pathlib import Path
     >>> import pandas as pd
-    >>> from tvbandits.core.files.reading import read_parquet
+    >>> from tvbandits.datasets.tables.spreadsheets import read_parquet
     >>> pd.DataFrame({"x": [1.5]}).to_parquet("sites.parquet")
     >>> print(read_parquet(Path("sites.parquet")))
          x
     0  1.5
     """
     check_regular(path)
-    with parquet_file(path) as file:
+    try:
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        raise ValueError('Parquet needs pyarrow: pip install "tvbandits[parquet]"') from error
+    with ParquetFile(path) as file:
         about = file.metadata
         check_size("rows", about.num_rows)
         check_size("columns", about.num_columns)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tvbandits.core.files.reading import read_spreadsheet
 from tvbandits.datasets import sensor_field
+from tvbandits.datasets.tables.spreadsheets import read_spreadsheet
 
 # A column, and what is read.
 CLEAR = {

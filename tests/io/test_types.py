@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from typing_extensions import TypeAliasType, TypeVar
 
-from tvbandits.core.files.values import fits
+from tvbandits.io import fits
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 # As numpy 2.5 declares NDArray.
