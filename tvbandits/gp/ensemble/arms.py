@@ -350,14 +350,15 @@ class EffectFilters:
         """
         times = grid.step * 10.0 ** np.array(NUMBERS.effect_times)
         axes = grid.variances, times, np.arange(len(lengths))
-        signal, scale, length = (each.ravel() for each in np.meshgrid(*axes, indexing="ij"))
+        mesh = np.meshgrid(*axes, indexing="ij")
+        signal, scale = mesh[0].ravel(), mesh[1].ravel()
         distance = distances(points, points) / largest_extent(points)
         correlations = [
             np.exp(-0.5 * (distance / each) ** 2) if each else np.eye(len(points))
             for each in lengths
         ]
         beside = [S - S[control] - S[:, [control]] + S[control, control] for S in correlations]
-        prior = signal[:, None, None] * np.array(beside)[length]
+        prior = signal[:, None, None] * np.array(beside)[mesh[2].ravel()]
         log_prior = grid.log_prior(signal, scale)
         return cls(-math.inf, signal, scale, prior, prior, np.zeros(prior.shape[:2]), log_prior)
 

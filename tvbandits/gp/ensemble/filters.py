@@ -587,8 +587,8 @@ class _JointReadings(NamedTuple):
     inverse_root : array of shape (M, N, N)
         Inverse of the Cholesky factor of the covariance of the readings.
     errors_white : array of shape (M, N)
-    squares, count : arrays of shape (M,)
-        Of the scales, given the readings.
+    scale_squares, scale_count : arrays of shape (M,)
+        Sums of squares and counts of the scales, given the readings.
     scores : StepScores
     """
 
@@ -596,8 +596,8 @@ class _JointReadings(NamedTuple):
     cross: Array
     inverse_root: Array
     errors_white: Array
-    squares: Array
-    count: Array
+    scale_squares: Array
+    scale_count: Array
     scores: StepScores
 
     @classmethod
@@ -648,5 +648,9 @@ class _JointReadings(NamedTuple):
         covariance += dynamics.prior
         covariance -= np.matmul(gain, projection)
         return changed(
-            filters, mean=mean, covariance=covariance, squares=self.squares, count=self.count
+            filters,
+            mean=mean,
+            covariance=covariance,
+            squares=self.scale_squares,
+            count=self.scale_count,
         )

@@ -532,9 +532,12 @@ class FilterEnsemble:
         errors = np.concatenate([each.errors for each in innovations])
         squares = squared_innovations(self.weights, errors, innovations)
         old = current.readings
-        columns = zip(old[1:4], (index, z, noise), strict=True)
         readings = StepReadings(
-            self.time, *map(np.concatenate, columns), old.log_jacobian + log_jacobian
+            self.time,
+            np.concatenate([old.rows, index]),
+            np.concatenate([old.values, z]),
+            np.concatenate([old.noise, noise]),
+            old.log_jacobian + log_jacobian,
         )
         likelihood = np.concatenate([each.log_likelihood for each in innovations])
         likelihood = current.log_likelihood + likelihood + log_jacobian

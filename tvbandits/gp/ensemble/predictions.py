@@ -202,8 +202,17 @@ class MixtureMoments:
             covariance = sums[1] + between(apart, apart)
             cross_covariance = sums[2].T + between(apart, later_apart)
         later_covariance = sums[0] + between(later_apart, later_apart)
-        covariances = covariance, later_covariance, cross_covariance
-        return cls(total, dynamics.basis, mean, later_mean, *covariances, residual, nugget)
+        return cls(
+            total,
+            dynamics.basis,
+            mean,
+            later_mean,
+            covariance,
+            later_covariance,
+            cross_covariance,
+            residual,
+            nugget,
+        )
 
 
 @dataclass(frozen=True)
