@@ -38,7 +38,7 @@ from tvbandits.datasets import (
     sensor_field,
 )
 from tvbandits.datasets.tables.problem import autoregressive
-from tvbandits.gp.ensemble import ensemble, filters, models, rule
+from tvbandits.gp.ensemble import filters, mixture, models, seasons
 from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.queries import plans
 
@@ -58,45 +58,51 @@ Switch = tuple[Any, str, Any]
 # --- the layers ---------------------------------------------------------------------------------
 
 
-def density_alone(log_density: Array, squares: Array, variance: float) -> Array:  # noqa: ARG001
-    """Evidence of a step without that of differences between places."""
-    return log_density
+def density_alone(log_likelihood: Array, squares: Array, variance: float) -> Array:  # noqa: ARG001
+    """Return the evidence of a step without that of differences between places."""
+    return log_likelihood
 
 
-def half_density(log_density: Array, squares: Array, variance: float) -> Array:  # noqa: ARG001
-    """The same, half as sure of itself."""
-    return np.asarray(0.5 * log_density)
+def half_density(log_likelihood: Array, squares: Array, variance: float) -> Array:  # noqa: ARG001
+    """Return the same, half as sure of itself."""
+    return np.asarray(0.5 * log_likelihood)
 
 
-def only(keep: Callable[[ModelSpec], bool], name: str) -> Switch:
-    """Some models of a network or of a function."""
-    made = getattr(models, name)
-    return models, name, lambda *dimension: tuple(filter(keep, made(*dimension)))
+def only(condition: Callable[[ModelSpec], bool], name: str) -> Switch:
+    """Leave some models of a network or of a function."""
+    every = getattr(models, name)
+    return models, name, lambda *dimension: tuple(filter(condition, every(*dimension)))
 
 
-ENSEMBLE = ensemble.FilterEnsemble
+def numbers(module: Any, **changes: Any) -> Switch:
+    """Change some numbers of a module of the ensemble."""
+    return module, "NUMBERS", replace(module.NUMBERS, **changes)
+
+
+ENSEMBLE = mixture.FilterEnsemble
+INACTIVE = mixture.InactiveModels
 # What takes the place of each layer.
 LAYERS: dict[str, tuple[Switch, ...]] = {
-    "inactive models": ((ensemble.Inactive, "turned", lambda self, *now: (*now[:2], self)),),
-    "waking after a surprise": ((ensemble, "STARTLING", math.inf),),
-    "thinning": ((ensemble, "THINNED_AT", ()),),
-    "evidence of differences": ((ensemble, "evidence_of", density_alone),),
-    "evidence of differences, half": ((ensemble, "evidence_of", half_density),),
-    "transforms": ((ensemble, "POWERS", (1.0,)),),
-    "first-guess replay": ((ENSEMBLE, "_is_early", lambda _: False),),
-    "its replay after 4 steps": ((ensemble, "UNIT_LEARNED_AT", (16,)),),
-    "first guess worth 30": ((ensemble, "GUESS_OF_A_FUNCTION", 1.0),),
-    "variance inflation": ((ENSEMBLE, "widening", 1.0),),
-    "forgetting of weights": ((ensemble, "FORGETTING", 1.0),),
-    "forgetting of the scale": ((filters, "MEMORY", math.inf),),
-    "models that start afresh": (only(lambda each: each.hazard == 0, "function_settings"),),
-    "lasting weather": (only(lambda each: each.drift_scale < 8, "network_settings"),),
+    "inactive models": ((INACTIVE, "exchange", lambda self, *step: (*step[:2], self)),),
+    "waking after a surprise": (numbers(mixture, large_innovation=math.inf),),
+    "thinning": (numbers(mixture, prune_steps=()),),
+    "evidence of differences": ((mixture, "log_evidence", density_alone),),
+    "evidence of differences, half": ((mixture, "log_evidence", half_density),),
+    "transforms": (numbers(mixture, powers=(1.0,)),),
+    "first-guess replay": ((ENSEMBLE, "_learns_scale", lambda _: False),),
+    "its replay after 4 steps": (numbers(mixture, start_steps=(16,)),),
+    "first guess worth 30": (numbers(mixture, function_scale_count=1.0),),
+    "variance inflation": ((ENSEMBLE, "inflation", 1.0),),
+    "forgetting of weights": (numbers(mixture, forgetting=1.0),),
+    "forgetting of the scale": (numbers(filters, scale_memory=math.inf),),
+    "models that restart": (only(lambda each: each.hazard == 0, "function_models"),),
+    "slow weather": (only(lambda each: each.drift_time < 8, "network_models"),),
     "smooth drift": (
-        only(lambda each: not each.smooth, "network_settings"),
-        only(lambda each: not each.smooth, "function_settings"),
+        only(lambda each: not each.smooth, "network_models"),
+        only(lambda each: not each.smooth, "function_models"),
     ),
-    "lasting width": ((rule, "lasting_share", lambda held, _: np.ones(len(held.points))),),
-    "search for seasons": ((rule, "LOOKED_AT", ()),),
+    "lasting width": ((ENSEMBLE, "persistent_share", lambda self, _: np.ones(len(self.points))),),
+    "search for seasons": ((seasons.SeasonSearch, "is_due", False),),
     "every fourth question": ((plans, "DISCOVER_EVERY", 10**9),),
 }
 

@@ -21,7 +21,7 @@ from tvbandits import compare
 from tvbandits.comparison.summary import summarise
 from tvbandits.core.protocols import added_noise
 from tvbandits.datasets import TableProblem, ozone, sensor_field
-from tvbandits.gp.ensemble.ensemble import FilterEnsemble
+from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.queries.plans import questions
 
 STATES = (
@@ -77,14 +77,12 @@ def play(problem: TableProblem, answers: int, seed: int) -> tuple[float, float]:
     regret, covered = [], []
     for step, truth in enumerate(values):
         regret.append(truth.max() - truth[row])
-        ensemble = ensemble.observe(
-            [row], truth[[row]] + noise * rng.standard_normal(1), None, step
-        )
+        ensemble = ensemble.update([row], truth[[row]] + noise * rng.standard_normal(1), None, step)
         if answers:
-            rows = questions(ensemble.beliefs(step + 1.0), answers, asked)
+            rows = questions(ensemble.joint_posterior(step + 1.0), answers, asked)
             asked += len(rows)
             told = truth[rows] + noise * rng.standard_normal(len(rows))
-            ensemble = ensemble.observe(rows, told, None, step)
+            ensemble = ensemble.update(rows, told, None, step)
         forecast = ensemble.predict(step + 1.0)
         row = int(forecast.mean.argmax())
         if step + 1 < len(values):

@@ -52,6 +52,7 @@ CLASSES = {
     "tvbandits.acquisition.rules": "LastingBound RandomFirst SpreadFirst ThompsonSampling "
     "UpperConfidenceBound",
     "tvbandits.bandit.bandit": "Bandit",
+    "tvbandits.bandit.options": "Options",
     "tvbandits.bandit.recipe": "Recipe",
     "tvbandits.bandit.state": "Info ModelInfo ModelState PosteriorInfo QueryInfo Questions State",
     "tvbandits.core.box": "Box",
@@ -80,14 +81,15 @@ CLASSES = {
     "tvbandits.forgetting.aging": "Ages Composition Constant DiscardAbove Exponential Linear "
     "LogThreshold ResetEvery Wiener Window",
     "tvbandits.forgetting.event_trigger": "EventTrigger",
-    "tvbandits.gp.ensemble.arms": "ArmFilters ArmsPosterior IndependentArms",
-    "tvbandits.gp.ensemble.catching_up": "Read Said",
-    "tvbandits.gp.ensemble.effects": "EffectFilters",
-    "tvbandits.gp.ensemble.ensemble": "FilterEnsemble Group Inactive Step",
-    "tvbandits.gp.ensemble.filters": "Filters Innovations Layout Transition",
-    "tvbandits.gp.ensemble.mixture": "Components Forecast Mixture Transform",
+    "tvbandits.gp.ensemble.arms": "ArmFilters ArmsPosterior EffectFilters GridSpec IndependentArms",
+    "tvbandits.gp.ensemble.candidates": "Readings",
+    "tvbandits.gp.ensemble.dynamics": "Dynamics Transition",
+    "tvbandits.gp.ensemble.filters": "Filters Innovations StepReadings StepScores",
+    "tvbandits.gp.ensemble.mixture": "CurrentStep FilterEnsemble InactiveModels ModelGroup",
     "tvbandits.gp.ensemble.models": "ModelSpec Season SpatialSpec",
-    "tvbandits.gp.ensemble.rule": "EnsemblePosterior ModelEnsemble Readings Recent SeasonSearch",
+    "tvbandits.gp.ensemble.posterior": "EnsemblePosterior ModelEnsemble ReplayBuffer",
+    "tvbandits.gp.ensemble.predictions": "Forecast MixtureMoments MixturePrediction PowerTransform",
+    "tvbandits.gp.ensemble.seasons": "SeasonSearch",
     "tvbandits.gp.fitting.calibration": "IntervalCalibration",
     "tvbandits.gp.fitting.noise": "NoiseEstimate",
     "tvbandits.gp.fitting.online": "Every Learned",
@@ -120,7 +122,7 @@ CLASSES = {
     "tvbandits.policies.time_as_input": "DesiredOutcome",
     "tvbandits.queries.k_dpp": "Sample",
     "tvbandits.queries.plans": "Asking CandidatePool Following KDPP LogSchedule NextDecision "
-    "OnAverage PerStep PlausibleMaximisers Pool RandomPoints",
+    "OnAverage PerStep PlausibleMaximizers Pool RandomPoints",
 }
 _MODULES = {name: module for module, names in CLASSES.items() for name in names.split()}
 

@@ -11,8 +11,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tvbandits.core.arrays import finite_number, is_finite_number, is_whole, positive_number
-from tvbandits.core.coercion import of_kind, shown
+from tvbandits.core.arrays import (
+    LARGEST_WHOLE,
+    finite_number,
+    is_finite_number,
+    positive_number,
+    whole_number,
+)
+from tvbandits.core.coercion import of_kind, optional, require, shown
 from tvbandits.experts.sensors.expert import Reading
 from tvbandits.io import no_constant
 

@@ -10,7 +10,7 @@ from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
 from tvbandits import Bandit, Box, Candidates, Options, Recipe, policies
 from tvbandits.acquisition.rules import LastingBound, SpreadFirst, UpperConfidenceBound
-from tvbandits.gp.ensemble.rule import ModelEnsemble
+from tvbandits.gp.ensemble.posterior import ModelEnsemble
 
 NOISE = 0.05
 SITES = Candidates(np.random.default_rng(3).uniform(0, 1, (40, 2)))

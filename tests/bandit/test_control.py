@@ -8,7 +8,7 @@ from tests.helpers.refusals import refused
 from tests.oracles.levels import effects_beside
 from tvbandits import Arms, Bandit, Box, Candidates, Limit, Nystrom, compare, policies
 from tvbandits.datasets import BannersByDay
-from tvbandits.gp.ensemble.effects import EffectFilters, contrasts
+from tvbandits.gp.ensemble.arms import EffectFilters, GridSpec, contrasts
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 
 SITES = Candidates(np.linspace(0.0, 3.0, 7)[:, None])
@@ -80,11 +80,12 @@ def test_exact_beliefs_are_those_of_dense_algebra(count: int, drifts: bool) -> N
 def test_filters_and_their_evidence_are_those_of_dense_algebra() -> None:
     rows, t, y, variance = readings(20)
     size, memory, length = 1.7, 30.0, 0.5
-    filters = EffectFilters.of(SITES.X, 2, (length,), 1.0, np.array([size]), memory / 10.0)
+    grid = GridSpec(noise=size * 4.0**6, largest_power=-6, step=memory / 10.0)  # one variance
+    filters = EffectFilters.of(SITES.X, 2, (length,), grid)
     for at in np.unique(t):
         now = t == at
-        filters = filters.observed(at, rows[now], y[now], variance[now])
-    filters = filters.moved(9.0)
+        filters = filters.update(at, rows[now], y[now], variance[now])
+    filters = filters.predict(9.0)
     kernel = size * OnSpace(RBF(length * 3.0)) * OnTime(Matern(memory, nu=0.5))
     mean, covariance = effects_beside(kernel, SITES.X, rows, t, y, variance, 2, now=9.0)
     assert filters.scale[0] == memory

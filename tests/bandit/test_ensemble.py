@@ -15,8 +15,8 @@ from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import Window
 from tvbandits.forgetting.event_trigger import EventTrigger
-from tvbandits.gp.ensemble.ensemble import FilterEnsemble
-from tvbandits.gp.ensemble.rule import ModelEnsemble
+from tvbandits.gp.ensemble.mixture import FilterEnsemble
+from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.kernels.units import in_column_units
 from tvbandits.queries import NextDecision
 from tvbandits.queries.plans import Asking, questions
@@ -99,12 +99,12 @@ def test_it_plays_what_a_plain_loop_plays() -> None:
     row = int((played[0] == SITES.X).all(axis=1).argmax())
     for t in range(1, 16):
         np.testing.assert_array_equal(played[t - 1], SITES.X[row])
-        bank = bank.observe([row], reward(SITES.X[[row]], t), NOISE, t)
-        rows = questions(bank.beliefs(t + 1.0), 2, asked)
+        bank = bank.update([row], reward(SITES.X[[row]], t), NOISE, t)
+        rows = questions(bank.joint_posterior(t + 1.0), 2, asked)
         np.testing.assert_array_equal(expert.asked[t - 1][1], SITES.X[rows])
         asked += len(rows)
         answers = value(SITES.X[rows], t) + 0.1 * keyed_normal(0, 2, SITES.X[rows], t)
-        bank = bank.observe(rows, answers, NOISE, t)
+        bank = bank.update(rows, answers, NOISE, t)
         row = int(bank.predict(t + 1.0).mean.argmax())  # greedy, once it is informed
 
 
@@ -144,10 +144,8 @@ def test_who_never_asks_observes_each_reading_once(
     robust: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And comes to the same bits as who looks for the first time."""
-    calls, observe = [], FilterEnsemble.observe
-    monkeypatch.setattr(
-        FilterEnsemble, "observe", lambda *given: calls.append(1) or observe(*given)
-    )
+    calls, observe = [], FilterEnsemble.update
+    monkeypatch.setattr(FilterEnsemble, "update", lambda *given: calls.append(1) or observe(*given))
     bandit = alone(robust=robust)
     for t in range(1, 41):
         bandit.tell(SITES.X[[t % 7]], reward(SITES.X[[t % 7]], t), t)

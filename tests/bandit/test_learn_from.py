@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Box, Candidates, Limit, Space, policies
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.ensemble import FilterEnsemble
+from tvbandits.gp.ensemble.mixture import FilterEnsemble
 
 HERE = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
 THERE = Candidates(np.linspace(20.0, 31.0, 17)[:, None])
@@ -31,27 +31,31 @@ def played(bandit: Any, steps: int, sign: float = 1.0) -> Any:
 def test_half_of_the_prior_weight_of_models_is_what_was_learned() -> None:
     there = played(policies.adaptive_gp_ucb(THERE), 40)
     rule = policies.adaptive_gp_ucb(HERE).learn_from(there).recipe.posterior
-    learned = dict(rule.prior)
-    begun = replace(FilterEnsemble.of(HERE.X, 1.0, both=True), prior=rule.prior, unit=rule.unit)
-    begun = begun.observe([0], np.array([50.0]), None, 1.0)
-    scores = np.exp(begun._score)
+    learned = dict(rule.prior_weights)
+    begun = replace(
+        FilterEnsemble.of(HERE.X, 1.0, both=True),
+        prior_weights=rule.prior_weights,
+        prior_scale=rule.prior_scale,
+    )
+    begun = begun.update([0], np.array([50.0]), None, 1.0)
+    scores = np.exp(begun._log_weights)
     plain = np.full(len(scores), 1.0 / len(scores))
-    shares = np.array([learned.get(each, 0.0) for each in begun.members])
+    shares = np.array([learned.get(each, 0.0) for each in begun.active_models])
     assert 0.9 < shares.sum() <= 1.0 + 1e-12
     expected = 0.5 * plain + 0.5 * shares
     np.testing.assert_allclose(scores / scores.sum(), expected / expected.sum(), rtol=1e-12)
-    assert 5.0 < rule.unit < 50.0
-    assert (begun.scales >= 0.9 * rule.unit**2).all()
+    assert 5.0 < rule.prior_scale < 50.0
+    assert (begun.squared_scales >= 0.9 * rule.prior_scale**2).all()
 
 
 def test_weights_are_those_of_the_other_one() -> None:
     there = played(policies.adaptive_gp_ucb(THERE, noise_variance=1.0), 40)
     there.ask(41)
     known = there.state.posterior.ensemble
-    weights = dict(zip(known.members, known.weights, strict=True))
-    rule = policies.adaptive_gp_ucb(HERE, noise_variance=1.0).learn_from(there).recipe.posterior
-    assert len(rule.prior) > 1
-    for model, weight in rule.prior:
+    weights = dict(zip(known.active_models, known.weights, strict=True))
+    rule = policies.adaptive_gp_ucb(HERE, None, 1.0).learn_from(there).recipe.posterior
+    assert len(rule.prior_weights) > 1
+    for model, weight in rule.prior_weights:
         assert weight == pytest.approx(weights[model], rel=0.2)
 
 
@@ -120,14 +124,14 @@ def test_nothing_else_changes() -> None:
     assert here.history.drop(columns="variance").equals(own.history.drop(columns="variance"))
     rule = replace(here.recipe.posterior, both=False)
     outcome = replace(here.recipe, posterior=rule).of_outcome(Limit("q", at_most=900))
-    assert rule.unit > 0.0
-    assert outcome.posterior == replace(rule, unit=0.0)
+    assert rule.prior_scale > 0.0
+    assert outcome.posterior == replace(rule, prior_scale=0.0)
 
 
 def test_a_box_may_teach_candidates_and_the_other_way_round() -> None:
     box = played(policies.adaptive_gp_ucb(Box([(0, 10)])), 12)
-    assert policies.adaptive_gp_ucb(HERE).learn_from(box).recipe.posterior.prior
-    candidates = played(policies.gp_ucb(THERE, kernel=RBF(1.0), noise_variance=1.0), 9)
+    assert policies.adaptive_gp_ucb(HERE).learn_from(box).recipe.posterior.prior_weights
+    candidates = played(policies.gp_ucb(THERE, RBF(1.0), 1.0), 9)
     assert (
         len(played(policies.adaptive_gp_ucb(Box([(0, 10)])).learn_from(candidates), 3).history) == 3
     )

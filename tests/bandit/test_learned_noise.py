@@ -11,7 +11,7 @@ import tvbandits
 from tvbandits import Bandit, Box, Candidates, policies
 from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
-from tvbandits.gp.ensemble.ensemble import FilterEnsemble
+from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.fitting.noise import estimated_noise
 
 DOMAIN = Candidates(np.linspace(0.0, 10.0, 41)[:, None])
@@ -231,14 +231,14 @@ def test_another_noise_is_taken_up_some_readings_at_a_time(
     """Nobody waits for all of them at once, and who goes on from the state comes to the same."""
     bandit = policies.adaptive_gp_ucb(Candidates(np.linspace(0, 10, count)[:, None]))
     rng, observed = np.random.default_rng(0), 0
-    observe = FilterEnsemble.observe
+    observe = FilterEnsemble.update
 
     def counted(self: FilterEnsemble, *given: Any) -> FilterEnsemble:
         nonlocal observed
         observed += 1
         return observe(self, *given)
 
-    monkeypatch.setattr(FilterEnsemble, "observe", counted)
+    monkeypatch.setattr(FilterEnsemble, "update", counted)
     variances, most = [], 0
     for t in range(1, 150):
         observed = 0

@@ -23,7 +23,7 @@ from tvbandits import (
 )
 from tvbandits.bandit import inference, recipe
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.rule import ModelEnsemble
+from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.posteriors import predictions
 
 LINE = Candidates(np.linspace(-10.0, 10.0, 21)[:, None])

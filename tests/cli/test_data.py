@@ -23,7 +23,7 @@ from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.cli.campaign_config import KEYS, options_of
 from tvbandits.datasets import ozone
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
-from tvbandits.gp.ensemble.rule import ModelEnsemble
+from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.policies import POLICIES
 
 

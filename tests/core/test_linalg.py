@@ -9,7 +9,7 @@ from tests.helpers.refusals import refused
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array
 from tvbandits.core.linalg import FactorisationError
-from tvbandits.gp.ensemble.ensemble import FilterEnsemble
+from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
 
 modest = settings(deadline=None, max_examples=40)
@@ -207,7 +207,7 @@ def test_eigenvalues_in_clusters() -> None:
     smooth = ModelSpec(space, space, 0.05, 0.95, 0.1, 1e-4, math.inf, 5.0, 10.0, smooth=True)
     bank = FilterEnsemble.of(np.random.default_rng([0, 77]).random((30, 2)), 0.04, [smooth])
     for t, row in enumerate(PLAYED.split()):
-        bank = bank.observe([int(row)], rng.standard_normal(1), None, float(t))
+        bank = bank.update([int(row)], rng.standard_normal(1), None, float(t))
     A = bank.filters[0].covariance[0]
     for _ in range(200):
         order = rng.permutation(len(A))

@@ -522,7 +522,7 @@ class LastingBound:
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Bandit, Candidates, Recipe
     >>> from tvbandits.acquisition.rules import LastingBound
-    >>> from tvbandits.gp.ensemble.rule import ModelEnsemble
+    >>> from tvbandits.gp.ensemble.posterior import ModelEnsemble
     >>> sites = Candidates([[0.0], [5.0], [10.0]])
     >>> parts = {"posterior": ModelEnsemble(), "acquisition": LastingBound()}
     >>> bandit = Bandit(Recipe(sites, RBF(1.0), 0.01, **parts))

@@ -51,8 +51,6 @@ from tvbandits.core.candidates import Candidates, CandidatesInContext, candidate
 from tvbandits.core.coercion import of_kind
 from tvbandits.core.context import Context, chosen_of, completed, inputs_of
 from tvbandits.core.counts import Counted
-from tvbandits.core.limits import Limit
-from tvbandits.core.moving import MoveCost
 from tvbandits.core.observations import changed
 from tvbandits.core.parameters import Named
 from tvbandits.core.protocols import Domain, restored, state_of

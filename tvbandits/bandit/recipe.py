@@ -52,7 +52,7 @@ from tvbandits.core.tables import COLUMNS
 from tvbandits.forgetting.aging import Aging, Constant, Paced, Window, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.arms import IndependentArms
-from tvbandits.gp.ensemble.models import SMALL_NETWORK
+from tvbandits.gp.ensemble.models import NUMBERS as MODEL_NUMBERS
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess
 from tvbandits.gp.fitting.online import Every, at_step, step_of
@@ -338,16 +338,15 @@ class Recipe:
         posterior: Any = self.posterior
         domain = self.domain
         apart = posterior.points_apart or isinstance(domain, Arms)
-        least = 1 if getattr(posterior, "both", False) else SMALL_NETWORK + 1
+        least = 1 if getattr(posterior, "both", False) else MODEL_NUMBERS.largest_network + 1
         names = ("kernel", "aging", "posterior", "learn", "reset", "lead")
         parts: dict[str, Any] = {name: getattr(self, name) for name in names}
         if isinstance(domain, Candidates) and not apart and least <= len(domain) <= MOST_FITTED:
             latest = Window(last=OUTCOME_READINGS)
             parts = {"kernel": joint_box_kernel(domain), "aging": latest, "learn": OUTCOME_RULE}
-        elif getattr(posterior, "unit", 0.0):  # an outcome has one of its own
-            parts["posterior"] = replace(posterior, unit=0.0)
-        options = Options(max_history=self.options.max_history)
-        return Recipe(domain, noise_variance=limit.noise_variance, options=options, **parts)
+        elif getattr(posterior, "prior_scale", 0.0):  # an outcome has one of its own
+            parts["posterior"] = replace(posterior, prior_scale=0.0)
+        return Recipe(domain, noise_variance=limit.noise_variance, history=self.history, **parts)
 
     def _check_numbers(self) -> None:
         if self.noise_variance is not None:

@@ -23,8 +23,7 @@ import pandas as pd
 from tvbandits import plots
 from tvbandits._version import __version__
 from tvbandits.comparison.playing import Run
-from tvbandits.comparison.regret_plot import regret_figure
-from tvbandits.comparison.summary import Key, Row, summarise
+from tvbandits.comparison.summary import RUN_COLUMNS, Key, summarise
 from tvbandits.datasets.tables.references import References
 from tvbandits.io import put_in_place
 

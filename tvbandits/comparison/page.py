@@ -9,11 +9,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from tvbandits.comparison.files import BROKEN, RUN, Stored, read
+from tvbandits import plots
+from tvbandits.comparison.files import RUN, Stored, read
 from tvbandits.comparison.html import cards, page, section, table
-from tvbandits.comparison.regret_plot import REFERENCE_NAMES, regret_figure
 from tvbandits.comparison.summary import Panel, panels_of, summarise
 from tvbandits.datasets.tables.references import References
 

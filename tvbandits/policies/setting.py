@@ -31,7 +31,7 @@ from tvbandits.core.arrays import (
 )
 from tvbandits.core.coercion import check_part, choice, of_kind
 from tvbandits.core.protocols import Domain, Expert
-from tvbandits.gp.ensemble.rule import ModelEnsemble
+from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.fitting.online import Every, as_every
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom

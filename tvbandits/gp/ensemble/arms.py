@@ -1,234 +1,466 @@
-"""Arms that share a level and nothing else: scalar filters side by side, weighted by their evidence.
+"""Arms that share a level: small filters for each of many models, weighted by their evidence.
 
-The small sister of `ModelEnsemble`: a step costs a few operations on arrays of models x arms.
+It is for arms that have no position, or effects beside a control arm, where a step has to cost next to
+nothing. Readings of arms go in; out come means and covariances of the arms, averaged over all models.
+
+`ArmFilters` are scalar Kalman filters, one for each model and arm: the reward is a level, a difference
+of the arm that is independent of all others, and noise. `EffectFilters` are for a control: every time
+has a level of its own, and arms may resemble each other. Both are averaged by Bayes' rule over a grid of
+variances and time scales, without forgetting. `IndependentArms` is the rule that puts either behind the
+protocol of `gp.posteriors`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from statistics import median
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
+from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import changed
-from tvbandits.gp.ensemble.effects import EffectFilters, precision_of_later
-from tvbandits.gp.ensemble.rule import (
+from tvbandits.gp.ensemble.candidates import (
     CandidatePosterior,
-    at_each_time,
-    before_readings,
     candidate_rows,
+    prior_posterior,
+    readings_by_time,
 )
+from tvbandits.gp.ensemble.dynamics import distances, largest_extent
 from tvbandits.gp.kernels.units import in_column_units
 from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, without_levels
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.protocol import FAINT, Conditioning, PosteriorRule, as_of_now
 
-# Steps in which a difference between arms is forgotten, up to 1/e.
-SCALES = 10.0 ** np.arange(2.0, 5.0, 0.5)
 
-# The smallest variance of a difference is 4 to this power of the noise variance.
-SMALLEST = -6
+@dataclass(frozen=True)
+class ArmNumbers:
+    """The numbers of the models of arms.
 
-# From so many first readings the noise variance and the step are taken that the models are made
-# for.
-FIRST = 16
+    Attributes
+    ----------
+    difference_times : tuple of float
+        Powers of ten of the steps after which a difference between arms has decayed to 1/e.
+    effect_times : tuple of float
+        The same of effects beside a control.
+    smallest_power : int
+        The smallest variance of a difference is 4 to this power times the noise variance; the largest
+        follows from the readings.
+    prior_power : float
+        The prior weight of a model is proportional to (time scale / variance) to this power: that arms
+        hardly differ, and hardly change, is believed until readings show otherwise. The powers 0 and 1/2
+        had the same regret within noise on rates that stay, walk or switch; 0 was better on the last.
+    first_readings : int
+        The noise variance and the step that models are made for follow from so many first readings, so
+        that later ones do not change them.
+    stored_times : int
+        Number of past filters that are stored: a late reading goes back to the one before its time.
+    """
 
-# So many past filters are kept: a late reading goes back to the one before its time.
-KEPT = 16
+    difference_times: tuple[float, ...] = (2.0, 2.5, 3.0, 3.5, 4.0, 4.5)
+    effect_times: tuple[float, ...] = (1.0, 2.0, 3.0, 4.0)
+    smallest_power: int = -6
+    prior_power: float = 0.25
+    first_readings: int = 16
+    stored_times: int = 16
+
+
+NUMBERS = ArmNumbers()
+
+
+class GridSpec(NamedTuple):
+    """What a grid of models follows from.
+
+    Attributes
+    ----------
+    noise : float
+        Variance of a reading.
+    largest_power : int
+        The largest variance of a difference is 4 to this power times the noise.
+    step : float
+        Duration of a step.
+    """
+
+    noise: float
+    largest_power: int
+    step: float
+
+    @property
+    def variances(self) -> Array:
+        """Return the variances of differences, ascending."""
+        powers = 4.0 ** np.arange(NUMBERS.smallest_power, self.largest_power + 1)
+        return np.asarray(self.noise * powers)
+
+    def log_prior(self, variance: Array, time: Array) -> Array:
+        """Return the log prior weights (M,) of models, up to a constant."""
+        return NUMBERS.prior_power * np.log(time * self.noise / (self.step * variance))
+
+
+# --- independent arms -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class ArmFilters:
-    """M models of y = level + difference of the arm + noise, filtered up to one time.
+    """M models of reward = level + difference of the arm + noise, filtered up to one time.
 
-    A difference is an Ornstein-Uhlenbeck process of its own at every arm. The level is the same for all
-    and always, with a flat prior: each filter follows what it would say at level 0, and how much of a
-    level it would explain (`share`), so that level and evidence are exact sums.
+    A difference is an independent Ornstein-Uhlenbeck process at every arm. The level is the same for all
+    arms and times, with a flat prior: each filter has the mean under a level of 0, and `sensitivity`,
+    how much of a level its mean would hold, so that level and evidence are exact sums.
 
     Attributes
     ----------
     time : float
     signal, scale : arrays of shape (M,)
         Variance and time scale of the differences.
-    mean, share, variance : arrays of shape (M, A)
+    mean, sensitivity, variance : arrays of shape (M, A)
     precision, product : arrays of shape (M,)
-        Of the level: it is product / precision, with the variance 1 / precision.
+        Of the level, whose mean is product / precision and whose variance is 1 / precision.
     evidence : array of shape (M,)
-        Log density of what was read at level 0, and the log prior weight.
+        Log density of the readings at level 0, and the log prior weight.
     """
 
     time: float
     signal: Array
     scale: Array
     mean: Array
-    share: Array
+    sensitivity: Array
     variance: Array
     precision: Array
     product: Array
     evidence: Array
 
     @classmethod
-    def of(cls, arms: int, noise: float, largest: int, step: float) -> ArmFilters:
-        """Before any reading: all time scales with variances of 4^SMALLEST to 4^largest of the noise.
-
-        A model's prior weight is proportional to (time scale / variance)^(1/4): that arms hardly
-        differ, and hardly change, is believed until readings say otherwise. The powers 0 and 1/2 have
-        the same regret within noise on rates that stay, walk or switch: 0 is better on the last.
-        """
-        powers = 4.0 ** np.arange(SMALLEST, largest + 1)
-        signal, scale = (each.ravel() for each in np.meshgrid(noise * powers, step * SCALES))
-        none = np.zeros((len(signal), arms))
-        prior = 0.25 * np.log(scale * noise / (step * signal))
+    def of(cls, arms: int, grid: GridSpec) -> ArmFilters:
+        """Return the filters of all variances and time scales, before any reading."""
+        times = grid.step * 10.0 ** np.array(NUMBERS.difference_times)
+        signal, scale = (each.ravel() for each in np.meshgrid(grid.variances, times))
+        zeros, zero = np.zeros((len(signal), arms)), np.zeros(len(signal))
         variance = np.repeat(signal[:, None], arms, axis=1)
-        zero = np.zeros(len(signal))
-        return cls(-math.inf, signal, scale, none, none, variance, zero, zero, prior)
+        prior = grid.log_prior(signal, scale)
+        return cls(-math.inf, signal, scale, zeros, zeros, variance, zero, zero, prior)
 
-    def moved(self, t: float) -> ArmFilters:
-        """At a later time."""
+    def predict(self, t: float) -> ArmFilters:
+        """Return the filters at a later time; itself if it is not later."""
         if not self.time < t:
             return self
         if not math.isfinite(self.time):
             return changed(self, time=t)
-        kept = np.exp((self.time - t) / self.scale)[:, None]
-        kept2 = kept**2
-        mean, share = kept * self.mean, kept * self.share
-        variance = kept2 * self.variance + self.signal[:, None] * (1.0 - kept2)
-        return changed(self, time=t, mean=mean, share=share, variance=variance)
+        decay = np.exp((self.time - t) / self.scale)[:, None]
+        decay2 = decay**2
+        mean, sensitivity = decay * self.mean, decay * self.sensitivity
+        variance = decay2 * self.variance + self.signal[:, None] * (1.0 - decay2)
+        return changed(self, time=t, mean=mean, sensitivity=sensitivity, variance=variance)
 
-    def observed(self, t: float, rows: Index, y: Array, noise: Array) -> ArmFilters:
-        """With readings (n,) of some arms at a time that is not before that of the filters."""
+    def update(self, t: float, rows: Index, y: Array, noise: Array) -> ArmFilters:
+        """Return the filters with readings (n,) of some arms, at a time not before their own."""
 
-        def over_arms(each: Array) -> Array:
+        def sum_over_arms(each: Array) -> Array:
             return each if each.ndim == 1 else np.asarray(each.sum(axis=1))
 
-        now = self.moved(t)
+        now = self.predict(t)
         arms, total, value = rows[0], 1.0 / noise, y / noise
         if len(rows) > 1:
-            # Readings of one arm at one time are one, by their precisions: no model can tell them apart.
+            # Readings of one arm at one time are merged by their precisions: that loses nothing.
             sums = [np.bincount(rows, each).astype(np.float64) for each in (total, value)]
             arms = np.flatnonzero(sums[0])
             total, value = (each[arms] for each in sums)
-        known = [each[:, arms] for each in (now.mean, now.share, now.variance)]
-        off, unexplained, spread = value / total - known[0], 1.0 - known[1], known[2] + 1.0 / total
-        gain = known[2] / spread
-        mean, share, variance = now.mean.copy(), now.share.copy(), now.variance.copy()
-        mean[:, arms] = known[0] + gain * off
-        share[:, arms] = known[1] + gain * unexplained
-        variance[:, arms] = known[2] * (1.0 - gain)
+        m, s, P = (each[:, arms] for each in (now.mean, now.sensitivity, now.variance))
+        error, rest, variance = value / total - m, 1.0 - s, P + 1.0 / total
+        gain = P / variance
+        mean, sensitivity = now.mean.copy(), now.sensitivity.copy()
+        posterior_variance = now.variance.copy()
+        mean[:, arms] = m + gain * error
+        sensitivity[:, arms] = s + gain * rest
+        posterior_variance[:, arms] = P * (1.0 - gain)
         return changed(
             now,
             mean=mean,
-            share=share,
-            variance=variance,
-            precision=now.precision + over_arms(unexplained**2 / spread),
-            product=now.product + over_arms(unexplained * off / spread),
-            evidence=now.evidence - 0.5 * over_arms(np.log(spread) + off**2 / spread),
+            sensitivity=sensitivity,
+            variance=posterior_variance,
+            precision=now.precision + sum_over_arms(rest**2 / variance),
+            product=now.product + sum_over_arms(rest * error / variance),
+            evidence=now.evidence - 0.5 * sum_over_arms(np.log(variance) + error**2 / variance),
         )
 
     @cached_property
     def weights(self) -> Array:
-        """Of the models, (M,), of sum 1; the level is integrated out."""
+        """Return the weights of the models (M,), whose sum is 1, with the level integrated out."""
         log = self.evidence + 0.5 * (self.product**2 / self.precision - np.log(self.precision))
         weights = np.exp(log - log.max())
         return np.asarray(weights / weights.sum())
 
     @cached_property
-    def unexplained(self) -> Array:
-        """How much of a level is left to be explained, (M, A)."""
-        return np.asarray(1.0 - self.share)
+    def level_share(self) -> Array:
+        """Return how much of the level is not yet in the means, (M, A)."""
+        return np.asarray(1.0 - self.sensitivity)
 
     @cached_property
     def means(self) -> Array:
-        """Of the rewards under each model, (M, A)."""
-        return self.mean + self.unexplained * (self.product / self.precision)[:, None]
+        """Return the means of the rewards under each model, (M, A)."""
+        return self.mean + self.level_share * (self.product / self.precision)[:, None]
 
     @cached_property
     def level_variances(self) -> Array:
-        """What the doubt about the level adds to the variances, (M, A)."""
-        return self.unexplained**2 / self.precision[:, None]
+        """Return what the uncertainty of the level adds to the variances, (M, A)."""
+        return self.level_share**2 / self.precision[:, None]
 
     @property
     def level(self) -> float:
-        """Its mean over all models."""
+        """Return the mean of the level over all models."""
         return float(self.weights @ (self.product / self.precision))
 
     @property
     def total_variance(self) -> Array:
-        """Of the rewards under each model, (M, A)."""
+        """Return the variances of the rewards under each model, (M, A)."""
         return self.variance + self.level_variances
 
-    def covariance(self, kept: Array | float = 1.0) -> Array:
-        """Between the arms (A, A), over all models; `kept` (M,) of the differences to another time."""
-        weights, unexplained = self.weights, self.unexplained
-        apart = self.means - weights @ self.means
-        shared = (unexplained * (weights / self.precision)[:, None]).T @ unexplained
-        shared += (apart * weights[:, None]).T @ apart
-        return shared + np.diag((weights * kept) @ self.variance)
+    def covariance(self, decay: Array | float = 1.0) -> Array:
+        """Return the covariance of the arms (A, A) over all models.
 
-    def lasting(self, *made_for: Any) -> Array:
-        """Variances (A,) of what rewards of every later step would tell about the next reward.
-
-        `made_for` are noise, power and step that the models were made for.
+        Parameters
+        ----------
+        decay : array of shape (M,) or float
+            Correlation of the differences with those of another time, if it is that with another time.
         """
-        told = self.variance**2 / (self.variance + _noise_of_later(*made_for))
-        return np.asarray(self.weights @ (told + self.level_variances))
+        weights, share = self.weights, self.level_share
+        apart = self.means - weights @ self.means
+        covariance = (share * (weights / self.precision)[:, None]).T @ share
+        covariance += (apart * weights[:, None]).T @ apart
+        return covariance + np.diag((weights * decay) @ self.variance)
+
+    def persistent_variance(self, grid: GridSpec) -> Array:
+        """Return the variances (A,) of the next reward that readings of all later steps would remove."""
+        removable = self.variance**2 / (self.variance + _later_noise(grid))
+        return np.asarray(self.weights @ (removable + self.level_variances))
 
     def prior_covariance(self, rows: Index, lags: Array) -> Array:
-        """Of differences at arms (n,) with lags (n, n) between their times, over all models."""
-        scales, part = _by_scale(self.scale, self.weights * self.signal)
-        covariance, alike = np.zeros(lags.shape), rows[:, None] == rows
-        covariance[alike] = part @ np.exp(-lags[alike] / scales[:, None])
+        """Return the prior covariance of differences of arms (n,) at lags (n, n), over all models."""
+        scales, part = _sum_by_scale(self.scale, self.weights * self.signal)
+        covariance, same = np.zeros(lags.shape), rows[:, None] == rows
+        covariance[same] = part @ np.exp(-lags[same] / scales[:, None])
         return covariance
 
-    def draws(self, count: int, rng: np.random.Generator) -> Array:
-        """Centred draws of the rewards, shape (count, A): normal, with the covariance of the mixture."""
+    def sample(self, count: int, rng: np.random.Generator) -> Array:
+        """Return centred normal draws (count, A) of the rewards, with the covariance of the mixture."""
         weights = np.sqrt(self.weights)[:, None]
-        level = weights * self.unexplained / np.sqrt(self.precision)[:, None]
+        level = weights * self.level_share / np.sqrt(self.precision)[:, None]
         apart = weights * (self.means - self.weights @ self.means)
-        own = np.sqrt(self.weights @ self.variance)
+        deviation = np.sqrt(self.weights @ self.variance)
         shape = count, len(weights)
-        drawn = own * rng.standard_normal((count, len(own)))
-        return drawn + rng.standard_normal(shape) @ level + rng.standard_normal(shape) @ apart
+        draws = deviation * rng.standard_normal((count, len(deviation)))
+        return draws + rng.standard_normal(shape) @ level + rng.standard_normal(shape) @ apart
 
 
-def _by_scale(scale: Array, part: Array) -> tuple[Array, Array]:
-    """The different time scales, few of those (M,) of many models, and the sum of their parts (M,)."""
+def _sum_by_scale(scale: Array, part: Array) -> tuple[Array, Array]:
+    """Return the few different time scales of models (M,), and the sums of their parts (M,)."""
     scales, which = np.unique(scale, return_inverse=True)
     return scales, np.asarray(np.bincount(which, part), dtype=np.float64)
 
 
 @lru_cache(maxsize=64)
-def _noise_of_later(noise: float, largest: int, step: float) -> Array:
-    """The noise variance (M, 1) that readings of every later step have together, under each model.
+def _later_noise(grid: GridSpec) -> Array:
+    """Return the noise (M, 1) of one reading that tells as much as those of all later steps."""
+    models = ArmFilters.of(1, grid)
+    decay2 = np.exp(-2.0 * grid.step / models.scale)
+    process_noise = models.signal * (1.0 - decay2)
+    return 1.0 / steady_precision(decay2, process_noise, grid.noise)[:, None]
 
-    It follows from what the models are made for, as they do (`ArmFilters.of`).
+
+def steady_precision(decay2: Array, process_noise: Array, noise: float) -> Array:
+    """Return what readings of every later step tell about a difference now, as a precision J.
+
+    A step later the difference is f' = k f + sqrt(q) e, and is read with the noise v. These readings
+    tell as much about f as one of the precision J = k^2 a / (1 + q a) with a = J + 1/v.
+
+    Parameters
+    ----------
+    decay2, process_noise : arrays of one shape
+        k^2 and q.
+    noise : float
+        v.
     """
-    models = ArmFilters.of(1, noise, largest, step)
-    kept2 = np.exp(-2.0 * step / models.scale)
-    return 1.0 / precision_of_later(kept2, models.signal * (1.0 - kept2), noise)[:, None]
+    g = 1.0 / noise
+    b = 1.0 + process_noise * g - decay2
+    root = np.sqrt(b**2 + 4.0 * process_noise * decay2 * g)
+    return np.asarray(2.0 * decay2 * g / (b + root))
+
+
+# --- effects beside a control ---------------------------------------------------------------------
+# The readings of one time share a level that nobody knows:
+#
+#     y_i = level(t) + g_i(t) + noise_i,   g = f - f(control),
+#
+# with an independent level at every time, of which nothing is known before. Readings of one time with
+# the noise covariance R tell of the effects by their contrasts C y alone:
+#
+#     C = Q R^(-1/2),   the rows of Q orthonormal, and orthogonal to R^(-1/2) 1.
+#
+# C 1 = 0, so that no level is left in them, and C R C' = 1: n readings become n - 1 readings with
+# independent noise, without loss. A reading that is alone at its time tells nothing.
+
+
+def contrasts(variance: Array) -> Array:
+    """Return C (n - 1, n) of n readings of one time with these noise variances."""
+    weight = 1.0 / np.sqrt(variance)
+    mirror = weight / np.linalg.norm(weight)
+    mirror[0] += 1.0  # of a Householder reflection that takes the weights to the first axis
+    reflection = np.eye(len(weight)) - np.outer(mirror, mirror) / mirror[0]
+    return np.asarray(reflection[1:] * weight)
+
+
+@dataclass(frozen=True, eq=False)
+class EffectFilters:
+    """M models of the effects g of A arms beside a control, filtered up to one time.
+
+    f is a Gaussian process over the arms, and an Ornstein-Uhlenbeck process in time.
+
+    Attributes
+    ----------
+    time : float
+    signal, scale : arrays of shape (M,)
+        Variance and time scale of f.
+    prior, covariances : arrays of shape (M, A, A)
+        Of the effects: before any reading, and now.
+    means : array of shape (M, A)
+    evidence : array of shape (M,)
+        Log density of the contrasts that were read, and the log prior weight.
+    """
+
+    time: float
+    signal: Array
+    scale: Array
+    prior: Array
+    covariances: Array
+    means: Array
+    evidence: Array
+
+    @classmethod
+    def of(
+        cls, points: Array, control: int, lengths: Sequence[float], grid: GridSpec
+    ) -> EffectFilters:
+        """Return the filters of all variances, time scales and lengths, before any reading.
+
+        Points (A, d) at a distance r have the correlation exp(-(r / l)^2 / 2), with lengths l in extents
+        of the points; at a length of 0 they are independent.
+        """
+        times = grid.step * 10.0 ** np.array(NUMBERS.effect_times)
+        axes = grid.variances, times, np.arange(len(lengths))
+        mesh = np.meshgrid(*axes, indexing="ij")
+        signal, scale = mesh[0].ravel(), mesh[1].ravel()
+        distance = distances(points, points) / largest_extent(points)
+        correlations = [
+            np.exp(-0.5 * (distance / each) ** 2) if each else np.eye(len(points))
+            for each in lengths
+        ]
+        beside = [S - S[control] - S[:, [control]] + S[control, control] for S in correlations]
+        prior = signal[:, None, None] * np.array(beside)[mesh[2].ravel()]
+        log_prior = grid.log_prior(signal, scale)
+        return cls(-math.inf, signal, scale, prior, prior, np.zeros(prior.shape[:2]), log_prior)
+
+    def predict(self, t: float) -> EffectFilters:
+        """Return the filters at a later time; itself if it is not later."""
+        if not self.time < t:
+            return self
+        if not math.isfinite(self.time):
+            return replace(self, time=t)
+        decay = np.exp((self.time - t) / self.scale)[:, None]
+        change = decay[:, :, None] ** 2 * (self.covariances - self.prior)
+        return replace(self, time=t, means=decay * self.means, covariances=self.prior + change)
+
+    def update(self, t: float, rows: Index, y: Array, noise: Array) -> EffectFilters:
+        """Return the filters with readings (n,) of some arms, at a time not before their own."""
+        now = self.predict(t)
+        total = np.bincount(rows, 1.0 / noise, now.means.shape[1])
+        arms = np.flatnonzero(total)
+        if len(arms) < 2:
+            return now
+        value = np.bincount(rows, y / noise, len(total))[arms] / total[arms]
+        C = contrasts(1.0 / total[arms])
+        CP = C @ now.covariances[:, arms]
+        covariance = CP[:, :, arms] @ C.T + np.eye(len(C))
+        errors = (value - now.means[:, arms]) @ C.T
+        sides = np.concatenate([CP, errors[:, :, None]], axis=2)
+        root, solution = linalg.whitened_each(covariance, sides)
+        projection, errors_white = solution[:, :, :-1], solution[:, :, -1]
+        log_root = np.log(np.einsum("mii->mi", root)).sum(axis=1)
+        return replace(
+            now,
+            means=now.means + np.einsum("mia,mi->ma", projection, errors_white),
+            covariances=now.covariances - projection.transpose(0, 2, 1) @ projection,
+            evidence=now.evidence - log_root - 0.5 * (errors_white**2).sum(axis=1),
+        )
+
+    @cached_property
+    def weights(self) -> Array:
+        """Return the weights of the models (M,), whose sum is 1."""
+        weights = np.exp(self.evidence - self.evidence.max())
+        return np.asarray(weights / weights.sum())
+
+    @property
+    def level(self) -> float:
+        """Return 0: effects are relative to the control."""
+        return 0.0
+
+    @cached_property
+    def variance(self) -> Array:
+        """Return the variances of the effects under each model, (M, A)."""
+        return np.asarray(np.maximum(np.einsum("maa->ma", self.covariances), 0.0))
+
+    @property
+    def total_variance(self) -> Array:
+        """Return the same: no level is in the effects."""
+        return self.variance
+
+    def covariance(self, decay: Array | float = 1.0) -> Array:
+        """Return the covariance of the effects (A, A) over all models, as of `ArmFilters.covariance`."""
+        weights, apart = self.weights, self.means - self.weights @ self.means
+        within = np.tensordot(weights * decay, self.covariances, axes=1)
+        return np.asarray(within + (apart * weights[:, None]).T @ apart)
+
+    def persistent_variance(self, grid: GridSpec) -> Array:
+        """Return the variances (A,) that later readings beside the control would remove."""
+        decay2 = np.exp(-2.0 * grid.step / self.scale)[:, None]
+        process_noise = np.einsum("maa->ma", self.prior) * (1.0 - decay2)
+        later_noise = 1.0 / steady_precision(decay2, process_noise, 2.0 * grid.noise)
+        removable = self.variance**2 / (self.variance + later_noise)
+        return np.asarray(self.weights @ removable)
+
+    def prior_covariance(self, rows: Index, lags: Array) -> Array:
+        """Return the prior covariance of effects of arms (n,) at lags (n, n), over all models."""
+        decay = np.exp(-lags / self.scale[:, None, None])
+        return np.asarray(
+            np.tensordot(self.weights, self.prior[:, rows][:, :, rows] * decay, axes=1)
+        )
+
+    def sample(self, count: int, rng: np.random.Generator) -> Array:
+        """Return centred normal draws (count, A) of the effects."""
+        root = linalg.square_root(self.covariance())
+        return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
 
 
 AnyFilters: TypeAlias = ArmFilters | EffectFilters
 
-# Filters after the latest times, in their order.
+# The filters after the latest times, in order of time.
 Past: TypeAlias = tuple[AnyFilters, ...]
+
+
+# --- the rule and the posterior -------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class IndependentArms(PosteriorRule):
-    """The rule: arms that resemble each other not at all, with differences of learned size and pace.
+    """The rule: arms that do not resemble each other, with differences of learned size and pace.
 
     Parameters
     ----------
     control : tuple of float, optional
-        The arm that the others are held against: all is about effects beside it then, and every time has
-        a level of its own (`effects.EffectFilters`).
+        The arm that the others are held against: everything is about effects beside it then, and every
+        time has a level of its own (`EffectFilters`).
     lengths : tuple of float
         With a control also how far arms resemble each other, in extents of the points; 0: not at all.
 
@@ -251,87 +483,83 @@ class IndependentArms(PosteriorRule):
     points_apart: ClassVar[bool] = True
 
     def condition(self, given: Conditioning) -> ArmsPosterior | ExactPosterior:
-        """As `ModelEnsemble.condition`; readings say of themselves how noisy they are."""
+        """Return the posterior as `ModelEnsemble.condition`; readings have their own noise."""
         kernel, data, surface, now, previous, *_ = given
         if surface is None:
             raise ValueError("arms are candidates: there are none")
         data = data.in_time()
-        prior = before_readings(kernel, data, surface, now)
+        prior = prior_posterior(kernel, data, surface, now)
         if prior is not None:
             return prior
-        made_for, between = _made_for(data, beside=self.control is not None)
+        grid, reward_range = _grid_of(data, relative=self.control is not None)
         past: Past = ()
-        if isinstance(previous, ArmsPosterior) and previous.made_for == made_for:
-            fresh = data.beyond(previous.data)
-            if fresh is not None:
-                past = _before(previous.past, float(fresh.Z[:, -1].min(initial=math.inf)))
-        past = past or (self._first(surface, *made_for),)
-        past = _observed(past, past[-1], data, surface)
-        if now < past[-1].time:  # a look at the past, without what was read later
-            before = data.rows(0, int(np.searchsorted(data.Z[:, -1], now, "right")))
-            looked = self.condition(Conditioning(kernel, before, surface, now))
-            assert isinstance(looked, ArmsPosterior)  # it has a reading
-            return replace(looked, data=data, past=past, made_for=made_for, between=between)
-        filters = past[-1].moved(now)
-        return ArmsPosterior(kernel, surface, data, now, made_for, past, filters, between)
+        if isinstance(previous, ArmsPosterior) and previous.grid == grid:
+            new = data.beyond(previous.data)
+            if new is not None:
+                past = _before(previous.past, float(new.Z[:, -1].min(initial=math.inf)))
+        past = past or (self._filters_at_prior(surface, grid),)
+        past = _take_in(past, past[-1], data, surface)
+        if now < past[-1].time:  # a time in the past, without the later readings
+            earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], now, "right")))
+            posterior = self.condition(Conditioning(kernel, earlier, surface, now))
+            assert isinstance(posterior, ArmsPosterior)  # it has a reading
+            return replace(posterior, data=data, past=past, grid=grid, reward_range=reward_range)
+        filters = past[-1].predict(now)
+        return ArmsPosterior(kernel, surface, data, now, grid, past, filters, reward_range)
 
-    def _first(self, surface: CandidateGrid, noise: float, largest: int, step: float) -> AnyFilters:
-        """Before any reading."""
+    def _filters_at_prior(self, surface: CandidateGrid, grid: GridSpec) -> AnyFilters:
+        """Return the filters before any reading."""
         if self.control is None:
-            return ArmFilters.of(len(surface.points), noise, largest, step)
+            return ArmFilters.of(len(surface.points), grid)
         row = surface.index(np.array(self.control))
         assert row is not None  # a recipe checks it
-        powers = np.asarray(4.0 ** np.arange(SMALLEST, largest + 1), dtype=np.float64)
-        points = in_column_units(surface.points)
-        return EffectFilters.of(points, row, self.lengths, noise, powers, step)
+        return EffectFilters.of(in_column_units(surface.points), row, self.lengths, grid)
 
 
 def _before(past: Past, t: float) -> Past:
-    """The filters of the past, less those that know of readings from a time on."""
+    """Return the filters of the past that have no readings from a time on."""
     return tuple(each for each in past if each.time < t)
 
 
-def _observed(past: Past, ahead: AnyFilters, data: Data, surface: CandidateGrid) -> Past:
-    """The latest filters, once what was read since those of the past is observed, time after time.
+def _take_in(past: Past, latest: AnyFilters, data: Data, surface: CandidateGrid) -> Past:
+    """Return the past once the filters have taken in all readings since, time after time.
 
-    `ahead` are the last of them at that time or a later one, such as that of the latest decision: what
-    was played then is read at its time, and nothing has to be moved again.
+    `latest` are the last of the filters at their time or a later one, such as that of the latest
+    decision: most readings are of that time, and nothing has to be predicted again.
     """
     start = int(data.Z[:, -1].searchsorted(past[-1].time, "right"))
-    for t, readings in at_each_time(surface, data.rows(start)):
-        ahead = (ahead if ahead.time == t else past[-1]).observed(t, *readings)
-        past = (*past[1 - KEPT :], ahead)
+    for t, readings in readings_by_time(surface, data.rows(start)):
+        latest = (latest if latest.time == t else past[-1]).update(t, *readings)
+        past = (*past[1 - NUMBERS.stored_times :], latest)
     return past
 
 
-def _made_for(
-    data: Data, *, beside: bool
-) -> tuple[tuple[float, int, float], tuple[float, float] | None]:
-    """What models are made for: noise variance, power of the largest difference, and step.
+def _grid_of(data: Data, *, relative: bool) -> tuple[GridSpec, tuple[float, float] | None]:
+    """Return what models are made for, and the range of the rewards as soon as only that can change it.
 
-    And between which readings that difference lies, once further readings change nothing else. Beside a
-    control, differences are those of one time.
+    Relative to a control, differences are those of one time.
     """
-    Y = without_levels(data.Z[:, -1], data.Y, data.variance) if beside else data.Y
-    between = float(Y[:, 0].min()), float(Y[:, 0].max())
-    noise = median(data.variance[:FIRST].tolist())  # of so few numpy's takes twenty times as long
-    times = np.unique(data.Z[: 4 * FIRST, -1])
-    settled = len(times) > FIRST and len(data) >= 4 * FIRST and not beside
-    times = times if len(times) > FIRST else np.unique(data.Z[:, -1])
-    gaps = np.diff(times[: FIRST + 1]).tolist()
-    made_for = noise, _largest(between, noise), median(gaps) if gaps else 1.0
-    return made_for, between if settled else None
+    first = NUMBERS.first_readings
+    Y = without_levels(data.Z[:, -1], data.Y, data.variance) if relative else data.Y
+    reward_range = float(Y[:, 0].min()), float(Y[:, 0].max())
+    noise = median(data.variance[:first].tolist())  # of so few numpy's takes twenty times as long
+    times = np.unique(data.Z[: 4 * first, -1])
+    settled = len(times) > first and len(data) >= 4 * first and not relative
+    times = times if len(times) > first else np.unique(data.Z[:, -1])
+    gaps = np.diff(times[: first + 1]).tolist()
+    grid = GridSpec(noise, _largest_power(reward_range, noise), median(gaps) if gaps else 1.0)
+    return grid, reward_range if settled else None
 
 
-def _largest(between: tuple[float, float], noise: float) -> int:
-    """The power of 4 that a difference between readings has in the unit of the noise, 0 or more."""
-    spread = (between[1] - between[0]) ** 2
-    return 0 if spread <= noise else math.ceil(math.log(spread / noise, 4.0))
+def _largest_power(reward_range: tuple[float, float], noise: float) -> int:
+    """Return the power of 4 of the squared range of the rewards, in units of the noise; at least 0."""
+    squared = (reward_range[1] - reward_range[0]) ** 2
+    return 0 if squared <= noise else math.ceil(math.log(squared / noise, 4.0))
 
 
 @dataclass(frozen=True)
 class ArmsPosterior(CandidatePosterior):
-    """What the filters say at one time: a `Posterior` of `gp.posteriors.protocol`.
+    """Filters of arms at one time: a `Posterior` of `gp.posteriors.protocol`.
 
     Means have one column, variances are in the unit of reward squared.
 
@@ -340,29 +568,29 @@ class ArmsPosterior(CandidatePosterior):
     kernel : scikit-learn kernel
     surface : CandidateGrid
     data : Data
-        All that was read, in order of time.
+        All readings, in order of time.
     now : float
-        The time that it speaks about.
-    made_for : tuple
-        Noise variance, power of the largest difference and step of the models.
-    past : tuple of ArmFilters
+        The time it is about.
+    grid : GridSpec
+        What the models are made for.
+    past : tuple of filters
         After each of the latest times.
-    filters : ArmFilters
+    filters : ArmFilters or EffectFilters
         At the time `now`.
-    between : pair of float or None
-        Smallest and largest reading, once the models follow from what further readings change of these.
+    reward_range : pair of float or None
+        Smallest and largest reading, as soon as further readings can change the models only by these.
     fantasy : JointPosterior or None
-        About that time, if some points more had been observed.
+        About that time, if some more arms had been read.
     """
 
     kernel: Any
     surface: CandidateGrid
     data: Data
     now: float
-    made_for: tuple[float, int, float]
+    grid: GridSpec
     past: Past = field(repr=False, compare=False)
     filters: AnyFilters = field(repr=False, compare=False)
-    between: tuple[float, float] | None = field(default=None, repr=False, compare=False)
+    reward_range: tuple[float, float] | None = field(default=None, repr=False, compare=False)
     fantasy: JointPosterior | None = field(default=None, repr=False, compare=False)
 
     nugget: ClassVar[float] = 0.0
@@ -370,37 +598,41 @@ class ArmsPosterior(CandidatePosterior):
     def continued(
         self, rows: Data, now: float, surface: CandidateGrid | None
     ) -> ArmsPosterior | None:
-        """With readings more; None where some are older than its own, or other models are made."""
+        """Return the posterior with more readings; None where some are late, or need other models."""
         if surface is not self.surface:
             return None
-        rows, data, past, between = rows.in_time(), self.data, self.past, self.between
+        rows, data, past, reward_range = rows.in_time(), self.data, self.past, self.reward_range
         if len(rows):
             first = float(rows.Z[0, -1])
             if first < data.Z[-1, -1]:
                 return None
             data, past = data.append(rows), _before(past, first)
-            if between is None:
-                made_for, between = _made_for(data, beside=isinstance(self.filters, EffectFilters))
+            if reward_range is None:
+                relative = isinstance(self.filters, EffectFilters)
+                grid, reward_range = _grid_of(data, relative=relative)
             else:
-                y, noise = rows.Y[:, 0].tolist(), self.made_for[0]
-                between = min(between[0], *y), max(between[1], *y)
-                made_for = noise, _largest(between, noise), self.made_for[2]
-            if not past or made_for != self.made_for:
+                y, noise = rows.Y[:, 0].tolist(), self.grid.noise
+                reward_range = min(reward_range[0], *y), max(reward_range[1], *y)
+                grid = self.grid._replace(largest_power=_largest_power(reward_range, noise))
+            if not past or grid != self.grid:
                 return None
-        past = _observed(past, self.filters if past is self.past else past[-1], data, surface)
+        latest = self.filters if past is self.past else past[-1]
+        past = _take_in(past, latest, data, surface)
         if now < past[-1].time:
             return None
-        made = self.kernel, surface, data, now, self.made_for, past, past[-1].moved(now), between
-        return ArmsPosterior(*made)
+        filters = past[-1].predict(now)
+        return ArmsPosterior(
+            self.kernel, surface, data, now, self.grid, past, filters, reward_range
+        )
 
     @cached_property
     def mean(self) -> Array:
-        """Of the rewards (A,)."""
+        """Return the means of the rewards (A,)."""
         return np.asarray(self.filters.weights @ self.filters.means)
 
     @cached_property
     def variance(self) -> Array:
-        """Of the rewards (A,), with what the models disagree about."""
+        """Return the variances of the rewards (A,), within the models and between them."""
         if self.fantasy is not None:
             return self.fantasy.deviation**2
         filters = self.filters
@@ -409,34 +641,38 @@ class ArmsPosterior(CandidatePosterior):
 
     @property
     def learned(self) -> Mapping[str, Any]:
-        """The level, and the deviation of the differences."""
+        """Return the level, and the deviation of the differences."""
         filters, weights = self.filters, self.filters.weights
         return {"centre": filters.level, "scale": math.sqrt(float(weights @ filters.signal))}
 
     def prior_covariance(self, Z: Array) -> Array:
-        """Of the differences, over all models."""
+        """Return the prior covariance (n, n) of the differences, over all models."""
         lags = np.abs(Z[:, -1, None] - Z[:, -1])
         return self.filters.prior_covariance(candidate_rows(self.surface, Z), lags)
 
     @cached_property
     def lasting_share(self) -> Array:
-        """Share (A,) of the deviations that rewards of later steps would tell."""
-        own = self.filters.weights @ self.filters.total_variance
+        """Return the share (A,) of the deviations that readings of later steps would remove."""
+        total = self.filters.weights @ self.filters.total_variance
         # That of the control is 0.
-        return np.sqrt(self.filters.lasting(*self.made_for) / np.where(own <= 0.0, 1.0, own))
+        return np.sqrt(
+            self.filters.persistent_variance(self.grid) / np.where(total <= 0.0, 1.0, total)
+        )
 
     def on_surface(self) -> tuple[Array, Array]:
-        """Means (A, 1) and variances (A,) of the arms."""
+        """Return means (A, 1) and variances (A,) of the arms."""
         return self.mean[:, None], self.variance
 
     def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
-        """Centred draws at the arms, shape (count, A): normal, with the covariance of the mixture."""
-        return self.filters.draws(count, rng)
+        """Return centred normal draws (count, A) at the arms, with the covariance of the mixture."""
+        return self.filters.sample(count, rng)
 
-    def beliefs(self, about: float, beta: float, noise_variance: Any = 0.0) -> JointPosterior:
-        """About the arms now, and what readings of the time `about` would change."""
+    def joint_posterior(
+        self, about: float, beta: float, noise_variance: Any = 0.0
+    ) -> JointPosterior:
+        """Return the posterior of the arms now, with what readings of the time `about` would change."""
         then = next((each for each in reversed(self.past) if each.time <= about), self.past[0])
-        then = then.moved(about)
+        then = then.predict(about)
         across = then.covariance(np.exp(-abs(self.now - about) / then.scale))
         among = then.covariance()
         return JointPosterior(
@@ -447,12 +683,12 @@ class ArmsPosterior(CandidatePosterior):
         )  # fmt: skip
 
     def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
-        """With what noise (n,) values seen some ages ago speak about the time `now`."""
+        """Return the noise (n,) with which values of some ages ago tell about the time `now`."""
         filters = self.filters
         part = filters.weights * filters.signal
         total = part.sum()
-        scales, parts = _by_scale(filters.scale, part)
-        kept = np.exp(-np.asarray(ages)[:, None] / scales)
-        r2 = (kept @ parts / total) ** 2
-        found = as_of_now(noise, total, r2)
-        return np.asarray(np.where(found <= FAINT * (total + noise), found, np.inf))
+        scales, parts = _sum_by_scale(filters.scale, part)
+        decay = np.exp(-np.asarray(ages)[:, None] / scales)
+        r2 = (decay @ parts / total) ** 2
+        variance = as_of_now(noise, total, r2)
+        return np.asarray(np.where(variance <= FAINT * (total + noise), variance, np.inf))

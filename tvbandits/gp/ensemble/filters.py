@@ -1,416 +1,81 @@
-"""Kalman filters of several models at once, each with a scale of its own, and the state they share.
+"""A batch of Kalman filters: the posteriors of M models on the same features.
 
-Models with the same correlations over points, and of the same order in time, have the same features.
-Their states lie side by side in one array, so that a step is a few operations on all of them (`Layout`).
+It is for conditioning models on readings, one time after the other (`Filters.predict`, `Filters.update`)
+or several times at once (`batched_update`). Readings go in; out come new posteriors and how likely the
+readings were under each model.
 
-All variances of a model are known but for one factor, the square of its prior deviation. Its
-posterior under an inverse-gamma prior follows from the sum of squared standardised innovations, and
-old ones are forgotten, so that the scale may change. The predictive density is Student's then.
-An innovation counts by the share of its variance that is not the sensor's noise: where one place is
-played again and again, readings are of next to nothing else, and say nothing about the scale.
+All variances of a model are known but for one factor, the squared scale. Under an inverse gamma prior
+its posterior follows from the sum of squared standardised innovations, and the predictive density is
+Student's. Old innovations are forgotten, so that the scale may change. An innovation counts by the share
+of its variance that is not the sensor's noise: where one place is read again and again, readings show
+next to nothing but that noise, and tell nothing about the scale.
 
-The sensor's noise is known in the unit of reward: it enters each filter divided by the scale as it is
-known then. That is the one approximation; where the nugget exceeds it, it hardly matters.
+The sensor's noise is known in the unit of reward, and enters each filter divided by the present estimate
+of the squared scale. That is the one approximation; where the nugget exceeds this noise, it hardly
+matters.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any, NamedTuple, TypeAlias
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
 from scipy.special import gammaln
 
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import changed
-from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
-from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
-from tvbandits.gp.posteriors.features import LARGEST_RANK, TOLERANCE
-
-# Prior variance of the constant, in units of the squared prior deviation: next to unknown.
-CONSTANT = 25.0
-
-# A model whose features leave more than this share of the variance is not taken: what it cannot
-# hold would count as noise, and go on looking unknown however often it is read.
-MOST_LEFT = 0.1
-
-# Features of a season at the most: each of them has two numbers for each harmonic.
-MOST_OF_A_SEASON = 12
-
-# Noise below this share of the prior variance would be lost, and the filter with it.
-ROUNDING = 1e-9
-
-
-# A part of states whose halves take so much (M, 2, k, n) or (M, 2, 1, n) of each other.
-Taken: TypeAlias = tuple[slice, Array]
-
-# What parts (M, P, n) of states keep of themselves in each of n times, and what halves take.
-Fading: TypeAlias = tuple[Array, tuple[Taken, ...]]
-
-
-class Transition(NamedTuple):
-    """The expected state after some time: value' = own value + other derivative, and so on.
-
-    `own` (M, S, n) is what a number keeps of itself in each of n times, `taken` what halves take of each
-    other: the values of a smooth drift and their derivatives, and of a season the two numbers of a pair.
-    Without any, and for one time, `outer` (M, S, S) is what a covariance keeps of itself, and `fresh`
-    what is new in it.
-    """
-
-    own: Array
-    taken: tuple[Taken, ...] = ()
-    outer: Array | None = None
-    fresh: Array | None = None
+from tvbandits.gp.ensemble.dynamics import Dynamics, basis_of, features
+from tvbandits.gp.ensemble.models import ModelSpec
 
 
 @dataclass(frozen=True)
-class Layout:
-    """States [constant, trend, static, drift, derivatives of a smooth drift, season] of M models.
-
-    A season is [values of all harmonics, the other numbers of the pairs that turn].
+class FilterNumbers:
+    """The numbers of the filters.
 
     Attributes
     ----------
-    settings : tuple of M ModelSpec
-    basis : array of shape (A, c)
-        What observes the folded state [constant + trend, static, drift, season], where static and drift
-        are added if they have the same features, and the harmonics of a season are added.
-    drift, derivative, season : int
-        Where these begin.
-    prior : array of shape (M, S, S)
-        Prior covariances, which are those of the stationary process.
-    left : array of shape (M, A)
-        Prior variance that the features leave out, at each point.
+    scale_memory : float
+        Number of innovations that the scale remembers: so many leave a deviation of 7% of the squared
+        scale, and old ones are forgotten, so that the scale may change.
+    no_restart : float
+        A model goes on unchanged while it is that certain that nothing restarted; else every step would
+        move each of its states a little towards the prior.
+    batch_size : int
+        Most readings that are taken in at once, as their joint covariance costs the cube of that.
     """
 
-    settings: tuple[ModelSpec, ...]
-    basis: Array
-    drift: int
-    derivative: int
-    season: int
-    prior: Array
-    left: Array
-    _latest: list[tuple[float, Transition]] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )
-
-    @classmethod
-    def of(
-        cls,
-        settings: Sequence[ModelSpec],
-        points: Array,
-        spanned: Callable[[SpatialSpec, int], tuple[Array, Array]],
-    ) -> Layout:
-        """Of settings of the same basis and order in time, on points (A, d) with such `features`."""
-        first, count = settings[0], len(points)
-        spaces = [(each.static_space, each.drift_space) for each in settings]
-        if is_rough(first, count):
-            # Each point is a feature of its own, so that settings with different spaces share a layout.
-            apart, extent = distances(points, points), extent_of(points)
-            static = drift = np.eye(count), np.zeros(count)
-            roots = [[space.correlation(apart, extent) for space in both] for both in spaces]
-        else:
-            static, drift = (spanned(space, LARGEST_RANK) for space in spaces[0])
-            roots = [[np.eye(static[0].shape[1]), np.eye(drift[0].shape[1])]] * len(settings)
-        shared = is_rough(first, count) or first.static_space == first.drift_space
-        made = [static[0]] if shared else [static[0], drift[0]]
-        waves, unknown = np.zeros((count, 0)), np.zeros(count)
-        if first.season is not None:  # half of it is shared
-            own, left_out = spanned(first.season.space, MOST_OF_A_SEASON)
-            waves = math.sqrt(0.5) * np.column_stack([np.ones((count, 1)), own])
-            unknown = 0.5 * left_out
-        r, q, s = static[0].shape[1], drift[0].shape[1], waves.shape[1]
-        basis = np.column_stack([np.ones((count, 1)), *made, waves])
-        season = 2 + r + (2 * q if first.smooth else q)
-        pairs = zip(settings, roots, strict=True)
-        prior = [_prior(each, one, other, s) for each, (one, other) in pairs]
-        left = [
-            each.static * static[1]
-            + each.drift * drift[1]
-            + (each.season.variances.sum() * unknown if each.season else 0.0)
-            for each in settings
-        ]
-        return cls(
-            tuple(settings), basis, 2 + r, 2 + r + q, season, np.array(prior), np.array(left)
-        )
-
-    @cached_property
-    def size(self) -> int:
-        """Numbers S of a state."""
-        return len(self.prior[0])
-
-    @cached_property
-    def nugget(self) -> Array:
-        """Variance (M,) of the nuggets, in units of the squared scale."""
-        return np.array([each.nugget for each in self.settings])
-
-    @cached_property
-    def own(self) -> Array:
-        """Variance (M, A) of a reward at each point that none elsewhere tells about, in such units."""
-        return self.nugget[:, None] + self.left
-
-    @cached_property
-    def hazard(self) -> Array:
-        """Chances (M,) of a fresh start in a step."""
-        return np.array([each.hazard for each in self.settings])
-
-    @cached_property
-    def floor(self) -> Array:
-        """Least noise (M, 1) of a reading, in units of the squared scale."""
-        return np.asarray(ROUNDING * np.trace(self.prior, axis1=1, axis2=2)[:, None])
-
-    @cached_property
-    def independent(self) -> bool:
-        """Whether all features are independent, and those of a part vary as much."""
-        numbers = np.einsum("mii->mi", self.prior)
-        same = all(
-            (each == each[:, :1]).all() for each in np.split(numbers, self.parts[1:], axis=1)
-        )
-        return same and np.count_nonzero(self.prior) == np.count_nonzero(numbers)
-
-    @cached_property
-    def _observing(self) -> Array:
-        """What observes a state at each point, shape (A, S)."""
-        return np.asarray(self.basis @ self.folded(np.eye(self.size)).T)
-
-    @cached_property
-    def basis_key(self) -> str:
-        """Equal for layouts of the same `basis`."""
-        return repr(basis_of(self.settings[0], len(self.basis)))
-
-    def take(self, members: NDArray[Any]) -> Layout:
-        """Of some of the models, by their numbers or a mask."""
-        rows = np.arange(len(self.settings))[members]
-        return self._of(tuple(self.settings[i] for i in rows), self.prior[rows], self.left[rows])
-
-    @cached_property
-    def restarting(self) -> tuple[Index, Layout]:
-        """Which of the models may start afresh (m,), and the layout of these."""
-        rows = np.flatnonzero(self.hazard > 0)
-        return rows, self.take(rows)
-
-    @cached_property
-    def scales(self) -> tuple[Array, Array, Array]:
-        """Of trend, static part and drift (M,), in steps."""
-        each = [(s.trend_scale, s.static_scale, s.drift_scale) for s in self.settings]
-        trend, static, drift = np.array(each).T
-        return trend, static, drift
-
-    def _of(self, settings: tuple[ModelSpec, ...], prior: Array, left: Array) -> Layout:
-        """Of other models with the same features."""
-        parts = self.basis, self.drift, self.derivative, self.season
-        made = Layout(settings, *parts, prior, left)
-        made.__dict__["_observing"] = self._observing
-        return made
-
-    def joined(self, other: Layout) -> Layout:
-        """With other models of the same features."""
-        prior = np.concatenate([self.prior, other.prior])
-        left = np.concatenate([self.left, other.left])
-        return self._of(self.settings + other.settings, prior, left)
-
-    def rows(self, points: Index) -> Array:
-        """What observes a state at some of the points, shape (n, S)."""
-        return np.asarray(self._observing[points])
-
-    def folded(self, states: Array) -> Array:
-        """States (..., S) folded to (..., c): what `basis` observes."""
-        static, waves = self.drift - 2, self._waves
-        shared = self.basis.shape[1] - waves == 1 + static
-        out = states[..., 1 : self.drift if shared else self.derivative].copy(order="K")
-        out[..., 0] += states[..., 0]
-        if shared:
-            out[..., 1:] += states[..., self.drift : self.derivative]
-        if waves:
-            season = states[..., self.waves]
-            season = season.reshape(*states.shape[:-1], -1, waves).sum(axis=-2)
-            out = np.concatenate([out, season], axis=-1)
-        return np.asarray(out)
-
-    @property
-    def waves(self) -> slice:
-        """The values of a season in a state."""
-        return slice(self.season, (self.season + self.size) // 2)
-
-    @cached_property
-    def _waves(self) -> int:
-        """Features of the season."""
-        season = self.settings[0].season
-        return 0 if season is None else (self.size - self.season) // (2 * season.harmonics)
-
-    @cached_property
-    def parts(self) -> tuple[int, ...]:
-        """Where the parts of a state begin whose numbers fade alike; of a season, each harmonic's."""
-        smooth = (self.derivative,) if self.derivative < self.season else ()
-        season = range(self.season, self.size, self._waves) if self._waves else ()
-        return (0, 1, 2, self.drift, *smooth, *season)
-
-    def fading(self, h: Array) -> Fading:
-        """What parts (M, P, n) keep of themselves in times (n,), in steps, and what halves take."""
-        trend, static, drift = (np.exp(-h / each[:, None]) for each in self.scales)
-        kept, taken = [np.ones_like(trend), trend, static, drift], []
-        if self.derivative < self.season:
-            rate = matern32_rate(self.scales[2])[:, None]
-            kept[3], up, down, slope = matern32_transition(rate, h, np.exp(-rate * h))
-            kept.append(slope)
-            much = np.stack([up, down], axis=1)[:, :, None]
-            taken.append((slice(self.drift, self.season), much))
-        if self._waves:
-            turn = np.exp(self._turning * h)
-            kept += [*turn.real.swapaxes(0, 1)] * 2
-            turned = turn.imag.repeat(self._waves, axis=1)
-            taken.append((slice(self.season, self.size), np.stack([turned, -turned], axis=1)))
-        return np.stack(kept, axis=1), tuple(taken)
-
-    @cached_property
-    def _turning(self) -> NDArray[np.complex128]:
-        """Logarithms (M, harmonics, 1) of what a season's pairs, as complex numbers, keep in a step."""
-        turning = [
-            (2j * math.pi * np.arange(1, each.harmonics + 1) - 1.0 / each.lasts) / each.period
-            for each in (setting.season for setting in self.settings)
-            if each is not None
-        ]
-        return np.array(turning)[:, :, None]
-
-    def over(self, fading: Fading, times: Index) -> Transition:
-        """Over some of the times of `fading`, by their numbers (n,)."""
-        kept, taken = fading
-        own = kept[:, :, times].repeat(np.diff([*self.parts, self.size]), axis=1)
-        return Transition(own, tuple((part, much[..., times]) for part, much in taken))
-
-    def transition(self, h: float) -> Transition:
-        """Over h >= 0 steps; it is remembered, since most are equally long."""
-        if self._latest and self._latest[0][0] == h:
-            return self._latest[0][1]
-        change = self.over(self.fading(np.array([h])), np.zeros(1, np.int64))
-        if not change.taken:
-            outer = change.own * change.own[:, None, :, 0]
-            change = Transition(change.own, (), outer, (1.0 - outer) * self.prior)
-        self._latest[:] = [(h, change)]
-        return change
-
-    def moved(self, states: Array, h: float | Transition, back: bool = False) -> Array:
-        """F states after h steps, or over other times, F moving a state; F^T states going `back`.
-
-        States (M, S), or matrices (M, S, n) with states as columns.
-        """
-        if states.ndim == 2:
-            return np.asarray(self.moved(states[:, :, None], h, back)[:, :, 0])
-        change = h if isinstance(h, Transition) else self.transition(h)
-        out = change.own * states
-        for part, much in change.taken:
-            halves = _halves(out, part)
-            halves += (much[:, ::-1] if back else much) * _halves(states, part)[:, ::-1]
-        return np.asarray(out)
-
-    def moved_covariance(self, covariance: Array, h: float) -> Array:
-        """Covariances (M, S, S) after h steps, with what is new by then.
-
-        A covariance is the stationary prior less what is known: only the latter moves.
-        """
-        change = self.transition(h)
-        if change.outer is not None and change.fresh is not None:
-            return np.asarray(covariance * change.outer + change.fresh)
-        return self.moved_known(covariance - self.prior, h) + self.prior
-
-    def moved_known(self, known: Array, h: float) -> Array:
-        """F known F^T of symmetric matrices (M, S, S), F moving a state by h steps."""
-        outer = self.transition(h).outer
-        if outer is not None:
-            return known * outer
-        for _ in range(2):  # from the left; and, turned over, from the right
-            known = self.moved(known, h).transpose(0, 2, 1)
-        return known
+    scale_memory: float = 400.0
+    no_restart: float = 0.99
+    batch_size: int = 128
 
 
-def _halves(states: Array, part: slice) -> Array:
-    """A view (M, 2, k, n) of a part of matrices (M, S, n)."""
-    return states[:, part].reshape(len(states), 2, -1, states.shape[2])
+NUMBERS = FilterNumbers()
 
-
-def distances(X: Array, Y: Array) -> Array:
-    """Distances (n, m) between points (n, d) and (m, d)."""
-    return np.asarray(np.sqrt(((X[:, None, :] - Y[None, :, :]) ** 2).sum(axis=2)))
-
-
-def extent_of(points: Array) -> float:
-    """The largest extent of points (A, d) along an axis."""
-    return float(np.ptp(points, axis=0).max()) or 1.0
-
-
-def features(space: SpatialSpec, points: Array, at_most: int = LARGEST_RANK) -> tuple[Array, Array]:
-    """Features (A, r) of points (A, d) by pivoted Cholesky, and the variance (A,) that they leave out.
-
-    Only the correlations with chosen points are computed: O(A r^2) operations, O(A r) numbers.
-    """
-    extent, count = extent_of(points), len(points)
-
-    def column(i: int) -> Array:
-        return space.correlation(distances(points[i : i + 1], points)[0], extent)
-
-    made = linalg.pivoted_cholesky(np.ones(count), column, min(at_most, count), TOLERANCE)
-    return np.asarray(made.G.T), np.asarray(made.residual)
-
-
-def is_rough(setting: ModelSpec, points: int) -> bool:
-    """Whether no features could be left out: each point would need nearly one of its own."""
-    rough = {"identity", "matern12"}
-    return (
-        points <= LARGEST_RANK and {setting.static_space.shape, setting.drift_space.shape} <= rough
-    )
-
-
-def basis_of(setting: ModelSpec, points: int) -> object:
-    """Settings of which this is equal, on equal points, have the same `Layout.basis`."""
-    spaces = None if is_rough(setting, points) else (setting.static_space, setting.drift_space)
-    season = setting.season
-    return spaces, season and (season.space, season.harmonics)
-
-
-def _prior(setting: ModelSpec, static: Array, drift: Array, waves: int) -> Array:
-    """Covariance of a state whose static part and drift have these correlations between features.
-
-    A season has so many features, each with two numbers for each harmonic.
-    """
-    parts = [np.diag([CONSTANT, setting.trend]), setting.static * static, setting.drift * drift]
-    if setting.smooth:
-        parts.append(setting.drift * matern32_rate(setting.drift_scale) ** 2 * drift)
-    if setting.season is not None:
-        parts.append(np.diag(np.tile(np.repeat(setting.season.variances, waves), 2)))
-    return np.asarray(block_diag(*parts))
-
-
-# How many innovations the scale remembers.
-MEMORY = 400.0
-
-# A member goes on as it is while it is that certain that nothing started afresh.
-NO_RESET = 0.99
+# The fields of `Filters` that have one entry for each model.
+PER_MODEL = "mean", "covariance", "squares", "count"
 
 
 class Innovations(NamedTuple):
-    """What observations were to M models before they knew them.
+    """Readings as M models expected them.
 
     Attributes
     ----------
     errors, variances : arrays of shape (M, n)
-        Observation less expectation, and the predictive variance of each with its noise.
-    log_density : array of shape (M,)
-        Of all of them together.
+        Readings less expectations, and the predictive variances of the readings, with their noise.
+    log_likelihood : array of shape (M,)
+        Log predictive density of all of them together.
     """
 
     errors: Array
     variances: Array
-    log_density: Array
-
-
-# What `Filters` hold of each model.
-KNOWN = "mean", "covariance", "squares", "count"
+    log_likelihood: Array
 
 
 @dataclass(frozen=True)
@@ -419,20 +84,20 @@ class Filters:
 
     Attributes
     ----------
-    layout : Layout
+    dynamics : Dynamics
     mean : array of shape (M, S)
-        In the unit of reward.
+        Of the states, in the unit of (transformed) reward.
     covariance : array of shape (M, S, S)
         In units of the squared scale.
     squares : array of shape (M,)
-        Sum of squared standardised innovations.
+        Sum of squared standardised innovations, in the unit of reward squared.
     count : array of shape (M,)
-        How many there were, each by what it says: the squared scale is their ratio.
+        Their number, each counted by what it tells: the squared scale is squares / count.
     group : int
-        A number of all models with these features.
+        Number of the group of models with these dynamics.
     """
 
-    layout: Layout
+    dynamics: Dynamics
     mean: Array
     covariance: Array
     squares: Array
@@ -440,220 +105,552 @@ class Filters:
     group: int = 0
 
     @classmethod
-    def prior(cls, layout: Layout, variance: float, count: float = 1.0, group: int = 0) -> Filters:
-        """Before any observation; `variance` is the first guess of the squared scale, worth `count`."""
-        M, S, _ = layout.prior.shape
+    def at_prior(
+        cls, dynamics: Dynamics, variance: float, count: float = 1.0, group: int = 0
+    ) -> Filters:
+        """Return the prior; the first guess of the squared scale is worth `count` innovations."""
+        M, S, _ = dynamics.prior.shape
         squares, counts = np.full(M, count * float(variance)), np.full(M, count)
-        return cls(layout, np.zeros((M, S)), layout.prior.copy(), squares, counts, group)
+        return cls(dynamics, np.zeros((M, S)), dynamics.prior.copy(), squares, counts, group)
 
     def __len__(self) -> int:
         return len(self.mean)
 
     @property
-    def settings(self) -> tuple[ModelSpec, ...]:
-        """The models."""
-        return self.layout.settings
+    def models(self) -> tuple[ModelSpec, ...]:
+        """Return the models."""
+        return self.dynamics.models
 
     @cached_property
     def variance(self) -> Array:
-        """Squared scales (M,), in units of reward squared."""
+        """Return the squared scales (M,), in the unit of reward squared."""
         return np.asarray(self.squares / self.count)
 
-    def take(self, members: NDArray[Any], layout: Layout | None = None) -> Filters:
-        """Some of the models, by their numbers or a mask; their layout, where it is known."""
-        parts = {name: getattr(self, name)[members] for name in KNOWN}
-        return changed(self, layout=layout or self.layout.take(members), **parts)
+    # --- some of the models, or more of them ------------------------------------------------------
 
-    def joined(self, other: Filters) -> Filters:
-        """With other models of the same features."""
-        both = {name: np.concatenate([getattr(f, name) for f in (self, other)]) for name in KNOWN}
-        return changed(self, layout=self.layout.joined(other.layout), **both)
+    def take(self, rows: NDArray[Any], dynamics: Dynamics | None = None) -> Filters:
+        """Return some of the models, by their numbers or a mask, with their `dynamics` if at hand."""
+        parts = {name: getattr(self, name)[rows] for name in PER_MODEL}
+        return changed(self, dynamics=dynamics or self.dynamics.take(rows), **parts)
 
-    def counted_in(self, step: float) -> Filters:
-        """The same, with periods of seasons in steps of such a length."""
-        if self.settings[0].season is None:
+    def concatenate(self, other: Filters) -> Filters:
+        """Return these models and then others on the same features."""
+        parts = {
+            name: np.concatenate([getattr(each, name) for each in (self, other)])
+            for name in PER_MODEL
+        }
+        return changed(self, dynamics=self.dynamics.concatenate(other.dynamics), **parts)
+
+    def with_periods_in_steps(self, step: float) -> Filters:
+        """Return the same filters, with the periods of seasons in steps of this length."""
+        if self.models[0].season is None:
             return self
-        settings = tuple(
+        models = tuple(
             replace(each, season=replace(each.season, period=each.season.period / step))
-            for each in self.settings
+            for each in self.models
             if each.season is not None
         )
-        return replace(self, layout=replace(self.layout, settings=settings))
+        return replace(self, dynamics=replace(self.dynamics, models=models))
 
-    def moved(self, h: float) -> Filters:
-        """After h >= 0 steps without an observation."""
+    # --- predict and update -----------------------------------------------------------------------
+
+    def predict(self, h: float) -> Filters:
+        """Return the posteriors after h >= 0 steps without a reading: F m, F P F^T + Q."""
         if h == 0:
             return self
-        if h not in self._later:
-            # A forecast and the next observation are mostly about the same time.
-            self._later.clear()
-            mean = self.layout.moved(self.mean, h)
-            covariance = self.layout.moved_covariance(self.covariance, h)
-            self._later[h] = changed(self, mean=mean, covariance=covariance)
-        return self._later[h]
+        if h not in self._predictions:
+            # A forecast and the next reading are mostly about the same time.
+            self._predictions.clear()
+            mean = self.dynamics.propagate(self.mean, h)
+            covariance = self.dynamics.predict_covariance(self.covariance, h)
+            self._predictions[h] = changed(self, mean=mean, covariance=covariance)
+        return self._predictions[h]
 
     @cached_property
-    def _later(self) -> dict[float, Filters]:
+    def _predictions(self) -> dict[float, Filters]:
         return {}
 
-    def observed(self, points: Index, values: Array, noise: Array) -> tuple[Filters, Innovations]:
-        """With observations at points (n,), of transformed values (n,), and noise variances (n,)."""
-        H = self.layout.rows(points)
-        own = self.layout.own[:, points]
-        noise = np.maximum(own + noise / self.variance[:, None], self.layout.floor)
-        seen = _Seen.of(self, H, values, noise)
-        start, log_density, squares = self, seen.log_density, seen.squares
-        errors, variances = seen.errors, seen.diagonal * self.variance[:, None]
-        if self.layout.hazard.any():
-            start, log_density, squares = self._afresh(H, values, noise, log_density, squares)
+    def update(self, points: Index, values: Array, noise: Array) -> tuple[Filters, Innovations]:
+        """Return the posteriors with readings of this time, and the innovations.
+
+        Parameters
+        ----------
+        points : integer array of shape (n,)
+        values : array of shape (n,)
+            Transformed rewards.
+        noise : array of shape (n,)
+            Variances of the sensor, in the unit of reward squared.
+        """
+        dynamics = self.dynamics
+        H = dynamics.observation(points)
+        unshared = dynamics.unshared[:, points]
+        noise = np.maximum(unshared + noise / self.variance[:, None], dynamics.smallest_noise)
+        readings = _Whitened.of(self, H, values, noise)
+        start, log_likelihood, squares = self, readings.log_likelihood, readings.squares
+        errors, variances = readings.errors, readings.diagonal * self.variance[:, None]
+        if dynamics.hazard.any():
+            start, log_likelihood, squares = self._soft_reset(
+                H, values, noise, log_likelihood, squares
+            )
             if start is not self:
-                seen = _Seen.of(start, H, values, noise)
-                least = np.minimum(squares, seen.squares)
-                squares = np.where(self.layout.hazard > 0, least, squares)
-        back = seen.reach.transpose(0, 2, 1)
-        mean = start.mean + np.matmul(back, seen.whitened[:, :, None])[:, :, 0]
-        # Of one reading, as mostly, the product of matrices takes three times as long.
-        covariance = back * seen.reach if len(values) == 1 else np.matmul(back, seen.reach)
+                readings = _Whitened.of(start, H, values, noise)
+                # Whichever hypothesis fits best tells how large the scale is.
+                smaller = np.minimum(squares, readings.squares)
+                squares = np.where(dynamics.hazard > 0, smaller, squares)
+        gain = readings.projection.transpose(0, 2, 1)
+        mean = start.mean + np.matmul(gain, readings.errors_white[:, :, None])[:, :, 0]
+        # For a single reading, the usual case, a product of matrices takes three times as long.
+        one = len(values) == 1
+        covariance = gain * readings.projection if one else np.matmul(gain, readings.projection)
         np.subtract(start.covariance, covariance, out=covariance)
-        told = np.minimum(np.maximum(1.0 - (noise - own) / seen.diagonal, 0.0), 1.0)
-        told = told.sum(axis=1) / len(values)
-        squares, count = remembered(self.squares + told * squares, self.count + told * len(values))
-        after = changed(self, mean=mean, covariance=covariance, squares=squares, count=count)
-        return after, Innovations(errors, variances, log_density)
+        share = np.minimum(np.maximum(1.0 - (noise - unshared) / readings.diagonal, 0.0), 1.0)
+        share = share.sum(axis=1) / len(values)
+        squares, count = forget_innovations(
+            self.squares + share * squares, self.count + share * len(values)
+        )
+        posterior = changed(self, mean=mean, covariance=covariance, squares=squares, count=count)
+        return posterior, Innovations(errors, variances, log_likelihood)
 
-    def _afresh(
-        self, H: Array, values: Array, noise: Array, log_density: Array, squares: Array
-    ) -> tuple[Filters, Array, Array]:
-        """Drawn to the prior by the chance that everything but the constant has started afresh.
+    # --- models that may restart ------------------------------------------------------------------
 
-        The soft reset towards the prior of arXiv 2411.10153: with the chance nu that it has not, the
-        state becomes nu mean, nu^2 covariance + (1 - nu^2) prior; and the prior itself below 1/2.
-        """
-        rows, layout = self.layout.restarting
-        some = self.take(rows, layout)
-        fresh = some.restarted()
-        other = _Seen.of(fresh, H, values, noise[rows])
-        goes_on = np.log1p(-layout.hazard) + log_density[rows]
-        starts = np.log(layout.hazard) + other.log_density
-        together = np.logaddexp(goes_on, starts)
-        log_density[rows] = together
-        drawn = some.drawn_to_prior(goes_on, together)
-        if drawn is some:
-            return self, log_density, squares
-        squares[rows] = np.minimum(squares[rows], other.squares)
-        mean, covariance = self.mean.copy(), self.covariance.copy()
-        mean[rows], covariance[rows] = drawn.mean, drawn.covariance
-        return changed(self, mean=mean, covariance=covariance), log_density, squares
-
-    def drawn_to_prior(self, goes_on: Array, together: Array) -> Filters:
-        """With the rest started afresh of what is kept of the states; itself where all of it is kept.
-
-        What is kept follows from log densities (M,) of what was read, if nothing started afresh and
-        whatever did.
-        """
-        chance = np.exp(goes_on - together)
-        kept = np.where(chance >= NO_RESET, 1.0, np.where(chance > 0.5, chance, 0.0))
-        if (kept == 1.0).all():
-            return self
-        fresh, own = self.restarted(), kept[:, None, None]
-        mean = own[:, 0] * self.mean + (1.0 - own[:, 0]) * fresh.mean
-        covariance = own**2 * self.covariance + (1.0 - own**2) * fresh.covariance
-        return changed(self, mean=mean, covariance=covariance)
-
-    def restarted(self) -> Filters:
-        """At the prior, but for the constant."""
-        mean, covariance = np.zeros_like(self.mean), self.layout.prior.copy()
+    def restart(self) -> Filters:
+        """Return the prior of all but the constant, which is kept."""
+        mean, covariance = np.zeros_like(self.mean), self.dynamics.prior.copy()
         mean[:, 0], covariance[:, 0, 0] = self.mean[:, 0], self.covariance[:, 0, 0]
         return changed(self, mean=mean, covariance=covariance)
 
+    def _soft_reset(
+        self, H: Array, values: Array, noise: Array, log_likelihood: Array, squares: Array
+    ) -> tuple[Filters, Array, Array]:
+        """Return filters, log likelihoods and squares where models with a hazard may have restarted.
 
-class _Seen(NamedTuple):
-    """Observations (n,) through filters: C C^T is the predictive covariance of them.
+        The soft reset of arXiv 2411.10153: with the probability nu that nothing has restarted, a state
+        becomes nu mean, nu^2 covariance + (1 - nu^2) prior; and the prior itself below nu = 1/2.
+        """
+        rows, dynamics = self.dynamics.restarting
+        filters = self.take(rows, dynamics)
+        fresh = _Whitened.of(filters.restart(), H, values, noise[rows])
+        log_stay = np.log1p(-dynamics.hazard) + log_likelihood[rows]
+        log_restart = np.log(dynamics.hazard) + fresh.log_likelihood
+        log_total = np.logaddexp(log_stay, log_restart)
+        log_likelihood[rows] = log_total
+        shrunken = filters.shrink_to_prior(log_stay, log_total)
+        if shrunken is filters:
+            return self, log_likelihood, squares
+        squares[rows] = np.minimum(squares[rows], fresh.squares)
+        mean, covariance = self.mean.copy(), self.covariance.copy()
+        mean[rows], covariance[rows] = shrunken.mean, shrunken.covariance
+        return changed(self, mean=mean, covariance=covariance), log_likelihood, squares
 
-    `reach` (M, n, S) is C^-1 H P, `whitened` (M, n) is C^-1 errors, and `squares` (M,) their squared
-    length, in units of reward squared. `log_density` (M,) is Student's, with as many degrees of freedom
-    as the scale has innovations.
+    def shrink_to_prior(self, log_stay: Array, log_total: Array) -> Filters:
+        """Return the states, shrunk to the prior by the probability of a restart.
+
+        Parameters
+        ----------
+        log_stay, log_total : arrays of shape (M,)
+            Log joint densities of the readings with no restart, and with or without one.
+        """
+        probability = np.exp(log_stay - log_total)
+        certain, likely = probability >= NUMBERS.no_restart, probability > 0.5
+        nu = np.where(certain, 1.0, np.where(likely, probability, 0.0))
+        if (nu == 1.0).all():
+            return self
+        fresh, nu = self.restart(), nu[:, None, None]
+        mean = nu[:, 0] * self.mean + (1.0 - nu[:, 0]) * fresh.mean
+        covariance = nu**2 * self.covariance + (1.0 - nu**2) * fresh.covariance
+        return changed(self, mean=mean, covariance=covariance)
+
+
+class _Whitened(NamedTuple):
+    """Readings (n,) of one time, whitened by the Cholesky factor C of their predictive covariance.
+
+    Attributes
+    ----------
+    errors : array of shape (M, n)
+    projection : array of shape (M, n, S)
+        C^-1 H P.
+    errors_white : array of shape (M, n)
+        C^-1 errors.
+    diagonal : array of shape (M, n)
+        Predictive variances, in units of the squared scale.
+    squares : array of shape (M,)
+        Squared lengths of the whitened errors, in the unit of reward squared.
+    log_likelihood : array of shape (M,)
+        Student's log density, with as many degrees of freedom as the scale has innovations.
     """
 
     errors: Array
-    reach: Array
-    whitened: Array
+    projection: Array
+    errors_white: Array
     diagonal: Array
     squares: Array
-    log_density: Array
+    log_likelihood: Array
 
     @classmethod
-    def of(cls, filters: Filters, H: Array, values: Array, noise: Array) -> _Seen:
+    def of(cls, filters: Filters, H: Array, values: Array, noise: Array) -> _Whitened:
         HP = np.matmul(H, filters.covariance)
-        spread = np.matmul(HP, H.T)
-        diagonal = spread.reshape(len(spread), -1)[:, :: len(H) + 1]
-        diagonal += noise  # of `spread`: they are a view
+        covariance = np.matmul(HP, H.T)
+        diagonal = covariance.reshape(len(covariance), -1)[:, :: len(H) + 1]
+        diagonal += noise  # of `covariance`, of which this is a view
         errors = values - np.matmul(H, filters.mean[:, :, None])[:, :, 0]
         sides = np.concatenate([HP, errors[:, :, None]], axis=2)
-        root, solved = linalg.whitened_each(spread, sides)
-        size, whitened = H.shape[1], solved[:, :, -1]
-        squares = (whitened**2).sum(axis=1)
+        root, solution = linalg.whitened_each(covariance, sides)
+        size, errors_white = H.shape[1], solution[:, :, -1]
+        squares = (errors_white**2).sum(axis=1)
         log_root = np.log(root.diagonal(0, 1, 2).copy("F")).sum(axis=1)
-        density = student(len(H), filters.count, filters.squares, log_root, squares)
-        return cls(errors, solved[:, :, :size], whitened, diagonal.copy("F"), squares, density)
+        density = student_log_density(len(H), filters.count, filters.squares, log_root, squares)
+        projection = solution[:, :, :size]
+        return cls(errors, projection, errors_white, diagonal.copy("F"), squares, density)
 
 
-def student(n: int | Index, count: Array, squares: Array, log_root: Array, found: Array) -> Array:
-    """Student's log densities (..., M) of n readings.
+def student_log_density(
+    n: int | Index, count: Array, squares: Array, log_root: Array, error_squares: Array
+) -> Array:
+    """Return Student's log densities (..., M) of n readings.
 
     Parameters
     ----------
-    n : int, or an array that suits `count`
+    n : int, or integer array that broadcasts with `count`
     count : array of shape (..., M)
-        Degrees of freedom: how many innovations the scale has.
+        Degrees of freedom: the number of innovations of the scale.
     squares : array of shape (..., M)
         Their sum of squares.
     log_root : array of shape (..., M)
         Half the log determinant of the covariance of the readings, in units of the squared scale.
-    found : array of shape (..., M)
-        Squared length of what they are off, standardised.
+    error_squares : array of shape (..., M)
+        Squared length of the whitened errors.
     """
     half = (count + n) / 2
     constant = gammaln(half) - gammaln(count / 2) - log_root
     return np.asarray(
-        constant - n / 2 * np.log(math.pi * squares) - half * np.log1p(found / squares)
+        constant - n / 2 * np.log(math.pi * squares) - half * np.log1p(error_squares / squares)
     )
 
 
-def remembered(squares: Array, count: Array) -> tuple[Array, Array]:
-    """Sums of squares (M,) and how many innovations they are of, the old ones forgotten."""
-    kept = np.minimum(1.0, MEMORY / count)
-    return squares * kept, count * kept
+def forget_innovations(squares: Array, count: Array) -> tuple[Array, Array]:
+    """Return sums of squares (M,) and counts (M,), scaled down to the memory of the scale."""
+    factor = np.minimum(1.0, NUMBERS.scale_memory / count)
+    return squares * factor, count * factor
 
 
-def filters_of(
-    settings: Sequence[ModelSpec], points: Array, variance: float, count: float = 1.0
+def filters_at_prior(
+    models: Sequence[ModelSpec], points: Array, variance: float, count: float = 1.0
 ) -> tuple[Filters, ...]:
-    """Models at their prior, those with the same features together.
+    """Return the filters of models before any reading, those with the same features together.
 
     Parameters
     ----------
-    settings : sequence of ModelSpec
+    models : sequence of ModelSpec
     points : array of shape (A, d)
     variance : float
         First guess of the squared scale.
     count : float
-        How many innovations the first guess is worth.
+        Number of innovations that the first guess is worth.
     """
     groups: dict[object, list[ModelSpec]] = {}
-    for each in settings:
-        alike = basis_of(each, len(points)), each.smooth
-        groups.setdefault(alike, []).append(each)
-    spanned = cache(lambda space, at_most: features(space, points, at_most))
+    for each in models:
+        key = basis_of(each, len(points)), each.smooth
+        groups.setdefault(key, []).append(each)
+    features_of = cache(lambda space, largest_rank: features(space, points, largest_rank))
     return tuple(
-        Filters.prior(Layout.of(those, points, spanned), variance, count, group)
-        for group, those in enumerate(groups.values())
+        Filters.at_prior(Dynamics.of(members, points, features_of), variance, count, group)
+        for group, members in enumerate(groups.values())
     )
 
 
-def held(settings: tuple[ModelSpec, ...], points: Array) -> tuple[ModelSpec, ...]:
-    """Those of the models whose features hold a function on the points (A, d); all, if none's do."""
-    if len(points) <= LARGEST_RANK:
-        return settings
-    left = {s: features(s, points)[1].mean() for s in {each.drift_space for each in settings}}
-    return tuple(each for each in settings if left[each.drift_space] <= MOST_LEFT) or settings
+# --- readings of several times at once ------------------------------------------------------------
+# A state is a stationary Gauss-Markov process, x(t + h) = F(h) x(t) + noise, whose covariance without
+# readings is the prior at all times. Readings at the times h_i after the posterior covariance was P have
+# therefore the joint covariance
+#
+#     H_i F(h_i) (P - prior) F(h_j)^T H_j^T + H_i F(h_i - h_j) prior H_j^T + noise,       h_i >= h_j,
+#
+# and its Cholesky factor holds what a filter computes step by step: its diagonal blocks belong to the
+# innovations. It takes a few products of matrices instead of many passes over all covariances.
+#
+# Two things differ from the filter: the sensor's noise is divided by the squared scale of the beginning;
+# and models that may restart do so before the first reading or not at all.
+
+
+class StepReadings(NamedTuple):
+    """The readings of one time.
+
+    Attributes
+    ----------
+    t : float
+    rows : integer array of shape (n,)
+        Numbers of the points.
+    values : array of shape (n,)
+        Transformed rewards.
+    noise : array of shape (n,)
+        Variances of the sensor.
+    log_jacobian : float
+        What log densities of the transformed rewards gain as densities of the rewards.
+    difference_variance : float
+        Variance of readings of differences between places, as it was estimated then.
+    """
+
+    t: float
+    rows: Index
+    values: Array
+    noise: Array
+    log_jacobian: float = 0.0
+    difference_variance: float = 0.0
+
+
+class StepScores(NamedTuple):
+    """How well M models predicted the readings of s times, each time from the readings before it.
+
+    Attributes
+    ----------
+    log_likelihood : array of shape (s, M)
+        Of the readings of a time together, in the unit of reward.
+    squares : array of shape (s, M)
+        Squared errors of differences between the places of a time (`squared_differences`).
+    """
+
+    log_likelihood: Array
+    squares: Array
+
+
+def squared_differences(errors: Array) -> Array:
+    """Return the squared errors (M,) of differences between places, or of a single reading.
+
+    Parameters
+    ----------
+    errors : array of shape (M, n)
+        Of the transformed rewards of n places at one time.
+    """
+    if errors.shape[1] > 1:
+        errors = errors - errors.sum(axis=1, keepdims=True) / errors.shape[1]
+    return np.asarray((errors**2).sum(axis=1))
+
+
+def batch_slices(count: int) -> list[slice]:
+    """Return slices of so many readings, each of them of at most a batch."""
+    size = NUMBERS.batch_size
+    return [slice(start, start + size) for start in range(0, count, size)]
+
+
+def batched_update(
+    filters: Filters, time: float, steps: Sequence[StepReadings], step_length: float
+) -> tuple[Filters, StepScores]:
+    """Return filters at the time of the last readings, given all of them, and their scores.
+
+    Parameters
+    ----------
+    filters : Filters
+    time : float
+        The time of the filters.
+    steps : sequence of StepReadings
+        In order of time; together of at most a batch, unless there is only one.
+    step_length : float
+        Duration of a step.
+    """
+    if len(steps) == 1 and len(steps[0].rows) > NUMBERS.batch_size:
+        return _update_in_batches(filters, time, steps[0], step_length)
+    stack = _Stack.of(steps, time, step_length)
+    covariances = _PriorCovariances.of(filters.dynamics, stack)
+    joint = _JointReadings.of(filters, stack, covariances)
+    posterior, (density, squares) = joint.condition(filters, stack, covariances), joint.scores
+    if filters.dynamics.hazard.any():
+        # All but the constant may have restarted before the first reading: the soft reset of
+        # `Filters.update`, once for all readings, with the hazard of so many steps.
+        rows, dynamics = filters.dynamics.restarting
+        some, covariances = filters.take(rows, dynamics), covariances.take(rows)
+        fresh = _JointReadings.of(some.restart(), stack, covariances)
+        log_survival = np.log1p(-dynamics.hazard) * len(stack.sizes)
+        log_stay = log_survival + np.cumsum(density[:, rows], axis=0)
+        log_restart = np.log(-np.expm1(log_survival)) + np.cumsum(
+            fresh.scores.log_likelihood, axis=0
+        )
+        log_total = np.logaddexp(log_stay, log_restart)
+        density[:, rows] = np.diff(log_total, axis=0, prepend=0.0)
+        shrunken = some.shrink_to_prior(log_stay[-1], log_total[-1])
+        if shrunken is not some:
+            joint = _JointReadings.of(shrunken, stack, covariances)
+            again = joint.condition(shrunken, stack, covariances)
+            posterior.mean[rows], posterior.covariance[rows] = again.mean, again.covariance
+    log_jacobians = np.array([[each.log_jacobian] for each in steps])
+    return posterior, StepScores(density + log_jacobians, squares)
+
+
+def _update_in_batches(
+    filters: Filters, time: float, step: StepReadings, step_length: float
+) -> tuple[Filters, StepScores]:
+    """Return what `batched_update` does, for many readings of a single time."""
+    posterior = filters.predict((step.t - time) / step_length)
+    errors = step.values - posterior.mean @ posterior.dynamics.observation(step.rows).T
+    density = np.full(len(posterior), step.log_jacobian)
+    for part in batch_slices(len(step.rows)):
+        posterior, innovations = posterior.update(
+            step.rows[part], step.values[part], step.noise[part]
+        )
+        density += innovations.log_likelihood
+    return posterior, StepScores(density[None], squared_differences(errors)[None])
+
+
+class _Stack(NamedTuple):
+    """The readings of s times in one row.
+
+    Attributes
+    ----------
+    sizes, starts : integer arrays of shape (s,)
+        How many there are of each time, and the number of the first of them.
+    times : array of shape (s,)
+        Since the time of the filters, in steps.
+    step : integer array of shape (N,)
+        The number of the time of each reading.
+    rows, values, noise : arrays of N rows
+    """
+
+    sizes: Index
+    starts: Index
+    times: Array
+    step: Index
+    rows: Index
+    values: Array
+    noise: Array
+
+    @classmethod
+    def of(cls, steps: Sequence[StepReadings], time: float, step_length: float) -> _Stack:
+        sizes = np.array([len(each.rows) for each in steps])
+        names = ("rows", "values", "noise")
+        columns = (np.concatenate([getattr(each, name) for each in steps]) for name in names)
+        times = np.array([(each.t - time) / step_length for each in steps])
+        step = np.repeat(np.arange(len(sizes)), sizes)
+        return cls(sizes, np.cumsum(sizes) - sizes, times, step, *columns)
+
+    def sum_by_time(self, values: Array) -> Array:
+        """Return the sums (s, M) of values (M, N) over the readings of each time."""
+        return np.asarray(np.add.reduceat(values, self.starts, axis=1).T)
+
+
+class _PriorCovariances(NamedTuple):
+    """The prior covariances of N readings under M models, before anything is observed.
+
+    Attributes
+    ----------
+    observation : array of shape (M, S, N)
+        F(h)^T H^T: how readings observe the state at the time of the filters.
+    joint : array of shape (M, N, N)
+        Covariance of the readings, without noise.
+    final : array of shape (M, S, N)
+        Covariance of the state at the last time with the readings.
+    """
+
+    observation: Array
+    joint: Array
+    final: Array
+
+    @classmethod
+    def of(cls, dynamics: Dynamics, stack: _Stack) -> _PriorCovariances:
+        H, prior = dynamics.observation(stack.rows), dynamics.prior
+        scalar, variances = dynamics.has_scalar_blocks, np.einsum("mii->mi", prior)[:, :, None]
+        of_state = variances * H.T if scalar else np.matmul(prior, H.T)
+        # Many readings are equally far apart in time: the decay is computed once for each lag, together
+        # with the lags to the time of the filters, which is number 0.
+        times, number = np.append(0.0, stack.times), stack.step + 1
+        decay = dynamics.decay(np.abs(times[:, None] - times).ravel())
+        lag = len(times) * number[:, None] + number
+        lag_to_last = len(times) * stack.sizes.size + number
+        factors, joint = decay[0], np.zeros((len(prior), len(number), len(number)))
+        for i, (start, end) in enumerate(pairwise([*dynamics.blocks, dynamics.size])):
+            if (part := np.ascontiguousarray(H[:, start:end])).any():
+                if scalar:
+                    covariance = variances[:, start, :, None] * (part @ part.T)
+                else:
+                    block = prior[:, start:end, start:end]
+                    covariance = np.matmul(part, np.matmul(block, part.T))
+                if i > 0:  # the constant does not decay
+                    covariance *= factors[:, i].take(lag, axis=1)
+                joint += covariance
+        to_reading = dynamics.transition_over(decay, number)
+        to_last = dynamics.transition_over(decay, lag_to_last)
+        observation = dynamics.propagate(H.T[None], to_reading, transposed=True)
+        return cls(observation, joint, dynamics.propagate(of_state, to_last))
+
+    def take(self, rows: Index) -> _PriorCovariances:
+        """Return the covariances under some of the models."""
+        return _PriorCovariances(*(each[rows] for each in self))
+
+
+class _JointReadings(NamedTuple):
+    """N readings of several times under M models that have observed none of them.
+
+    Attributes
+    ----------
+    change : array of shape (M, S, S)
+        The covariances of the filters less the prior.
+    cross : array of shape (M, S, N)
+        Its product with the observation of the readings.
+    inverse_root : array of shape (M, N, N)
+        Inverse of the Cholesky factor of the covariance of the readings.
+    errors_white : array of shape (M, N)
+    scale_squares, scale_count : arrays of shape (M,)
+        Sums of squares and counts of the scales, given the readings.
+    scores : StepScores
+    """
+
+    change: Array
+    cross: Array
+    inverse_root: Array
+    errors_white: Array
+    scale_squares: Array
+    scale_count: Array
+    scores: StepScores
+
+    @classmethod
+    def of(cls, filters: Filters, stack: _Stack, prior: _PriorCovariances) -> _JointReadings:
+        dynamics = filters.dynamics
+        unshared = dynamics.unshared[:, stack.rows]
+        sensor = stack.noise / filters.variance[:, None]
+        noise = np.maximum(unshared + sensor, dynamics.smallest_noise)
+        change = filters.covariance - dynamics.prior
+        cross = np.matmul(change, prior.observation)
+        observation = prior.observation.transpose(0, 2, 1)
+        joint = np.matmul(observation, cross)
+        joint += prior.joint
+        diagonal = np.einsum("mii->mi", joint)
+        diagonal += noise  # of `joint`, of which this is a view
+        expected = np.matmul(observation, filters.mean[:, :, None])
+        root, inverse_root = linalg.whitening_each(joint)
+        errors = stack.values[:, None] - expected
+        errors_white = np.matmul(inverse_root, errors)[:, :, 0]
+        n = stack.sizes[:, None]
+        blocks = np.where(stack.step[:, None] == stack.step, root, 0.0)
+        error_squares = stack.sum_by_time(errors_white**2)
+        log_root = stack.sum_by_time(np.log(np.einsum("mii->mi", root)))
+        # An innovation counts by the share of its variance that is not the sensor's noise.
+        share = 1.0 - (noise - unshared) / (blocks**2).sum(axis=2)
+        share = stack.sum_by_time(np.minimum(np.maximum(share, 0.0), 1.0)) / n
+        scales = [(filters.squares, filters.count)]
+        for square, count in zip(share * error_squares, share * n, strict=True):
+            scales.append(forget_innovations(scales[-1][0] + square, scales[-1][1] + count))
+        squares, counts = np.array(scales).swapaxes(0, 1)
+        density = student_log_density(n, counts[:-1], squares[:-1], log_root, error_squares)
+        errors = np.matmul(blocks, errors_white[:, :, None])[:, :, 0]
+        # Of two places or more, only differences count: the square of the mean is taken off.
+        common = np.where(n > 1, 1.0 / n, 0.0) * stack.sum_by_time(errors) ** 2
+        differences = np.maximum(stack.sum_by_time(errors**2) - common, 0.0)
+        scores = StepScores(density, differences)
+        return cls(change, cross, inverse_root, errors_white, squares[-1], counts[-1], scores)
+
+    def condition(self, filters: Filters, stack: _Stack, prior: _PriorCovariances) -> Filters:
+        """Return the posteriors of the filters at the last time, given all readings."""
+        dynamics, end = filters.dynamics, stack.times[-1]
+        cross = dynamics.propagate(self.cross, end) + prior.final
+        projection = np.matmul(self.inverse_root, cross.transpose(0, 2, 1))
+        gain = projection.transpose(0, 2, 1)
+        mean = dynamics.propagate(filters.mean, end)
+        mean = mean + np.matmul(gain, self.errors_white[:, :, None])[:, :, 0]
+        covariance = dynamics.propagate_symmetric(self.change, end)
+        covariance += dynamics.prior
+        covariance -= np.matmul(gain, projection)
+        return changed(
+            filters,
+            mean=mean,
+            covariance=covariance,
+            squares=self.scale_squares,
+            count=self.scale_count,
+        )

@@ -1,272 +1,721 @@
-"""What the models of an ensemble say together, in the unit of reward.
+"""An ensemble of models, weighted by how well they predict: dynamic model averaging of Kalman filters.
 
-They are a mixture of normal variables, of transformed rewards: its first two moments are carried to the
-unit of reward by quadrature, covariances by the mean slopes at both ends.
+It is for learning which models hold, without ever fitting one again. The readings of one time after the
+other go in; out come forecasts of all points, and the joint posterior that questions are chosen by.
+
+After each step the log weight of a model is multiplied by a forgetting factor, and grows by half of its
+log predictive density of the readings, and half of the log density of *differences* between places read
+at one time: a decision depends on which place is best, not on the trend that all share. The gain over
+the density alone was within noise on the networks it was tried on.
+
+Three things are special:
+
+- A model of little weight is inactive: it keeps its state, and the steps since are a backlog. When it is
+  the turn of its group, or after a step with large innovations, it takes in the backlog at once and is
+  weighted by each of its steps, as if it had been active. Predictions miss it for at most 16 steps.
+- Models hold a power transform of the rewards, which may be skewed. Its power, its origin and scale, and
+  the first guess of the filters' scale follow from the first steps, which are replayed for each power.
+- All deviations are inflated if innovations have been larger than predicted.
+
+Prior art: dynamic model averaging [Raf], ensembles of Gaussian processes on random features [IE], BONE
+[BN]; a Kalman filter as an exact Gaussian process in space and time [Tod] (`docs/references.md`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.special import boxcox1p, inv_boxcox1p
+from numpy.typing import NDArray
 
-from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.filters import Filters
-from tvbandits.gp.posteriors.lookahead import EVERY, NODES, WEIGHTS, JointPosterior, Rows
-
-# --- monotone transforms that bring skewed rewards closer to normal (Yeo and Johnson 2000) --------
-# With u = (y - origin) / unit, power 1 leaves u as it is, 0 is log(1 + u) where u > 0, and 2 the
-# same for the lower tail: many small rewards and few large ones ask for a power below 1. All are
-# increasing, defined for every reward, and have slope 1 at the origin.
+from tvbandits.core.arrays import Array, Index
+from tvbandits.core.observations import changed
+from tvbandits.gp.ensemble.dynamics import representable_models
+from tvbandits.gp.ensemble.filters import (
+    NUMBERS as FILTER_NUMBERS,
+    Filters,
+    Innovations,
+    StepReadings,
+    batch_slices,
+    batched_update,
+    filters_at_prior,
+    squared_differences,
+)
+from tvbandits.gp.ensemble.models import (
+    NUMBERS as MODEL_NUMBERS,
+    ModelSpec,
+    allows_both_kinds,
+    models_for,
+)
+from tvbandits.gp.ensemble.predictions import (
+    Forecast,
+    MixtureMoments,
+    MixturePrediction,
+    PowerTransform,
+    persistent_share,
+)
+from tvbandits.gp.fitting.calibration import HALF, LARGEST
+from tvbandits.gp.posteriors.lookahead import JointPosterior
 
 
 @dataclass(frozen=True)
-class Transform:
-    """A Yeo-Johnson transform of rewards; its values are in the unit of reward around the origin.
+class MixtureNumbers:
+    """The numbers of the weights, and of what follows from the first steps.
 
     Attributes
     ----------
-    power : float
-        From 0 to 2; 1 changes nothing.
-    unit : float
+    forgetting : float
+        Factor on the log weights in each step, so that evidence counts for about 100 steps.
+    error_rate : float
+        Weight of the latest step in the variance of errors of differences: about 50 steps.
+    active_weight : float
+        A model is inactive below this share of the largest weight.
+    turn_period : int
+        Steps between two turns of a group of inactive models.
+    large_innovation : float
+        After a step with a larger mean squared standardised innovation all models take in their backlog:
+        one of them may explain it.
+    predicting_weight : float
+        Active models below this share of the largest weight are left out of predictions, to save time.
+    innovation_rate : float
+        Weight of the latest step in the mean squared innovation and in the coverage: about 20 steps.
+    powers : tuple of float
+        Powers for the rewards of a network, which may have a longer upper tail; the first is used unless
+        another is clearly better. Powers of 3/2 and 2 did harm on ozone.
+    power_margin : float
+        Another power than the first needs so much more log evidence of the first steps.
+    start_steps : tuple of int
+        After so many steps an ensemble starts anew, with the origin and scale of the readings so far.
+    function_scale_count : float
+        Number of innovations that the first guess of the scale is worth on a smooth function. A bandit
+        that plays near a peak sees little of how far the function varies: with a small count it would
+        soon take all of it for as flat as the peak.
+    smallest_signal : float
+        The first variance of rewards is at least this times that of the noise, as one step's readings
+        may be equal by chance. From later readings the noise is subtracted if their variance is below
+        this, since it is most of it then.
+    smallest_share : float
+        What is left of the variance then is at least this share of the noise: 16 readings do not tell
+        less than that from zero.
+    capacity : int
+        Most numbers in the covariances of all models: it bounds memory and the time of a step.
+    prune_steps : tuple of int
+        After so many steps the lighter half of the models is dropped, if they are above the capacity.
     """
 
-    power: float
-    unit: float
+    forgetting: float = 0.99
+    error_rate: float = 0.02
+    active_weight: float = 1e-3
+    turn_period: int = 16
+    large_innovation: float = 4.0
+    predicting_weight: float = 1e-2
+    innovation_rate: float = 0.05
+    powers: tuple[float, ...] = (1.0, 0.5, 0.0)
+    power_margin: float = 2.0
+    start_steps: tuple[int, ...] = (4, 16)
+    function_scale_count: float = 30.0
+    smallest_signal: float = 4.0
+    smallest_share: float = 0.15
+    capacity: int = 300_000
+    prune_steps: tuple[int, ...] = (16, 32, 64, 128)
 
-    def __call__(self, y: Array) -> Array:
-        """Of rewards less the origin."""
-        return self._odd(boxcox1p, y)
 
-    def log_slope(self, y: Array) -> Array:
-        """Logarithm of the derivative, at rewards less the origin."""
-        if self.power == 1:
-            return np.zeros_like(y)
-        return np.asarray((self.power - 1.0) * np.sign(y) * np.log1p(np.abs(y) / self.unit))
+NUMBERS = MixtureNumbers()
 
-    def inverse(self, z: Array) -> Array:
-        """Rewards less the origin."""
-        return self._odd(inv_boxcox1p, z)
 
-    def _odd(self, half: np.ufunc, values: Array) -> Array:
-        """A function of sizes, in the unit, with the one power above the origin and the other below."""
-        if self.power == 1:
-            return values
-        size = np.abs(values) / self.unit
-        upper, lower = half(size, self.power), half(size, 2.0 - self.power)
-        return np.asarray(self.unit * np.where(values >= 0, upper, -lower))
+# --- weights --------------------------------------------------------------------------------------
 
-    def moments(
-        self, mean: Array, variance: Array, seen: tuple[float, float]
-    ) -> tuple[Array, Array, Array]:
-        """Of the reward whose transform is normal: mean, variance, and mean slope, shapes (A,).
 
-        By Gauss-Hermite quadrature; the slope is E[y e] / s for the standard normal e and the deviation
-        s. The mean of a log-normal variable is moved by what no one has ever seen: rewards that are
-        further beyond the lowest and the highest that were `seen` than these are apart count as there.
-        For what is not known, unlike for the mean, these are a unit apart at least.
+def log_evidence(log_likelihood: Array, squares: Array, variance: Array | float) -> Array:
+    """Return by how much a step changes the log weights (M,) of models.
+
+    Half of the log density of the readings, and half of that of their differences, the latter as if the
+    errors of all models had the same variance.
+
+    Parameters
+    ----------
+    log_likelihood : array of shape (M,)
+        In the unit of reward.
+    squares : array of shape (M,)
+        Squared errors of differences (`squared_differences`).
+    variance : float, or array that broadcasts with both
+        Of the readings of differences.
+    """
+    return np.asarray(0.5 * (log_likelihood - squares / (2.0 * variance)))
+
+
+def squared_innovations(
+    weights: Array, errors: Array, innovations: Sequence[Innovations]
+) -> tuple[float, ...]:
+    """Return the squared standardised innovations of the mixture, by errors (M, n) of its models."""
+    variances = np.concatenate([each.variances for each in innovations])
+    mean = weights @ errors
+    variance = weights @ (variances + (errors - mean) ** 2)
+    return tuple(np.minimum(mean**2 / variance, LARGEST).tolist())
+
+
+def split_by_group(values: NDArray[Any], filters: Sequence[Filters]) -> list[NDArray[Any]]:
+    """Return values of all models as those of each batch of filters."""
+    return np.split(values, np.cumsum([len(each) for each in filters])[:-1])
+
+
+def prune(filters: Sequence[Filters], log_weights: Array) -> tuple[tuple[Filters, ...], Array]:
+    """Drop the lighter half of the models if their covariances are above the capacity."""
+    sizes = np.concatenate([np.full(len(each), each.dynamics.size**2) for each in filters])
+    if sizes.sum() <= NUMBERS.capacity:
+        return tuple(filters), log_weights
+    order = np.argsort(-log_weights, kind="stable")
+    fits = np.cumsum(sizes[order]) <= NUMBERS.capacity
+    heavy = np.zeros(len(order), dtype=bool)
+    heavy[order[: max((len(order) + 1) // 2, int(fits.sum()), 1)]] = True
+    parts = zip(filters, split_by_group(heavy, filters), strict=True)
+    return tuple(each.take(part) for each, part in parts if part.any()), log_weights[heavy]
+
+
+# --- inactive models ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ModelGroup:
+    """Models of the same features, with their log weights (M,), at the time of their latest readings."""
+
+    filters: Filters
+    log_weights: Array
+    time: float
+
+    def catch_up(self, backlog: Sequence[StepReadings], step_length: float) -> ModelGroup:
+        """Return the group once it has taken in all readings of the backlog since its time."""
+        filters, log_weights, time = self.filters, self.log_weights, self.time
+        for steps in _batches([each for each in backlog if each.t > self.time]):
+            filters, scores = batched_update(filters, time, steps, step_length)
+            variances = np.array([[each.difference_variance] for each in steps])
+            for evidence in log_evidence(*scores, variances):
+                log_weights = NUMBERS.forgetting * log_weights + evidence
+            time = steps[-1].t
+        return ModelGroup(filters, log_weights, time)
+
+
+def _batches(steps: Sequence[StepReadings]) -> Iterator[Sequence[StepReadings]]:
+    """Split steps into batches of readings, or of a single step with more."""
+    first, readings = 0, 0
+    for i, each in enumerate(steps):
+        if i > first and readings + len(each.rows) > FILTER_NUMBERS.batch_size:
+            yield steps[first:i]
+            first, readings = i, 0
+        readings += len(each.rows)
+    if steps:
+        yield steps[first:]
+
+
+@dataclass(frozen=True)
+class InactiveModels:
+    """The inactive models, at most one `ModelGroup` of the same features, and the steps they lack."""
+
+    groups: tuple[ModelGroup, ...] = ()
+    backlog: tuple[StepReadings, ...] = ()
+
+    def exchange(
+        self,
+        active: Sequence[Filters],
+        log_weights: Array,
+        step: StepReadings,
+        turn: int | None,
+        step_length: float,
+    ) -> tuple[tuple[Filters, ...], Array, InactiveModels]:
+        """Return the active models, their log weights, and the inactive models, after a step.
+
+        Parameters
+        ----------
+        active : sequence of Filters
+            At the end of the step.
+        log_weights : array of shape (active models,)
+        step : StepReadings
+        turn : int or None
+            The group whose turn it is to take in its backlog; None: all groups.
+        step_length : float
+            Duration of a step.
         """
-        if self.power == 1:
-            return mean, variance, np.ones_like(mean)
-        deviation = np.sqrt(variance)
-        y = self.inverse(mean[:, None] + deviation[:, None] * NODES)
-        low, high = seen
-        reach = max(high - low, self.unit)
-        expected = np.clip(y, low - (high - low), high + (high - low)) @ WEIGHTS
-        y = np.clip(y, low - reach, high + reach)
-        first = y @ WEIGHTS
-        slope = (y @ (WEIGHTS * NODES)) / np.maximum(deviation, 1e-12 * self.unit)
-        return expected, np.maximum((y**2) @ WEIGHTS - first**2, 0.0), slope
+        backlog = (*self.backlog, step) if self.groups else ()
+        groups = {each.group for each in active} | {each.filters.group for each in self.groups}
+        turns = [group for group in sorted(groups) if turn in (None, group)]
+        if not turns:
+            return tuple(active), log_weights, InactiveModels(self.groups, backlog)
+        pairs = zip(active, split_by_group(log_weights, active), strict=True)
+        up = {each.group: ModelGroup(each, part, step.t) for each, part in pairs}
+        down = {each.filters.group: each for each in self.groups}
+        current = {g: down[g].catch_up(backlog, step_length) for g in turns if g in down}
+        down |= current
+        best = max(float(each.log_weights.max()) for each in (*up.values(), *current.values()))
+        for group in turns:
+            _sort_by_weight(group, up, down, best + math.log(NUMBERS.active_weight))
+        inactive = tuple(down[group] for group in sorted(down))
+        earliest = min((each.time for each in inactive), default=math.inf)
+        backlog = tuple(each for each in backlog if each.t > earliest)
+        ordered = [up[group] for group in sorted(up)]
+        log_weights = np.concatenate([each.log_weights for each in ordered])
+        filters = tuple(each.filters for each in ordered)
+        return filters, log_weights, InactiveModels(inactive, backlog)
 
 
-# --------------------------------------------------------------------------------------------------
+def _sort_by_weight(
+    group: int, up: dict[int, ModelGroup], down: dict[int, ModelGroup], threshold: float
+) -> None:
+    """Move the models of a group to the active (`up`) or inactive ones (`down`) by their weights."""
+    parts = [side[group] for side in (up, down) if group in side]
+    stays = group not in up or (up[group].log_weights >= threshold).all()
+    if stays and (group not in down or (down[group].log_weights < threshold).all()):
+        return
+    filters, *others = (each.filters for each in parts)
+    filters = filters.concatenate(others[0]) if others else filters
+    log_weights = np.concatenate([each.log_weights for each in parts])
+    heavy = log_weights >= threshold
+    for side, mask in ((up, heavy), (down, ~heavy)):
+        side.pop(group, None)
+        if mask.any():
+            side[group] = ModelGroup(filters.take(mask), log_weights[mask], parts[0].time)
+
+
+# --- the ensemble ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Mixture:
-    """The first two moments of a mixture of models that share features.
+class CurrentStep:
+    """The readings of the present time, and how well the active models predicted them.
 
     Attributes
     ----------
-    weight : float
-        Of the models together, in the ensemble.
-    basis : array of shape (A, c)
-        What observes a folded state.
-    now, ahead : arrays of shape (c,)
-        Means of the folded state.
-    known, spread : arrays of shape (c, c)
-        Its covariances now and ahead.
-    across : array of shape (c, c)
-        Covariance of the folded state now (rows) with that ahead (columns).
-    left : array of shape (A,)
-        Variance that the features leave out.
-    nugget : float
-        Variance of the nugget.
+    states : tuple of arrays of shape (M, S)
+        The predicted states of the active models.
+    readings : StepReadings
+    log_likelihood : array of shape (sum of M,)
+        Of the active models, in the unit of reward.
+    squared_innovations : tuple of float
+        Of the mixture, standardised.
     """
 
-    weight: float
-    basis: Array
-    now: Array
-    ahead: Array
-    known: Array
-    spread: Array
-    across: Array
-    left: Array
-    nugget: float
+    states: tuple[Array, ...]
+    readings: StepReadings
+    log_likelihood: Array
+    squared_innovations: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, parts: Sequence[tuple[Filters, Array]], h: float, present: bool) -> Mixture:
-        """Of filters that share a basis, with the weights of their models, now and h steps ahead.
-
-        Without `present`, all that is not about the time ahead is left empty.
-        """
-        total = float(sum(weights.sum() for _, weights in parts))
-        share = np.concatenate([weights for _, weights in parts]) / total
-        sums, left, nugget = np.zeros(1), np.zeros(1), 0.0
-        states, states_ahead = [], []
-        for filters, weights in parts:
-            layout, size, later = filters.layout, filters.layout.size, filters.moved(h)
-            # What a state ahead (rows) shares with one now is the covariance moved on one side.
-            covariances = [later.covariance]
-            if present:
-                covariances += [filters.covariance, layout.moved(filters.covariance, h)]
-                states.append(layout.folded(filters.mean))
-            states_ahead.append(layout.folded(later.mean))
-            unit = weights / total * filters.variance
-            mixed = np.array([unit @ each.reshape(len(unit), -1) for each in covariances])
-            # From the left; and, turned over, from the right.
-            folded = layout.folded(mixed.reshape(-1, size, size).swapaxes(1, 2))
-            sums = sums + layout.folded(folded.swapaxes(1, 2))
-            left = left + unit @ layout.left
-            nugget += float(unit @ layout.nugget)
-
-        def parted(means: Sequence[Array]) -> tuple[Array, Array]:
-            """The mean of all models, and how far each of them is from it."""
-            each = np.concatenate(means)
-            return share @ each, each - share @ each
-
-        def apart(one: Array, other: Array) -> Array | float:
-            """What the models disagree about, which adds to what each of them does not know."""
-            return (one.T * share) @ other if len(share) > 1 else 0.0
-
-        ahead, from_ahead = parted(states_ahead)
-        now = known = across = np.zeros(0)
-        if present:
-            now, from_now = parted(states)
-            known = sums[1] + apart(from_now, from_now)
-            across = sums[2].T + apart(from_now, from_ahead)
-        spread = sums[0] + apart(from_ahead, from_ahead)
-        return cls(total, layout.basis, now, ahead, known, spread, across, left, nugget)
+    def empty(cls, filters: Sequence[Filters], t: float) -> CurrentStep:
+        """Return the step before its first reading."""
+        readings = StepReadings(t, np.empty(0, np.int64), np.empty(0), np.empty(0))
+        states = tuple(each.mean for each in filters)
+        return cls(states, readings, np.zeros(sum(map(len, filters))))
 
 
 @dataclass(frozen=True)
-class Forecast:
-    """What an ensemble says about all points at one time, in the unit of reward.
+class FilterEnsemble:
+    """Weighted Kalman filters on fixed points, an immutable value that `FilterEnsemble.of` makes.
 
     Attributes
     ----------
-    mean : array of shape (A,)
-    deviation : array of shape (A,)
-        Of the reward, with its nugget, widened by what innovations have shown.
-    learnable : array of shape (A,)
-        The part of it that observations could remove: what a width is to be multiplied with.
+    points : array of shape (A, d)
+    models : tuple of ModelSpec
+        All models; `active_models` are a part of them.
+    noise_variance : float
+        Of a reading without its own: the sensor's, below what is learned.
+    step_length : float
+        Duration of a step, the unit of the models' times: by default that between the first two times.
+    filters : tuple of Filters
+        Of the active models.
+    origin : float
+        Rewards are stored relative to it, against cancellation.
+    time : float
+        Of the latest readings; NaN before the first.
+    steps : int
+        Number of times with readings before the present one.
+    mean_squared_innovation : float
+        Of the standardised innovations; 1 if the deviations are right.
+    coverage : float
+        Share of 95% intervals that held the reading, over the same steps.
+    powers : tuple of float
+        Powers that are tried: those of `MixtureNumbers` for a network whose models are chosen here, else
+        1 alone.
+    transform : PowerTransform
+        The present one, with the present scale.
+    scale_count : float
+        Number of innovations that the first guess of the scale is worth.
+    prior_weights : tuple of pairs (ModelSpec, weight)
+        From other bandits: they are half of the prior weights, the other half is equal for all.
+    prior_scale : float
+        The first guess of the scale where a single reading tells nothing of it; 0: none.
+    reward_range : tuple of 2 float
+        Lowest and highest reading, less the origin.
     """
 
-    mean: Array
-    deviation: Array
-    learnable: Array
+    points: Array
+    models: tuple[ModelSpec, ...]
+    noise_variance: float
+    step_length: float = float("nan")
+    filters: tuple[Filters, ...] = ()
+    origin: float = 0.0
+    time: float = float("nan")
+    steps: int = 0
+    mean_squared_innovation: float = 1.0
+    coverage: float = 0.95
+    powers: tuple[float, ...] = (1.0,)
+    transform: PowerTransform = field(default_factory=lambda: PowerTransform(1.0, 1.0))
+    scale_count: float = 1.0
+    prior_weights: tuple[tuple[ModelSpec, float], ...] = ()
+    prior_scale: float = 0.0
+    reward_range: tuple[float, float] = (0.0, 0.0)
+    _log_weights: Array = field(default_factory=lambda: np.zeros(0))
+    _error_variance: float = 0.0
+    _current: CurrentStep = field(default_factory=lambda: CurrentStep.empty((), math.nan))
+    _first_readings: tuple[tuple[Index, Array, Array, float], ...] = ()
+    _inactive: InactiveModels = field(default_factory=InactiveModels)
 
+    @classmethod
+    def of(
+        cls,
+        points: Array,
+        noise_variance: float,
+        models: Sequence[ModelSpec] | None = None,
+        *,
+        both: bool = False,
+        season: float | None = None,
+    ) -> FilterEnsemble:
+        """Return the ensemble before any reading.
 
-class _Moments(NamedTuple):
-    """Of the rewards at all points at one time.
+        Parameters
+        ----------
+        points : array of shape (A, d)
+        noise_variance : float
+        models : sequence of ModelSpec, optional
+            None: `models_for(points)`, as far as features can represent them.
+        both : bool
+            As of `models_for`; the first guess of the scale counts as for a function then.
+        season : float, optional
+            Period of a season, as of `models_for`.
+        """
+        network = models is None and len(points) <= MODEL_NUMBERS.largest_network
+        rivals = both and allows_both_kinds(points, season)
+        plain = bool(models) or (network and not rivals)
+        return cls(
+            points,
+            tuple(models or representable_models(models_for(points, season, both), points)),
+            noise_variance,
+            powers=NUMBERS.powers if network else (1.0,),
+            scale_count=1.0 if plain else NUMBERS.function_scale_count,
+        )
 
-    `apart` (mixtures, A) is how far the mean of each mixture is from that of all; `learnable` (A,) and
-    `nugget` are those of the transformed rewards; `mean`, `variance` and `slope` (A,) those of the
-    rewards less the origin.
-    """
-
-    apart: Array
-    learnable: Array
-    nugget: float
-    mean: Array
-    variance: Array
-    slope: Array
-
-
-@dataclass(frozen=True)
-class Components:
-    """All models at one time; of rewards less the origin so much was `seen` (`Transform.moments`)."""
-
-    mixtures: Sequence[Mixture]
-    transform: Transform
-    seen: tuple[float, float]
-    origin: float
-    widening: float
-
-    def _moments(self, states: Sequence[tuple[Array, Array]]) -> _Moments:
-        """Where the folded states of the mixtures have these means and covariances."""
-        pairs = list(zip(self.mixtures, states, strict=True))
-        shares = np.array([m.weight for m in self.mixtures])
-        shares /= shares.sum()
-        means = np.array([m.basis @ mean for m, (mean, _) in pairs])
-        spreads = [
-            np.einsum("ij,ij->i", m.basis @ spread, m.basis) + m.left for m, (_, spread) in pairs
-        ]
-        center = shares @ means
-        apart = means - center
-        learnable = np.maximum(shares @ (np.array(spreads) + apart**2), 0.0)
-        nugget = float(shares @ np.array([m.nugget for m in self.mixtures]))
-        moments = self.transform.moments(center, learnable + nugget, self.seen)
-        return _Moments(apart, learnable, nugget, *moments)
+    # --- what it has learned ----------------------------------------------------------------------
 
     @cached_property
-    def _ahead(self) -> _Moments:
-        """Of the time ahead."""
-        return self._moments([(m.ahead, m.spread) for m in self.mixtures])
+    def active_models(self) -> tuple[ModelSpec, ...]:
+        """Return the active models, in the order of `weights`."""
+        return tuple(each for filters in self.filters for each in filters.models)
 
-    def forecast(self) -> Forecast:
-        """Of all points."""
-        ahead = self._ahead
-        return Forecast(
-            self.origin + ahead.mean,
-            self.widening * np.sqrt(ahead.variance),
-            self.widening * ahead.slope * np.sqrt(ahead.learnable),
+    @cached_property
+    def squared_scales(self) -> Array:
+        """Return the squared scales of the active models, in the unit of reward squared."""
+        return np.concatenate([each.variance for each in self.filters])
+
+    @cached_property
+    def weights(self) -> Array:
+        """Return the weights of the active models, whose sum is 1."""
+        log_weights = NUMBERS.forgetting * self._log_weights + self._evidence[0]
+        weights = np.exp(log_weights - log_weights.max())
+        return np.asarray(weights / weights.sum())
+
+    @property
+    def inflation(self) -> float:
+        """Return the factor on deviations, above 1 if innovations have been larger than predicted."""
+        return float(np.sqrt(max(self.mean_squared_innovation, 1.0)))
+
+    @property
+    def nugget(self) -> float:
+        """Return the variance of the nugget, the mean over the models."""
+        nuggets = np.concatenate([each.dynamics.nugget for each in self.filters])
+        return float((self.weights * self.squared_scales * nuggets).cumsum()[-1])
+
+    # --- predictions ------------------------------------------------------------------------------
+
+    def steps_until(self, t: float) -> float:
+        """Return the steps to a time; 1 or 0 while the duration of a step is unknown."""
+        if math.isfinite(self.step_length):
+            return (t - self.time) / self.step_length
+        return float(t > self.time)
+
+    def advance(self, t: float) -> FilterEnsemble:
+        """Return the ensemble at a later time, for questions about that time; it has no new readings."""
+        if not self.filters or t <= self.time:
+            return self
+        h = self.steps_until(t)
+        return replace(self, time=t, filters=tuple(each.predict(h) for each in self.filters))
+
+    def predict(self, t: float) -> Forecast:
+        """Return the forecast of all points at a time, not before the latest readings."""
+        return self._prediction(t, with_present=False).forecast()
+
+    def joint_posterior(self, t: float, beta: float = 2.0) -> JointPosterior:
+        """Return the posterior of the rewards at a time, with what readings now would change about it.
+
+        The noise of a reading is that of the sensor and the nugget: neither tells about the next step.
+        """
+        prediction = self._prediction(t, with_present=True)
+        return prediction.joint_posterior(self.noise_variance, beta)
+
+    def persistent_share(self, t: float) -> Array:
+        """Return the persistent share (A,) of a decision at a time, not before the latest readings.
+
+        As `predictions.persistent_share`, under the model of the largest weight; 1 before any reading.
+        """
+        if not self.filters:
+            return np.ones(len(self.points))
+        heaviest = np.arange(len(self.weights)) == self.weights.argmax()
+        parts = zip(self.filters, split_by_group(heaviest, self.filters), strict=True)
+        model = next(each.take(part) for each, part in parts if part.any())
+        model = model.predict(self.steps_until(t))
+        return persistent_share(model, self.points, self.noise_variance)
+
+    def _prediction(self, t: float, with_present: bool) -> MixturePrediction:
+        """Return the prediction of all models but the lightest, for a time and, if asked, for now."""
+        h = self.steps_until(t)
+        weights = self.weights
+        weights = np.where(weights >= NUMBERS.predicting_weight * weights.max(), weights, 0.0)
+        weights /= weights.sum()
+        by_basis: dict[str, list[tuple[Filters, Array]]] = {}
+        for each, part in zip(self.filters, split_by_group(weights, self.filters), strict=True):
+            if np.count_nonzero(part):
+                by_basis.setdefault(each.dynamics.basis_key, []).append((each, part))
+        mixtures = [MixtureMoments.of(parts, h, with_present) for parts in by_basis.values()]
+        return MixturePrediction(
+            mixtures, self.transform, self.reward_range, self.origin, self.inflation
         )
 
-    def beliefs(self, noise_variance: float, beta: float) -> JointPosterior:
-        """About the time ahead, and what readings now, with the sensor's noise, would change."""
-        forecast, mixtures, ahead = self.forecast(), self.mixtures, self._ahead
-        now = self._moments([(m.now, m.known) for m in mixtures])
+    # --- readings ---------------------------------------------------------------------------------
 
-        def covariance(rows: Rows, others: Rows | slice, later: bool) -> Array:
-            """Of rewards now at some points with those at others, now or at the time ahead."""
-            r = np.asarray(rows, dtype=np.int64)
-            s = others if isinstance(others, slice) else np.asarray(others, dtype=np.int64)
-            then = ahead if later else now
-            slopes = then.slope[s]
-            shared = np.zeros((len(r), len(slopes)))
-            for m, here, there in zip(mixtures, now.apart, then.apart, strict=True):
-                state = m.across if later else m.known
-                shared += (m.weight * m.basis[r] @ state) @ m.basis[s].T
-                if len(mixtures) > 1:  # a single one is nowhere apart from the mean of all
-                    shared += (m.weight * here[r])[:, None] * there[s]
-                if not (later or isinstance(s, slice)):
-                    shared += m.weight * (r[:, None] == s) * m.left[r][:, None]
-            if self.transform.power != 1:  # else the slopes are 1
-                shared *= now.slope[r][:, None]
-                shared *= slopes
-            return shared
+    def update(
+        self, rows: Sequence[int] | Index, values: Array, variance: Array | float | None, t: float
+    ) -> FilterEnsemble:
+        """Return the ensemble with readings of some points at a time, not before the latest.
 
-        return JointPosterior(
-            forecast.mean,
-            forecast.learnable,
-            beta,
-            noise_variance + now.nugget * now.slope**2,
-            lambda rows, others=EVERY: covariance(rows, others, later=True),
-            lambda rows, others: covariance(rows, others, later=False),
-            now.slope**2 * now.learnable,
+        Parameters
+        ----------
+        rows : sequence of n int
+            Numbers of the points.
+        values : array of shape (n,)
+        variance : array of shape (n,) or float, optional
+            Noise variances of the readings. None: `noise_variance`.
+        t : float
+        """
+        index, y = np.asarray(rows), values
+        noise = np.full(y.shape, self.noise_variance if variance is None else variance)
+        ensemble = self
+        if not self.filters:
+            smallest = NUMBERS.smallest_signal * float(noise.mean())
+            first = max(float(y.var()), smallest, self.prior_scale**2)
+            ensemble = self._at_prior(float(y.mean()), first, self.powers[0])
+        if len(y) > FILTER_NUMBERS.batch_size:
+            for part in batch_slices(len(y)):
+                ensemble = ensemble.update(index[part], y[part], noise[part], t)
+            return ensemble
+        starts = ensemble._learns_scale() and ensemble.steps + 1 in NUMBERS.start_steps
+        if starts and t != ensemble.time:
+            ensemble = ensemble._start_anew()
+        return ensemble._begin_step(t)._add_readings(index, y, noise)
+
+    def _add_readings(self, index: Index, y: Array, noise: Array) -> FilterEnsemble:
+        """Return the ensemble with readings of the present time."""
+        above = y - self.origin
+        z, log_jacobian = self.transform(above), float(self.transform.log_slope(above).sum())
+        pairs = [each.update(index, z, noise) for each in self.filters]
+        innovations, current = [each for _, each in pairs], self._current
+        errors = np.concatenate([each.errors for each in innovations])
+        squares = squared_innovations(self.weights, errors, innovations)
+        old = current.readings
+        readings = StepReadings(
+            self.time,
+            np.concatenate([old.rows, index]),
+            np.concatenate([old.values, z]),
+            np.concatenate([old.noise, noise]),
+            old.log_jacobian + log_jacobian,
         )
+        likelihood = np.concatenate([each.log_likelihood for each in innovations])
+        likelihood = current.log_likelihood + likelihood + log_jacobian
+        rewards = (*self.reward_range, *above.tolist())
+        first = self._first_readings
+        ensemble = changed(
+            self,
+            filters=tuple(filters for filters, _ in pairs),
+            reward_range=(min(rewards), max(rewards)),
+            _current=CurrentStep(
+                current.states, readings, likelihood, (*current.squared_innovations, *squares)
+            ),
+            _first_readings=(*first, (index, y, noise, self.time)) if self._learns_scale() else (),
+        )
+        if not current.squared_innovations:
+            # For the first readings of a step, the errors of the predicted states are these.
+            ensemble.__dict__["_errors"] = errors
+        return ensemble
+
+    def _begin_step(self, t: float) -> FilterEnsemble:
+        """Return the ensemble at a time; the readings before it have changed the weights then."""
+        if t == self.time:
+            return self
+        if np.isnan(self.time):
+            return changed(self, time=t)
+        step_length = self.step_length if np.isfinite(self.step_length) else t - self.time
+        evidence, error_variance = self._evidence
+        innovation, coverage = self.mean_squared_innovation, self.coverage
+        rate, squared = NUMBERS.innovation_rate, self._current.squared_innovations
+        if squared:
+            squares = np.array(squared)
+            inside = squares < min((HALF * self.inflation) ** 2, LARGEST)
+            coverage += rate * (np.count_nonzero(inside) / len(inside) - coverage)
+            innovation += rate * (float(squares.mean()) - innovation)
+        filters, inactive = self.filters, self._inactive
+        log_weights = NUMBERS.forgetting * self._log_weights + evidence
+        steps = self.steps + 1
+        if steps in NUMBERS.prune_steps:
+            filters, log_weights = prune(filters, log_weights)
+        if steps >= NUMBERS.start_steps[-1]:
+            surprising = np.array(squared).mean() > NUMBERS.large_innovation
+            turn = None if surprising else steps % NUMBERS.turn_period
+            readings = self._current.readings._replace(
+                difference_variance=error_variance + self.noise_variance
+            )
+            filters, log_weights, inactive = inactive.exchange(
+                filters, log_weights, readings, turn, step_length
+            )
+        if not np.isfinite(self.step_length):
+            filters = tuple(each.with_periods_in_steps(step_length) for each in filters)
+        filters = tuple(each.predict((t - self.time) / step_length) for each in filters)
+        return changed(
+            self,
+            step_length=step_length,
+            time=t,
+            steps=steps,
+            mean_squared_innovation=innovation,
+            coverage=coverage,
+            filters=filters,
+            _log_weights=log_weights,
+            _error_variance=error_variance,
+            _current=CurrentStep.empty(filters, t),
+            _inactive=inactive,
+        )
+
+    @cached_property
+    def _evidence(self) -> tuple[Array, float]:
+        """Return the log evidence of the present step, and the variance of errors with it."""
+        count = len(self._current.readings.rows)
+        if not count:
+            return np.zeros_like(self._log_weights), self._error_variance
+        squares = squared_differences(self._errors)
+        return self._evidence_of(self._current.log_likelihood, squares, count)
+
+    @cached_property
+    def _errors(self) -> Array:
+        """Return the errors (M, n) of the readings of the present step under the predicted states."""
+        readings = self._current.readings
+        predictions = [
+            np.matmul(each.dynamics.observation(readings.rows), state[:, :, None])[:, :, 0]
+            for state, each in zip(self._current.states, self.filters, strict=True)
+        ]
+        return np.asarray(readings.values - np.concatenate(predictions))
+
+    def _evidence_of(
+        self, log_likelihood: Array, squares: Array, count: int
+    ) -> tuple[Array, float]:
+        """Return the log evidence of a step with so many readings, and the variance with its errors."""
+        weights = np.exp(self._log_weights - self._log_weights.max())
+        latest = float(weights @ squares / weights.sum()) / max(count - 1, 1)
+        rate = max(NUMBERS.error_rate, 1.0 / (self.steps + 1))
+        variance = self._error_variance + rate * (latest - self._error_variance)
+        return log_evidence(log_likelihood, squares, variance + self.noise_variance), variance
+
+    # --- the first steps --------------------------------------------------------------------------
+
+    def _at_prior(self, origin: float, variance: float, power: float) -> FilterEnsemble:
+        """Return the ensemble before any reading, with this first guess of the squared scale."""
+        first = variance, self.scale_count
+        # An ensemble that starts anew has computed the features before.
+        filters = tuple(
+            Filters.at_prior(each.dynamics, *first, each.group) for each in self.filters
+        )
+        filters = filters or filters_at_prior(self.models, self.points, *first)
+        return changed(
+            self,
+            filters=filters,
+            origin=origin,
+            transform=PowerTransform(power, math.sqrt(variance)),
+            reward_range=(0.0, 0.0),
+            _log_weights=self._prior_log_weights(filters),
+            _error_variance=0.0,
+            _current=CurrentStep.empty(filters, self.time),
+        )
+
+    def _prior_log_weights(self, filters: Sequence[Filters]) -> Array:
+        """Return the logarithms of the prior weights of all models, up to a constant."""
+        prior = dict(self.prior_weights)
+        models = [each for group in filters for each in group.models]
+        shares = np.array([prior.get(each, 0.0) for each in models])
+        return np.asarray(np.log1p(shares * len(models)))
+
+    def _learns_scale(self) -> bool:
+        """Return whether the ensemble will start anew with another scale or power."""
+        learns = len(self.powers) > 1 or self.scale_count > 1
+        return learns and self.steps < NUMBERS.start_steps[-1]
+
+    def _start_anew(self) -> FilterEnsemble:
+        """Return the ensemble of the best power, with the origin and scale of all readings so far."""
+        y = np.concatenate([values for _, values, _, _ in self._first_readings])
+        noises = np.concatenate([noise for _, _, noise, _ in self._first_readings])
+        noise, variance = float(np.mean(noises)), float(y.var())
+        if variance < NUMBERS.smallest_signal * noise:
+            variance = max(variance - noise, NUMBERS.smallest_share * noise)
+        origin = float(np.median(y))
+        replays = [self._at_prior(origin, variance, power)._replay() for power in self.powers]
+        log_weights = [NUMBERS.forgetting * e._log_weights + e._evidence[0] for e in replays]
+        evidence = np.logaddexp.reduce(log_weights, axis=1)
+        evidence[0] += NUMBERS.power_margin
+        return replays[int(evidence.argmax())]
+
+    def _replay(self) -> FilterEnsemble:
+        """Return the ensemble with the first readings; those before the last time are taken in at once.
+
+        One time after the other they would take as long as all steps so far.
+        """
+        first, times = self._first_readings, sorted({t for *_, t in self._first_readings})
+        past = [self._step_readings([each for each in first if each[3] == t]) for t in times[:-1]]
+        ensemble = changed(
+            self, time=times[0], steps=-1, mean_squared_innovation=1.0, coverage=0.95
+        )
+        for steps in _batches(past):
+            pairs = [
+                batched_update(each, ensemble.time, steps, self.step_length)
+                for each in ensemble.filters
+            ]
+            filters, scores = zip(*pairs, strict=True)
+            columns = (np.concatenate(each, axis=1) for each in zip(*scores, strict=True))
+            ensemble = changed(ensemble, filters=filters, time=steps[-1].t)
+            for readings, likelihood, squares in zip(steps, *columns, strict=True):
+                ensemble = changed(ensemble, steps=ensemble.steps + 1)
+                evidence, variance = ensemble._evidence_of(likelihood, squares, len(readings.rows))
+                log_weights = NUMBERS.forgetting * ensemble._log_weights + evidence
+                ensemble = changed(ensemble, _log_weights=log_weights, _error_variance=variance)
+        y = np.concatenate([values for _, values, _, _ in first]) - self.origin
+        ensemble = changed(
+            ensemble,
+            reward_range=(min(float(y.min()), 0.0), max(float(y.max()), 0.0)),
+            _current=CurrentStep.empty(ensemble.filters, times[-1]),
+        )
+        for index, values, variances, t in first:
+            if t == times[-1]:
+                ensemble = ensemble.update(index, values, variances, t)
+        return changed(ensemble, _first_readings=first)
+
+    def _step_readings(self, parts: Sequence[tuple[Index, Array, Array, float]]) -> StepReadings:
+        """Return the readings of one of the first times, transformed."""
+        rows, y, noise = (np.concatenate([each[i] for each in parts]) for i in range(3))
+        above = y - self.origin
+        log_jacobian = float(self.transform.log_slope(above).sum())
+        return StepReadings(parts[0][3], rows, self.transform(above), noise, log_jacobian)

@@ -1,14 +1,14 @@
-"""The models of an ensemble, side by side: what stays, what drifts, and what no forecast can know.
+"""The models of an ensemble: which there are, and the prior covariance of each.
 
-Each is a reward
+It is for choosing a set of models for a domain. Points go in; out comes a tuple of `ModelSpec`, plain
+values without any state, which `dynamics` turns into linear state-space models.
 
-    constant + trend(t) + static(x, t) + drift(x, t) + season(x, t) + nugget(x, t)
+Each model writes the reward at point x and time t as
 
-in units of one prior deviation that the ensemble learns: a constant nobody knows, a trend that all
-places share, places that differ for long, weather that comes and goes, a day or a year where there is
-one, and
-what is new at every place at every time. The nugget is noise of an answer as much as of a forecast;
-the noise of the sensor comes on top of it and is never learned away.
+    f(x, t) = constant + trend(t) + static(x, t) + drift(x, t) + season(x, t) + nugget(x, t),
+
+in units of a scale that the filter of the model learns. The nugget is independent at every point and
+time, so that no forecast can know it; the noise of the sensor comes on top of it and is not learned.
 """
 
 from __future__ import annotations
@@ -26,12 +26,102 @@ from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels import matern
 from tvbandits.gp.posteriors.features import LARGEST_RANK
 
-# Of a correlation over points, as `gp.kernels.matern` calls it; "identity": no two share anything.
+# The correlations of `gp.kernels.matern`; under "identity" different points are independent.
 Shape = Literal["identity", "matern12", "matern32", "matern52", "rbf"]
 
-# Up to so many points they are taken for places of a network, each with a mean of its own; more of
-# them are taken for a grid on a smooth function.
-SMALL_NETWORK = 64
+
+@dataclass(frozen=True)
+class ModelNumbers:
+    """The numbers of the models, each with the reason for its value.
+
+    Variances are in units of the squared scale, times in steps, lengths in shares of the largest extent
+    of the points.
+
+    Attributes
+    ----------
+    largest_network : int
+        Up to so many points are taken for the places of a network, each with a mean of its own; more
+        points are taken for a grid on a smooth function.
+    network_lengths : tuple of float
+        Correlation lengths of a network's drift: weather may be local, regional or wide.
+    network_times : tuple of float
+        Times after which that drift has decayed to 1/e: about one reading, or a few.
+    network_variances : tuple of triples (static, drift, nugget)
+        A tenth or a fifth of the variance is new at every reading; the rest is split between lasting
+        differences and drift.
+    network_trend : pair (variance, time)
+        The trend varies about as much as the differences between places, over a few steps.
+    static_length : float
+        Correlation length of static differences in the models where neighbours resemble each other;
+        in the other half of the models places are independent.
+    static_time : float
+        Time after which static differences between places have decayed to 1/e. With 200 a bandit with
+        one reading a step returned to places that had been worse for a year.
+    slow_lengths : tuple of float
+        Correlation lengths of the drift of the slow models, which are for readings more often than the
+        weather changes, as by the half-hour.
+    slow_parts : tuple of quadruples (time, drift, nugget, smooth)
+        Their drift lasts about ten steps, and next to nothing is new at every reading.
+    slow_static : float
+        Variance of their static part: half of the total.
+    slow_trend : pair (variance, time)
+        Their trend is slower, too.
+    function_lengths : tuple of float
+        Length scales of a smooth function of one coordinate; times sqrt(d) in d coordinates, as
+        distances between points grow like that. They begin with equal weights: log-normal ones around a
+        length of 0.1 and 60 steps had a few per cent less regret on most of 14 fields, and missed the
+        drifting bump in 10 of 20 runs instead of 6.
+    function_drifts : tuple of pairs (time, smooth)
+        From a drift over five steps, which is smooth, to one over a hundred, which is rough.
+    function_static : tuple of float
+        Variance of the static part: as large as the drift, or small.
+    function_trend : pair (variance, time)
+        Small, as points of a function share less than places of a network do.
+    function_nugget : float
+        Next to nothing, as a function is known up to the noise of its readings.
+    nearly_static : tuple (static, drift, time)
+        Of the models that hardly drift.
+    hazards : tuple of float
+        Each of these comes as twins, one of which may restart, on average once in a hundred steps.
+    season_variance : float
+        Half of the total, as for the static part.
+    season_length : float
+        Correlation length of the half of a season that places do not share: the middle one of those of
+        a network.
+    """
+
+    largest_network: int = 64
+    network_lengths: tuple[float, ...] = (0.1, 0.3, 1.0)
+    network_times: tuple[float, ...] = (1.0, 3.0)
+    network_variances: tuple[tuple[float, float, float], ...] = ((0.35, 0.45, 0.2), (0.6, 0.3, 0.1))
+    network_trend: tuple[float, float] = (0.7, 3.0)
+    static_length: float = 0.1
+    static_time: float = 2000.0
+    slow_lengths: tuple[float, ...] = (0.3, 1.0)
+    slow_parts: tuple[tuple[float, float, float, bool], ...] = (
+        (10.0, 0.48, 0.02, False),
+        (10.0, 0.3, 0.2, False),
+        (8.0, 0.49, 0.01, True),
+    )
+    slow_static: float = 0.5
+    slow_trend: tuple[float, float] = (1.0, 20.0)
+    function_lengths: tuple[float, ...] = (0.03, 0.06, 0.12, 0.25)
+    function_drifts: tuple[tuple[float, bool], ...] = (
+        (5.0, True),
+        (20.0, True),
+        (20.0, False),
+        (100.0, False),
+    )
+    function_static: tuple[float, ...] = (0.5, 0.05)
+    function_trend: tuple[float, float] = (0.1, 10.0)
+    function_nugget: float = 1e-4
+    nearly_static: tuple[float, float, float] = (0.95, 0.05, 20.0)
+    hazards: tuple[float, ...] = (0.0, 0.01)
+    season_variance: float = 0.5
+    season_length: float = 0.3
+
+
+NUMBERS = ModelNumbers()
 
 
 @dataclass(frozen=True)
@@ -42,40 +132,40 @@ class SpatialSpec:
     ----------
     shape : Shape
     length : float
-        Length scale, as a share of the largest extent of the points; of no meaning to "identity".
+        Length scale, as a share of the largest extent of the points; without meaning for "identity".
     """
 
     shape: Shape
     length: float = 1.0
 
     def correlation(self, distance: Array, extent: float) -> Array:
-        """At distances (n, m) between points whose largest extent is `extent`."""
+        """Return the correlations (n, m) at distances (n, m) between points of this largest extent."""
         of_distance: Callable[[Array], Array] = getattr(matern, self.shape)
         return of_distance(distance / (self.length * extent))
 
 
 @dataclass(frozen=True)
 class Season:
-    """What comes again: a day, a week, a year, with a course of its own at each place.
+    """A part of the reward that returns after a period, such as a day, at each place in its own way.
 
-    Half of its variance is shared by all places. In time it is quasi-periodic: of the kernel
-    exp(-2 sin^2(pi lag / period) / l^2) the first harmonics, of weights I_j(1 / l^2) (Solin & Sarkka
-    2014), times exp(-lag / (lasts * period)). The mean of a period is left to the lasting differences.
+    Half of its variance is shared by all places. In time it is quasi-periodic: the first harmonics of
+    the kernel exp(-2 sin^2(pi lag / period) / l^2), whose weights are I_j(1 / l^2) (Solin & Sarkka
+    2014), times exp(-lag / (decay_periods * period)). The mean over a period belongs to the static part.
 
     Attributes
     ----------
     period : float
-        In the unit of time of a `FilterEnsemble`, and in steps once that knows how long a step is.
+        In the unit of time of a `FilterEnsemble`; in steps as soon as that knows the length of a step.
     variance : float
-        In units of the squared prior deviation.
+        In units of the squared scale.
     space : SpatialSpec
         Correlation of the half that is not shared.
     harmonics : int
-        How many.
+        Number of harmonics.
     length : float
-        The kernel's l: how sharp its peaks may be.
-    lasts : float
-        Periods after which the course is another one, up to 1/e.
+        The kernel's l: smaller values allow sharper peaks.
+    decay_periods : float
+        Periods after which the course of a period has changed, up to a correlation of 1/e.
     """
 
     period: float
@@ -83,34 +173,32 @@ class Season:
     space: SpatialSpec
     harmonics: int = 3
     length: float = 0.7
-    lasts: float = 20.0
+    decay_periods: float = 20.0
 
     @property
     def variances(self) -> Array:
-        """Of each harmonic, shape (harmonics,), of sum `variance`."""
+        """Return the variances (harmonics,) of the harmonics, whose sum is `variance`."""
         weights = ive(np.arange(1, self.harmonics + 1), self.length**-2)
         return np.asarray(self.variance * weights / weights.sum())
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """One model of an ensemble; time scales count in steps.
+    """One model of an ensemble; its times count in steps.
 
     Attributes
     ----------
     static_space, drift_space : SpatialSpec
     static, drift, trend, nugget : float
-        Prior variances of the parts, in units of the squared prior deviation.
-    static_scale, drift_scale, trend_scale : float
-        Time in which a correlation falls to 1/e (Matern-1/2), or the length scale of a Matern-3/2;
-        infinite for what never changes.
+        Prior variances of the parts, in units of the squared scale.
+    static_time, drift_time, trend_time : float
+        Times after which a correlation has decayed to 1/e (Matern-1/2), or the length scale of a
+        Matern-3/2; infinite for a part that never changes.
     smooth : bool
-        The drift is Matern-3/2 in time rather than Matern-1/2.
+        Whether the drift is Matern-3/2 in time rather than Matern-1/2.
     hazard : float
-        Chance in a step that all but the constant starts afresh: such a member is a rival of its twin
-        that never does, and their weights say which of them is right.
+        Probability that all but the constant restarts from the prior in a step.
     season : Season, optional
-        What comes again.
     """
 
     static_space: SpatialSpec
@@ -119,132 +207,141 @@ class ModelSpec:
     drift: float
     trend: float
     nugget: float
-    static_scale: float
-    drift_scale: float
-    trend_scale: float
+    static_time: float
+    drift_time: float
+    trend_time: float
     smooth: bool = False
     hazard: float = 0.0
     season: Season | None = None
 
     def covariance(self, distance: Array, steps: Array, extent: float) -> Array:
-        """Of static and drift together, at distances (n, m) and so many steps (n, m) apart."""
+        """Return the covariance of static part and drift at distances (n, m) and lags (n, m)."""
         over_time = matern.matern32 if self.smooth else matern.matern12
-        static = self.static_space.correlation(distance, extent) * np.exp(
-            -steps / self.static_scale
-        )
+        static = self.static_space.correlation(distance, extent) * np.exp(-steps / self.static_time)
         drift = self.drift_space.correlation(distance, extent)
         return np.asarray(
-            self.static * static + self.drift * drift * over_time(steps / self.drift_scale)
+            self.static * static + self.drift * drift * over_time(steps / self.drift_time)
         )
 
 
-# Steps in which what sets the places of a network apart falls to 1/e. With 200 a bandit that reads one
-# place a step went back to places that had stayed behind for a year.
-FOR_LONG = 2000.0
+def network_models() -> tuple[ModelSpec, ...]:
+    """Return the models for places of a network: 24 rough ones, and 6 slow ones.
 
-
-def network_settings() -> tuple[ModelSpec, ...]:
-    """For places of a network: 24 rough models with static means and a nugget, and 6 lasting ones.
-
-    Places differ for good, alone or with their neighbours; weather is local or wide, and forgotten in
-    one step or in three; a tenth or a fifth of the variance is new every time.
-
-    Twice the length scales with thrice the variance of the trend had some per cent less regret on four
-    networks (within noise), and intervals too wide where all places are read (coverage up to 0.995).
-
-    Models may learn a covariance over places from readings, by expectation maximization from that by
-    distance. They had 0.92 times the regret on the 14 networks that they were made on, with three
-    answers a step. On 13 others they had 1.00 times (standard error 0.012), so that there are none.
-
-    The lasting ones are for readings more often than the weather changes, as by the half-hour: it lasts
-    ten steps, and next to nothing is new every time.
+    Twice the length scales with thrice the variance of the trend had a few per cent less regret on four
+    networks, within noise, and intervals that were too wide where all places are read (coverage up to
+    0.995). A covariance over places that models learn from readings, by expectation maximization, had
+    0.92 times the regret on the 14 networks that it was made on, and 1.00 times on 13 others (standard
+    error 0.012); so there is none.
     """
+    alone, number = SpatialSpec("identity"), NUMBERS
+    trend, trend_time = number.network_trend
     rough = tuple(
         ModelSpec(
-            static, SpatialSpec("matern12", length), mean, drift, 0.7, nugget, FOR_LONG, scale, 3.0
+            static_space,
+            SpatialSpec("matern12", length),
+            static,
+            drift,
+            trend,
+            nugget,
+            number.static_time,
+            drift_time,
+            trend_time,
         )
-        for static, length, scale, (mean, drift, nugget) in product(
-            (SpatialSpec("identity"), SpatialSpec("matern12", 0.1)),
-            (0.1, 0.3, 1.0),
-            (1.0, 3.0),
-            ((0.35, 0.45, 0.2), (0.6, 0.3, 0.1)),
+        for static_space, length, drift_time, (static, drift, nugget) in product(
+            (alone, SpatialSpec("matern12", number.static_length)),
+            number.network_lengths,
+            number.network_times,
+            number.network_variances,
         )
     )
-    alone = SpatialSpec("identity")
-    lasting = tuple(
-        ModelSpec(alone, space, 0.5, drift, 1.0, nugget, FOR_LONG, scale, 20.0, smooth)
-        for space, (scale, drift, nugget, smooth) in product(
-            (SpatialSpec("matern12", 0.3), SpatialSpec("matern12", 1.0)),
-            ((10.0, 0.48, 0.02, False), (10.0, 0.3, 0.2, False), (8.0, 0.49, 0.01, True)),
+    trend, trend_time = number.slow_trend
+    slow = tuple(
+        ModelSpec(
+            alone,
+            SpatialSpec("matern12", length),
+            number.slow_static,
+            drift,
+            trend,
+            nugget,
+            number.static_time,
+            drift_time,
+            trend_time,
+            smooth,
+        )
+        for length, (drift_time, drift, nugget, smooth) in product(
+            number.slow_lengths, number.slow_parts
         )
     )
-    return rough + lasting
+    return rough + slow
 
 
-# Length scales of a smooth function of one coordinate, as shares of the largest extent; of d of
-# them, times sqrt(d), as the distances between points grow.
-LENGTHS = (0.03, 0.06, 0.12, 0.25)
+def function_models(dimension: int = 1) -> tuple[ModelSpec, ...]:
+    """Return the models for a smooth function of d coordinates: 32 that drift, and 8 that hardly do."""
+    number = NUMBERS
+    trend, trend_time = number.function_trend
+    spaces = [
+        SpatialSpec("rbf", math.sqrt(dimension) * length) for length in number.function_lengths
+    ]
 
-# Share of the nugget of a function that is known up to the noise of its readings.
-NOTHING = 1e-4
+    def model(
+        space: SpatialSpec, static: float, drift: float, time: float, **options: float
+    ) -> ModelSpec:
+        parts = static, drift, trend, number.function_nugget, math.inf, time, trend_time
+        return ModelSpec(space, space, *parts, **options)  # type: ignore[arg-type]
 
-
-def function_settings(dimension: int = 1) -> tuple[ModelSpec, ...]:
-    """For many points on a smooth function: 40 models, eight of which hardly drift at all.
-
-    Half of the others hold a static part as large as the drift. The eight come in twins, one of which
-    may start afresh.
-
-    They begin with equal weights. Log-normal ones about a length scale of 0.1 and 60 steps had some per
-    cent less regret on most of 14 fields, and missed the drifting bump in 10 of 20 runs instead of 6.
-    """
-    spaces = tuple(SpatialSpec("rbf", math.sqrt(dimension) * length) for length in LENGTHS)
     drifting = tuple(
-        ModelSpec(space, space, static, 1.0 - static, 0.1, NOTHING, math.inf, scale, 10.0, smooth)
-        for space, (scale, smooth), static in product(
-            spaces, ((5.0, True), (20.0, True), (20.0, False), (100.0, False)), (0.5, 0.05)
+        model(space, static, 1.0 - static, time, smooth=smooth)
+        for space, (time, smooth), static in product(
+            spaces, number.function_drifts, number.function_static
         )
     )
-    lasting = tuple(
-        ModelSpec(space, space, 0.95, 0.05, 0.1, NOTHING, math.inf, 20.0, 10.0, hazard=hazard)
-        for space, hazard in product(spaces, (0.0, 0.01))
+    nearly_static = tuple(
+        model(space, *number.nearly_static, hazard=hazard)
+        for space, hazard in product(spaces, number.hazards)
     )
-    return drifting + lasting
+    return drifting + nearly_static
 
 
-def may_be_both(points: Array, season: float | None) -> bool:
-    """Whether points, as many as there are features at the most, may be a network's or a function's.
+def allows_both_kinds(points: Array, season: float | None) -> bool:
+    """Return whether points (A, d) may belong to a network as well as to a smooth function.
 
-    What has a season is taken for a network.
+    There may be at most as many as a model has features, and no season: points with a season are taken
+    for a network.
     """
     return season is None and len(points) <= LARGEST_RANK
 
 
-def settings_for(
+def models_for(
     points: Array, season: float | None = None, both: bool = False
 ) -> tuple[ModelSpec, ...]:
-    """`network_settings` for a few points (A, d), `function_settings` for many; or `both` as rivals.
+    """Return the models for points (A, d): those of a network, of a function, or `both` as rivals.
 
-    With a season, a period in the unit of time: eight of them with a season, and the same without. All
-    of the others beside them would have the weight until the second period, and the time of a step.
+    With a season, whose period is in the unit of time, there are eight models with it and the same eight
+    without. If all models stood beside these, they would have the weight until the second period, and
+    take most of the time of a step.
     """
-    if both and may_be_both(points, season):
-        return network_settings() + function_settings(points.shape[1])
-    network = len(points) <= SMALL_NETWORK
-    chosen = network_settings() if network else function_settings(points.shape[1])
+    if both and allows_both_kinds(points, season):
+        return network_models() + function_models(points.shape[1])
+    network = len(points) <= NUMBERS.largest_network
+    models = network_models() if network else function_models(points.shape[1])
     if season is None:
-        return chosen
-    plain = tuple(filter(_holds_a_network if network else _holds_a_function, chosen))
-    again = Season(season, 0.5, SpatialSpec("matern32", 0.3))
-    return (*(replace(each, season=again) for each in plain), *plain)
+        return models
+    plain = tuple(filter(_suits_seasonal_network if network else _suits_seasonal_function, models))
+    space = SpatialSpec("matern32", NUMBERS.season_length)
+    part = Season(season, NUMBERS.season_variance, space)
+    return (*(replace(each, season=part) for each in plain), *plain)
 
 
-def _holds_a_network(setting: ModelSpec) -> bool:
-    """Eight of the network's: places differ alone, weather is not the most local and lasts."""
-    wide = setting.drift_space.length >= 0.3 and setting.static_space.shape == "identity"
-    return wide and setting.drift_scale >= 3.0 and not setting.smooth
+def _suits_seasonal_network(model: ModelSpec) -> bool:
+    """Return whether places are independent and the drift is neither local nor short nor smooth."""
+    return (
+        model.drift_space.length >= 0.3
+        and model.static_space.shape == "identity"
+        and model.drift_time >= 3.0
+        and not model.smooth
+    )
 
 
-def _holds_a_function(setting: ModelSpec) -> bool:
-    """Eight of the function's: half of it stays, the other half lasts twenty steps."""
-    return setting.static == 0.5 and setting.drift_scale == 20.0
+def _suits_seasonal_function(model: ModelSpec) -> bool:
+    """Return whether half of the function is static and the other half drifts over twenty steps."""
+    return model.static == 0.5 and model.drift_time == 20.0

@@ -1,15 +1,19 @@
-"""A period that a series has, told from weather by a test.
+"""The search for a season: whether a series has a period, by a test that weather does not pass.
 
-What all places share is regressed on its own last values and on harmonics of a period. The chance
-that weather without a period had gained so much by them (an F test), times how many periods were
-tried, says whether there is one; of the values and of their ranks, whichever is clearer. Weather
-that lasts looks periodic for a while: its own last values take that on themselves, where a
-periodogram would not.
+It is for finding a day or a year that nobody named. Readings at steps and places go in, as one series of
+what all places share; out comes a period in steps, or None.
+
+The series is regressed on its own last values and on harmonics of a period. An F test gives the
+probability that a series without the period had gained so much by the harmonics; times the number of
+periods tried, it decides. It is done with the values and with their ranks, of which the clearer counts.
+Weather that lasts looks periodic for a while: its own last values account for that, which a periodogram
+would take for a period.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri
@@ -18,41 +22,142 @@ from scipy.stats import f as f_distribution, rankdata
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 
-# Last values that a value is regressed on: weather of two time scales, and noise.
-LAGS = 3
 
-# Of a period, where so many fit between two steps.
-HARMONICS = 3
+@dataclass(frozen=True)
+class SeasonNumbers:
+    """The numbers of the search for a season.
 
-# Steps of the shortest period that is looked for.
-SHORTEST = 4.0
+    Attributes
+    ----------
+    lags : int
+        Last values that a value is regressed on: enough for weather of two time scales, and noise.
+    harmonics : int
+        Harmonics of a period; fewer where not so many fit between two steps.
+    shortest : float
+        Steps of the shortest period that is tried.
+    cycles : float
+        Number of periods that must have passed.
+    accepted : float
+        A period is accepted below this probability.
+    rejected : float
+        An accepted period is rejected above this one.
+    better : float
+        Another period replaces an accepted one if its probability is smaller by this factor.
+    fundamental : float
+        A half or a third of a period replaces it unless its log probability is larger by more: a wave
+        has the period of all its multiples.
+    periods_at_once : int
+        Periods that are tried together, which bounds memory.
+    ridge : float
+        What is added to a diagonal, relative to it, against rounding.
+    sweeps : int
+        Sweeps of the fit of steps and places; the tests hold it to 1e-3 of a least squares fit.
+    last_step : int
+        After so many steps the search ends: from then on a step costs the same.
+    first_octave, looks_per_octave : int
+        After 32 steps, and then four times until their number has doubled, the readings are searched.
+    most_readings : int
+        With more readings the search ends, which bounds what a replay takes.
+    regular_share, irregularity : float
+        Times have a step if this share of gaps is a whole number of the median gap, up to 0.1 of it.
+    """
 
-# Periods that must have passed.
-SEEN = 2.0
+    lags: int = 3
+    harmonics: int = 3
+    shortest: float = 4.0
+    cycles: float = 2.0
+    accepted: float = 3e-4
+    rejected: float = 1e-2
+    better: float = 1e-3
+    fundamental: float = 7.0
+    periods_at_once: int = 128
+    ridge: float = 1e-9
+    sweeps: int = 20
+    last_step: int = 1024
+    first_octave: int = 32
+    looks_per_octave: int = 4
+    most_readings: int = 40_000
+    regular_share: float = 0.9
+    irregularity: float = 0.1
 
-# A period is found below this chance that there is none.
-FOUND = math.log(3e-4)
-
-# And given up above this one.
-KEPT = math.log(1e-2)
-
-# Another one takes its place if it is that much less by chance.
-BETTER = math.log(1e-3)
-
-# A part of a period takes its place unless its log chance is larger by more.
-EQUAL = 7.0
-
-# Periods that are tried at once: what they take of memory.
-TOGETHER = 128
-
-ROUNDING = 1e-9
-SWEEPS = 20
+    @property
+    def look_steps(self) -> tuple[int, ...]:
+        """Return the steps after which the readings are searched."""
+        n = self.looks_per_octave
+        octaves = int(math.log2(self.last_step / self.first_octave))
+        starts = [self.first_octave * 2**k for k in range(octaves)]
+        return (*(start * (n + i) // n for start in starts for i in range(n)), self.last_step)
 
 
-def course(steps: Index, places: Index, values: Array) -> Array:
-    """What all places share at each step, by readings of some of them: NaN where nothing was read.
+NUMBERS = SeasonNumbers()
 
-    The least squares fit of a sum of step and place, whose differences are drawn to 0 by one reading.
+
+@dataclass(frozen=True)
+class SeasonSearch:
+    """The state of a search.
+
+    Attributes
+    ----------
+    period : float or None
+        The accepted period, in the unit of time.
+    steps : int
+        Number of times with readings so far.
+    latest : float
+        The latest of them.
+    """
+
+    period: float | None = None
+    steps: int = 0
+    latest: float = -math.inf
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether the readings so far are to be searched when the next time comes."""
+        return self.steps in NUMBERS.look_steps
+
+    def is_over(self, readings: int) -> bool:
+        """Return whether the search ends after so many readings."""
+        return self.steps > NUMBERS.last_step or readings > NUMBERS.most_readings
+
+    def advance(self, t: float) -> SeasonSearch:
+        """Return the search at a later time with readings."""
+        return replace(self, steps=self.steps + 1, latest=t)
+
+    def period_of(self, times: Array, places: Index, values: Array) -> float | None:
+        """Return the period of readings (N,) in order of time, in the unit of time; or None."""
+        grid = steps_of(times)
+        if grid is None:
+            return None
+        step, steps = grid
+        accepted = None if self.period is None else self.period / step
+        period = find_period(shared_series(steps, places, values), accepted)
+        return None if period is None else period * step
+
+
+def steps_of(times: Array) -> tuple[float, Index] | None:
+    """Return the median gap between times (N,), which are in order, and their numbers in such steps.
+
+    None if times are irregular, or gaps leave nothing to compare.
+    """
+    different = np.unique(times)
+    if len(different) < 2:
+        return None
+    with np.errstate(over="ignore"):
+        gaps = np.diff(different)
+        step = float(np.median(gaps))
+        numbers = np.round((times - different[0]) / step)
+        off = np.abs(gaps / step - np.round(gaps / step))
+    regular = np.mean(off < NUMBERS.irregularity) >= NUMBERS.regular_share
+    if not (math.isfinite(step) and regular and numbers[-1] <= 2 * NUMBERS.last_step):
+        return None
+    return step, numbers.astype(np.int64)
+
+
+def shared_series(steps: Index, places: Index, values: Array) -> Array:
+    """Return what all places share at each step: NaN where nothing was read.
+
+    The least squares fit of a sum of a term for each step and one for each place, the latter with one
+    more reading of 0 at each place.
 
     Parameters
     ----------
@@ -63,127 +168,129 @@ def course(steps: Index, places: Index, values: Array) -> Array:
 
     Returns
     -------
-    course : array of shape (max(steps) + 1,)
+    array of shape (max(steps) + 1,)
         Less its mean.
     """
-    count, often = np.bincount(steps), np.bincount(places) + 1.0
+    count, reads = np.bincount(steps), np.bincount(places) + 1.0
     y = values - values.mean()
     shared = np.zeros(len(count))
-    for _ in range(SWEEPS):
-        own = np.bincount(places, y - shared[steps]) / often
+    for _ in range(NUMBERS.sweeps):
+        own = np.bincount(places, y - shared[steps]) / reads
         shared = np.bincount(steps, y - own[places]) / np.maximum(count, 1)
     return np.asarray(np.where(count > 0, shared, np.nan))
 
 
-def period_in(series: Array, known: float | None = None) -> float | None:
-    """The period of a series in steps, or None.
+def find_period(series: Array, accepted: float | None = None) -> float | None:
+    """Return the period of a series in steps; None if there is none.
 
     Parameters
     ----------
     series : array of shape (n,)
         One value a step, NaN where there is none.
-    known : float, optional
-        A period that was found earlier: it stays while it may be one, unless another is far likelier.
+    accepted : float, optional
+        A period that was accepted earlier: it stays unless it is rejected, or another is far likelier.
     """
-    periods = tried(len(series))
+    periods = candidate_periods(len(series))
     if len(periods) == 0:
         return None
-    both, guesses = (series, in_ranks(series)), math.log(2 * len(periods))
-    chances = guesses + np.minimum(*(log_chances(each, periods) for each in both))
-    best = _fundamental(periods, chances, len(series))
-    if known is not None:
-        own = guesses + min(float(log_chances(each, np.array([known]))[0]) for each in both)
-        if own < KEPT and not chances[best] < own + BETTER:
-            return known
-    return float(periods[best]) if chances[best] < FOUND else None
+    both, log_trials = (series, normal_scores(series)), math.log(2 * len(periods))
+    log_p = log_trials + np.minimum(*(log_p_values(each, periods) for each in both))
+    best = _fundamental(periods, log_p, len(series))
+    if accepted is not None:
+        same = np.array([accepted])
+        own = log_trials + min(float(log_p_values(each, same)[0]) for each in both)
+        if own < math.log(NUMBERS.rejected) and not log_p[best] < own + math.log(NUMBERS.better):
+            return accepted
+    return float(periods[best]) if log_p[best] < math.log(NUMBERS.accepted) else None
 
 
-def in_ranks(series: Array) -> Array:
-    """Normal scores of the values: a few rush hours that are far off do not hide when they come."""
-    known = np.isfinite(series).sum()
-    return np.asarray(ndtri((rankdata(series, nan_policy="omit") - 0.5) / known))
+def normal_scores(series: Array) -> Array:
+    """Return the normal scores of the ranks: with these, a few extreme values hide no period."""
+    count = np.isfinite(series).sum()
+    return np.asarray(ndtri((rankdata(series, nan_policy="omit") - 0.5) / count))
 
 
-def tried(steps: int) -> Array:
-    """Periods that so many steps can tell apart: whole ones, and those between where they are short."""
-    longest = int(steps / SEEN)
-    if longest < SHORTEST:
+def candidate_periods(steps: int) -> Array:
+    """Return the periods that so many steps can tell apart: integers, and more where they are short."""
+    longest = int(steps / NUMBERS.cycles)
+    if longest < NUMBERS.shortest:
         return np.empty(0)
-    whole = np.arange(SHORTEST, longest + 1.0)
-    # Two frequencies less than half a cycle apart over all steps are told apart hardly.
-    between = 1.0 / np.arange(1.0 / longest, 1.0 / SHORTEST, 0.5 / steps)
+    whole = np.arange(NUMBERS.shortest, longest + 1.0)
+    # Two frequencies that differ by less than half a cycle over all steps can hardly be told apart.
+    between = 1.0 / np.arange(1.0 / longest, 1.0 / NUMBERS.shortest, 0.5 / steps)
     far = np.abs(between - np.round(between)) > 0.25 * between**2 / steps
     return np.sort(np.concatenate([whole, between[far]]))
 
 
-def log_chances(series: Array, periods: Array) -> Array:
-    """Logarithm of the chance (p,) that harmonics of each period say so much if there is none.
+def log_p_values(series: Array, periods: Array) -> Array:
+    """Return the log probability (p,) that harmonics gain so much if there is no such period.
 
-    Of the F test of a regression on the last `LAGS` values and a constant, and harmonics besides.
+    Of the F test of a regression on the last values and a constant, with and without the harmonics.
 
     Parameters
     ----------
     series : array of shape (n,)
     periods : array of shape (p,)
-        In steps, at least `SHORTEST`.
+        In steps, at least the shortest.
     """
-    chances = np.zeros(len(periods))
-    rows, y, last = _regression(series)
-    free = len(y) - last.shape[1] - 2 * HARMONICS
+    log_p = np.zeros(len(periods))
+    rows, y, basis = _autoregression(series)
+    free = len(y) - basis.shape[1] - 2 * NUMBERS.harmonics
     rest = float(y @ y)
     if free < 1 or not rest > 0:
-        return chances
-    most = np.minimum(np.ceil(periods / 2.0) - 1.0, HARMONICS).astype(np.int64)
-    for harmonics in range(1, HARMONICS + 1):
+        return log_p
+    most = np.minimum(np.ceil(periods / 2.0) - 1.0, NUMBERS.harmonics).astype(np.int64)
+    for harmonics in range(1, NUMBERS.harmonics + 1):
         some = np.flatnonzero(most == harmonics)
-        for part in np.array_split(some, max(1, -(-len(some) // TOGETHER))):
-            gained = np.minimum(_gained(rows, y, last, periods[part], harmonics), rest)
-            one, other = 2 * harmonics, len(y) - last.shape[1] - 2 * harmonics
-            ratio = (gained / one) / (np.maximum(rest - gained, 1e-12 * rest) / other)
-            chances[part] = f_distribution.logsf(ratio, one, other)
-    return chances
+        for part in np.array_split(some, max(1, -(-len(some) // NUMBERS.periods_at_once))):
+            gain = np.minimum(_gain(rows, y, basis, periods[part], harmonics), rest)
+            one, other = 2 * harmonics, len(y) - basis.shape[1] - 2 * harmonics
+            ratio = (gain / one) / (np.maximum(rest - gain, 1e-12 * rest) / other)
+            log_p[part] = f_distribution.logsf(ratio, one, other)
+    return log_p
 
 
-def _regression(series: Array) -> tuple[Index, Array, Array]:
-    """Steps (n,) whose last values are known, what these leave of the value (n,), and a basis of them.
+def _autoregression(series: Array) -> tuple[Index, Array, Array]:
+    """Return steps (n,) with last values, residuals (n,) of a regression on these, and its basis.
 
-    The basis (n, 1 + LAGS) is orthonormal.
+    The basis (n, 1 + lags) is orthonormal.
     """
+    lags = NUMBERS.lags
     largest = np.nanmax(np.abs(series)) if np.isfinite(series).any() else 0.0
     scaled = series / largest if largest > 0 else np.full(len(series), np.nan)
-    last = [scaled[LAGS - k : max(LAGS, len(series)) - k] for k in range(LAGS + 1)]
-    index = np.flatnonzero(np.isfinite(np.array(last)).all(axis=0))
-    if len(index) <= LAGS + 1:
-        return index, np.empty(0), np.empty((0, 1 + LAGS))
-    known = np.column_stack([np.ones(len(index)), *(each[index] for each in last[1:])])
-    inner = known.T @ known
-    inner[np.diag_indices_from(inner)] *= 1.0 + ROUNDING
+    shifted = [scaled[lags - k : max(lags, len(series)) - k] for k in range(lags + 1)]
+    index = np.flatnonzero(np.isfinite(np.array(shifted)).all(axis=0))
+    if len(index) <= lags + 1:
+        return index, np.empty(0), np.empty((0, 1 + lags))
+    columns = np.column_stack([np.ones(len(index)), *(each[index] for each in shifted[1:])])
+    inner = columns.T @ columns
+    inner[np.diag_indices_from(inner)] *= 1.0 + NUMBERS.ridge
     root = linalg.cholesky(inner, "the last values of a series").L
-    basis = linalg.solve_lower(root, known.T).T
-    y = last[0][index]
-    return index + LAGS, np.asarray(y - basis @ (basis.T @ y)), np.asarray(basis)
+    basis = linalg.solve_lower(root, columns.T).T
+    y = shifted[0][index]
+    return index + lags, np.asarray(y - basis @ (basis.T @ y)), np.asarray(basis)
 
 
-def _gained(rows: Index, y: Array, last: Array, periods: Array, harmonics: int) -> Array:
-    """By how much (p,) harmonics of each period lower the squared errors y of a regression."""
+def _gain(rows: Index, y: Array, basis: Array, periods: Array, harmonics: int) -> Array:
+    """Return by how much (p,) harmonics of each period lower the sum of squared residuals y."""
     angle = 2.0 * math.pi * np.arange(1, harmonics + 1) * rows[:, None] / periods[:, None, None]
     waves = np.concatenate([np.cos(angle), np.sin(angle)], axis=2)
-    waves -= np.matmul(last, np.matmul(last.T, waves))
+    waves -= np.matmul(basis, np.matmul(basis.T, waves))
     inner = np.matmul(waves.transpose(0, 2, 1), waves)
     number = np.arange(2 * harmonics)
-    inner[:, number, number] += ROUNDING * len(rows)
-    _, whitened = linalg.whitened_each(inner, np.matmul(y, waves)[:, :, None])
-    return np.asarray((whitened[:, :, 0] ** 2).sum(axis=1))
+    inner[:, number, number] += NUMBERS.ridge * len(rows)
+    _, white = linalg.whitened_each(inner, np.matmul(y, waves)[:, :, None])
+    return np.asarray((white[:, :, 0] ** 2).sum(axis=1))
 
 
-def _fundamental(periods: Array, chances: Array, steps: int) -> int:
-    """The likeliest, or, where its half or third is nearly as likely, that: a wave is all of them."""
-    best = int(chances.argmin())
+def _fundamental(periods: Array, log_p: Array, steps: int) -> int:
+    """Return the number of the likeliest period, or of its third or half if that is nearly as likely."""
+    best = int(log_p.argmin())
     for part in (3.0, 2.0):
         shorter = periods[best] / part
-        told_apart = 0.5 * shorter**2 / steps
-        near = np.abs(periods - shorter) <= told_apart
-        near &= chances < min(chances[best] + EQUAL, FOUND)
+        resolution = 0.5 * shorter**2 / steps
+        near = np.abs(periods - shorter) <= resolution
+        near &= log_p < min(log_p[best] + NUMBERS.fundamental, math.log(NUMBERS.accepted))
         if near.any():
-            return int(np.where(near, chances, np.inf).argmin())
+            return int(np.where(near, log_p, np.inf).argmin())
     return best

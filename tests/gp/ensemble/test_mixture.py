@@ -1,0 +1,297 @@
+"""The weights of an ensemble, its predictions and its inactive models, against plain restatements."""
+
+import math
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.helpers.models import (
+    DAY,
+    MIXED,
+    POINTS,
+    ROUGH,
+    SEASONAL,
+    TINY,
+    dense_covariance,
+    history,
+)
+from tvbandits.bandit.state import same_value
+from tvbandits.core.arrays import Array
+from tvbandits.gp.ensemble import mixture
+from tvbandits.gp.ensemble.filters import Filters, filters_at_prior
+from tvbandits.gp.ensemble.mixture import NUMBERS, FilterEnsemble
+from tvbandits.gp.ensemble.models import NUMBERS as MODEL_NUMBERS, SpatialSpec, function_models
+from tvbandits.queries.plans import questions
+
+
+def test_season_period_is_in_unit_of_time() -> None:
+    ensemble = FilterEnsemble.of(POINTS, 0.04, [SEASONAL])
+    for t in range(6):
+        ensemble = ensemble.update([t], np.array([np.sin(t)]), None, 0.5 * t)
+    assert ensemble.active_models[0].season.period == pytest.approx(7.3 / 0.5)
+    twin = FilterEnsemble.of(POINTS, 0.04, [replace(SEASONAL, season=replace(DAY, period=14.6))])
+    for t in range(6):
+        twin = twin.update([t], np.array([np.sin(t)]), None, float(t))
+    np.testing.assert_allclose(ensemble.predict(4.0).mean, twin.predict(8.0).mean, rtol=1e-9)
+
+
+def ensemble_of_field(
+    ensemble: FilterEnsemble, steps: int, jump_at: int | None = None, wander: float = 0.1
+) -> FilterEnsemble:
+    """Return an ensemble that has read some places of a drifting field at every step."""
+    rng = np.random.default_rng(3)
+    field = rng.normal(0, 2, len(ensemble.points))
+    for t in range(1, steps + 1):
+        # At the jump what was high becomes low.
+        if t == jump_at:
+            field = rng.permutation(-field)
+        field = field + wander * rng.normal(size=len(field))
+        rows = rng.choice(len(field), min(3, len(field)), replace=False)
+        ensemble = ensemble.update(rows[:1], field[rows[:1]], None, float(t))
+        ensemble = ensemble.update(rows[1:], field[rows[1:]], None, float(t))
+    return ensemble
+
+
+def test_weights_follow_plain_restatement() -> None:
+    rivals = [ROUGH, replace(ROUGH, nugget=0.4), replace(ROUGH, drift_time=20.0)]
+    rng = np.random.default_rng(5)
+    ensemble = FilterEnsemble.of(POINTS, 0.04, rivals)
+    filters: list[Filters] = []
+    score, spread = np.zeros(3), 0.0
+    for t in range(12):
+        rows, y = rng.choice(len(POINTS), 3, replace=False), rng.normal(4, 2, 3)
+        ensemble = ensemble.update(rows, y, None, float(t))
+        if t == 0:
+            guess = max(float(y.var()), 0.16)
+            filters = [filters_at_prior([each], POINTS, guess)[0] for each in rivals]
+        log_likelihood, squares = [], []
+        for i in range(3):
+            prediction = filters[i].predict(1.0 if t else 0.0)
+            errors = (
+                y - ensemble.origin - prediction.dynamics.observation(rows) @ prediction.mean[0]
+            )
+            squares.append(((errors - errors.mean()) ** 2).sum())
+            filters[i], innovations = prediction.update(rows, y - ensemble.origin, np.full(3, 0.04))
+            log_likelihood.append(float(innovations.log_likelihood[0]))
+        before = np.exp(score) / np.exp(score).sum()
+        spread += max(0.02, 1 / (t + 1)) * (before @ np.array(squares) / 2 - spread)
+        density = np.array(log_likelihood) - np.array(squares) / (2 * (spread + 0.04))
+        score = NUMBERS.forgetting * score + density / 2
+        np.testing.assert_allclose(ensemble.weights, np.exp(score) / np.exp(score).sum(), rtol=1e-8)
+
+
+def test_joint_posterior_has_dense_covariances() -> None:
+    rows, times, y = history()
+    ensemble = replace(FilterEnsemble.of(POINTS, TINY, [ROUGH]), step_length=1.0)
+    for t in np.unique(times):
+        ensemble = ensemble.update(rows[times == t], y[times == t], None, float(t))
+    unit = float(ensemble.filters[0].variance[0])
+    some, every = np.array([0, 4, 7]), np.arange(len(POINTS))
+    n, now = len(rows), times[-1]
+    K = dense_covariance(
+        ROUGH, np.r_[rows, some, every], np.r_[times, [now] * 3, [now + 1.0] * len(every)]
+    )
+    data = K[:n, :n] + ROUGH.nugget * np.eye(n)
+    posterior = K[n:, n:] - K[n:, :n] @ np.linalg.solve(data, K[:n, n:])
+    joint = ensemble.joint_posterior(float(now) + 1.0)
+    np.testing.assert_allclose(joint.among(some, some), unit * posterior[:3, :3], atol=1e-6)
+    np.testing.assert_allclose(joint.reach(some), unit * posterior[:3, 3:], atol=1e-6)
+    noise = np.full(len(POINTS), unit * ROUGH.nugget)
+    np.testing.assert_allclose(joint.noise_variance, noise, rtol=1e-6)
+
+
+def test_predict_includes_variance_between_models() -> None:
+    far = replace(ROUGH, static_space=SpatialSpec("matern12", 0.5))
+    ensemble = ensemble_of_field(FilterEnsemble.of(POINTS, 0.04, [ROUGH, far]), 6)
+    means, variances = [], []
+    (both,) = ensemble.filters
+    ahead, H = both.predict(1.0), both.dynamics.observation(np.arange(len(POINTS)))
+    for i, model in enumerate(ensemble.active_models):
+        means.append(H @ ahead.mean[i])
+        spread = np.einsum("ij,jk,ik->i", H, ahead.covariance[i], H) + ahead.dynamics.residual[i]
+        variances.append(float(both.variance[i]) * (spread + model.nugget))
+    w, m, v = ensemble.weights, np.array(means), np.array(variances)
+    forecast = ensemble.predict(ensemble.time + 1.0)
+    np.testing.assert_allclose(forecast.mean, ensemble.origin + w @ m)
+    expected = ensemble.inflation * np.sqrt(w @ (v + (m - w @ m) ** 2))
+    np.testing.assert_allclose(forecast.deviation, expected)
+    alone = ensemble_of_field(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 6)
+    forecast = alone.predict(alone.time + 1.0)
+    nugget = float(alone.filters[0].variance[0]) * ROUGH.nugget
+    both = np.hypot(forecast.learnable, alone.inflation * np.sqrt(nugget))
+    np.testing.assert_allclose(forecast.deviation, both)
+
+
+def test_joint_posterior_is_same_with_features_shared_or_not(monkeypatch) -> None:
+    models = (ROUGH, replace(ROUGH, smooth=True), MIXED, replace(MIXED, smooth=True))
+    ensemble = FilterEnsemble.of(POINTS, 0.1, models)
+    for t, row in enumerate([0, 2, 1, 2]):
+        ensemble = ensemble.update([row], np.array([float(t % 3)]), None, float(t))
+    shared = ensemble.joint_posterior(5.0)
+    name = "tvbandits.gp.ensemble.dynamics.Dynamics.basis_key"
+    monkeypatch.setattr(name, property(lambda dynamics: str(id(dynamics))))
+    apart = ensemble.joint_posterior(5.0)
+    assert shared.mean == pytest.approx(apart.mean, rel=1e-12)
+    assert shared.deviation == pytest.approx(apart.deviation, rel=1e-12)
+    assert shared.reach([0, 2]) == pytest.approx(apart.reach([0, 2]), rel=1e-11)
+    assert shared.among([0, 2], [1]) == pytest.approx(apart.among([0, 2], [1]), rel=1e-11)
+
+
+def test_large_innovations_inflate_deviations() -> None:
+    ensemble = ensemble_of_field(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 40)
+    jumped = ensemble_of_field(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 44, jump_at=41)
+    assert jumped.mean_squared_innovation > 1.5 * ensemble.mean_squared_innovation
+    assert jumped.coverage < ensemble.coverage
+    assert ensemble.coverage == pytest.approx(0.95, abs=0.04)
+    wide, t = replace(ensemble, mean_squared_innovation=4.0), ensemble.time + 1.0
+    np.testing.assert_allclose(wide.predict(t).deviation, 2.0 * ensemble.predict(t).deviation)
+    assert replace(ensemble, mean_squared_innovation=0.3).inflation == 1.0
+
+
+def test_prune_keeps_covariances_within_capacity(monkeypatch) -> None:
+    grid = np.linspace(0, 1, 101)[:, None]
+    monkeypatch.setattr(mixture, "NUMBERS", replace(NUMBERS, capacity=60_000))
+    ensemble = ensemble_of_field(FilterEnsemble.of(grid, 0.04), NUMBERS.prune_steps[-1] + 2)
+    assert sum(each.covariance.size for each in ensemble.filters) <= 60_000
+    assert len(ensemble.weights) == len(ensemble.active_models)
+
+
+def test_questions_are_distinct_and_every_fourth_is_uncertain() -> None:
+    joint = ensemble_of_field(FilterEnsemble.of(POINTS, 0.04), 6).joint_posterior(7.0)
+    for count in range(4):
+        assert len(set(questions(joint, 5, count).tolist())) == 5
+    assert questions(joint, 1, 3)[0] == joint.deviation.argmax()
+    assert len(questions(joint, 0)) == 0
+    assert np.array_equal(questions(joint, 99), np.arange(len(POINTS)))
+
+
+def test_scale_of_function_survives_repeated_readings_and_loud_noise() -> None:
+    """The first readings tell how far it varies; 150 of its peak alone leave most of that."""
+    x, rng = np.linspace(0.0, 1.0, 80)[:, None], np.random.default_rng(5)
+    ensemble = FilterEnsemble.of(x, 0.01)
+    for t in range(170):
+        row = int(rng.integers(80)) if t < 20 else 40
+        truth = np.sin(9.0 * x[row, 0])
+        ensemble = ensemble.update([row], np.array([truth + 0.1 * rng.standard_normal()]), None, t)
+    assert 0.35 < math.sqrt(float(ensemble.weights @ ensemble.squared_scales)) < 1.5
+    loud = FilterEnsemble.of(x, 4.0)
+    for t in range(20):
+        loud = loud.update([37 * t % 80], 2.0 * rng.standard_normal(1), None, t)
+    assert 0.4 < float(loud.weights @ loud.squared_scales) < 4.0
+
+
+@pytest.mark.parametrize("noise", [1e-12, 0.01, 1e12])
+@pytest.mark.parametrize("value", [0.0, 5.0, -1e3])
+def test_constant_rewards_are_predicted(noise: float, value: float) -> None:
+    ensemble = FilterEnsemble.of(POINTS, noise)
+    for t in range(40):
+        ensemble = ensemble.update([t % 4], np.array([value]), None, float(t))
+        forecast = ensemble.predict(t + 1.0)
+        off = np.abs(forecast.mean - value)
+        assert (off <= 1e-6 * np.minimum(forecast.deviation, max(1.0, abs(value)))).all()
+        assert (forecast.learnable > 0).all()
+
+
+def test_start_anew_is_close_to_sequential_updates() -> None:
+    rng, steps = np.random.default_rng(4), NUMBERS.start_steps[-1]
+    line = np.linspace(0.0, 1.0, MODEL_NUMBERS.largest_network + 1)[:, None]
+    rows, t = rng.integers(0, len(line), steps + 1), np.arange(steps + 1.0)
+    y = 3.0 + np.sin(6.0 * line[rows, 0] + 0.1 * t) + 0.1 * rng.normal(size=steps + 1)
+    ensemble = FilterEnsemble.of(line, 0.01)
+    readings = [(rows[i : i + 1], y[i : i + 1], None, t[i]) for i in range(steps + 1)]
+    for each in readings:
+        ensemble = ensemble.update(*each)
+    plain = FilterEnsemble.of(line, 0.01, function_models())
+    plain = replace(plain, scale_count=NUMBERS.function_scale_count)
+    plain = plain._at_prior(float(np.median(y[:-1])), float(y[:-1].var()), 1.0)
+    plain = replace(plain, scale_count=1.0)  # so that it does not start anew
+    for each in readings:
+        plain = plain.update(*each)
+    ours, other = ensemble.predict(steps + 1.0), plain.predict(steps + 1.0)
+    assert np.abs(ours.mean - other.mean).max() < 0.2 * other.learnable.max()
+    # The inflation is learned anew.
+    expected = other.learnable / plain.inflation
+    np.testing.assert_allclose(ours.learnable / ensemble.inflation, expected, rtol=0.15)
+
+
+GRID = np.linspace(0.0, 1.0, 70)[:, None]
+STEPS = 60
+
+
+def wave(t: float) -> Array:
+    return np.asarray(np.sin(7.0 * GRID[:, 0] + 0.05 * t))
+
+
+def ensemble_of_wave(
+    steps: int = STEPS,
+    jump_at: int | None = None,
+    ensemble: FilterEnsemble | None = None,
+    begin: int = 1,
+) -> FilterEnsemble:
+    """Three readings of a wave a step; at a jump it turns over."""
+    rng, ensemble = np.random.default_rng([4, begin]), ensemble or FilterEnsemble.of(GRID, 0.01)
+    for t in range(begin, begin + steps):
+        rows = rng.choice(len(GRID), 3, replace=False)
+        sign = -1.0 if jump_at is not None and t >= jump_at else 1.0
+        y = sign * wave(t)[rows] + 0.1 * rng.standard_normal(3)
+        ensemble = ensemble.update(rows[:1], y[:1], None, float(t))
+        ensemble = ensemble.update(rows[1:], y[1:], None, float(t))
+    return ensemble
+
+
+def inactive_count(ensemble: FilterEnsemble) -> int:
+    return sum(len(each.filters) for each in ensemble._inactive.groups)
+
+
+def test_predict_is_close_to_prediction_of_all_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    ensemble = ensemble_of_wave()
+    assert inactive_count(ensemble) > len(ensemble.models) / 2
+    monkeypatch.setattr(mixture, "NUMBERS", replace(NUMBERS, active_weight=1e-300))
+    everyone = ensemble_of_wave()
+    assert inactive_count(everyone) == 0
+    one, other = ensemble.predict(STEPS + 1.0), everyone.predict(STEPS + 1.0)
+    np.testing.assert_allclose(one.mean, other.mean, atol=0.02)
+    np.testing.assert_allclose(one.deviation, other.deviation, rtol=0.05)
+
+
+def test_inactive_models_are_complete_and_lag_one_turn_at_most() -> None:
+    ensemble = ensemble_of_wave()
+    for steps in range(STEPS, STEPS + NUMBERS.turn_period):
+        ensemble = ensemble_of_wave(1, ensemble=ensemble, begin=steps + 1)
+        inactive = [each for group in ensemble._inactive.groups for each in group.filters.models]
+        everyone = sorted(map(repr, (*ensemble.active_models, *inactive)))
+        assert everyone == sorted(map(repr, ensemble.models))
+        assert len(ensemble._inactive.backlog) <= NUMBERS.turn_period
+        for each in ensemble._inactive.groups:
+            assert ensemble.time - each.time <= NUMBERS.turn_period + 1
+
+
+def test_jump_reactivates_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    jump = 41
+    ensemble = ensemble_of_wave(jump + 6, jump_at=jump)
+    monkeypatch.setattr(mixture, "NUMBERS", replace(NUMBERS, active_weight=1e-300))
+    everyone = ensemble_of_wave(jump + 6, jump_at=jump)
+    at = jump + 7.0
+    off, without = (np.abs(e.predict(at).mean + wave(at)).mean() for e in (ensemble, everyone))
+    assert off < 1.2 * without + 0.02
+
+
+def test_exchange_leaves_active_models_above_smallest_weight() -> None:
+    ensemble = ensemble_of_wave()
+    step = ensemble._inactive.backlog[-1]._replace(t=ensemble.time + 1.0)
+    _, log_weights, _ = ensemble._inactive.exchange(
+        ensemble.filters, ensemble._log_weights - 1e6, step, None, ensemble.step_length
+    )
+    assert log_weights.min() >= log_weights.max() + math.log(NUMBERS.active_weight)
+
+
+def test_inactive_models_are_pickled() -> None:
+    ensemble = ensemble_of_wave()
+    again = pickle.loads(pickle.dumps(ensemble))
+    assert same_value(ensemble, again)
+    for t in range(STEPS + 1, STEPS + 1 + NUMBERS.turn_period):
+        y = wave(t)[[3]]
+        ensemble, again = (each.update([3], y, None, float(t)) for each in (ensemble, again))
+    assert same_value(ensemble, again)

@@ -1,0 +1,372 @@
+"""The ensemble behind the protocol of posteriors, and late readings."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits import Candidates, Observations, policies
+from tvbandits.bandit.state import same_value
+from tvbandits.core.arrays import Array
+from tvbandits.gp.ensemble import posterior as posterior_module
+from tvbandits.gp.ensemble.candidates import Readings
+from tvbandits.gp.ensemble.mixture import FilterEnsemble
+from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
+from tvbandits.gp.ensemble.posterior import (
+    NUMBERS,
+    EnsemblePosterior,
+    ModelEnsemble,
+    ReplayBuffer,
+    decayed_noise,
+)
+from tvbandits.gp.kernels.additive import structured_kernel
+from tvbandits.gp.posteriors.data import CandidateGrid, Data
+from tvbandits.gp.posteriors.protocol import Conditioning, Posterior
+
+POINTS = np.random.default_rng(3).uniform(0, 5, (9, 2))
+# As an ensemble holds them: each coordinate in the unit of its range.
+RANGES = np.ptp(POINTS, axis=0)
+SCALED = POINTS / RANGES
+KERNEL = structured_kernel(RBF(1.0))
+NONE = Observations.empty(2)
+
+
+def observations(steps: int = 12, seed: int = 0) -> Observations:
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(len(POINTS), size=2 * steps)
+    t = np.repeat(np.arange(1.0, steps + 1), 2)
+    y = 4.0 + np.sin(POINTS[rows].sum(axis=1) + t / 4.0) + 0.1 * rng.standard_normal(len(t))
+    return Observations(POINTS[rows], t, y, np.full(len(t), 0.01))
+
+
+SURFACE = CandidateGrid(KERNEL, POINTS)
+
+
+def data_of(readings: Observations) -> Data:
+    return Data(np.column_stack([readings.X, readings.t]), readings.y[:, None], readings.variance)
+
+
+def conditioned(
+    now: float = 13.0,
+    readings: Observations | None = None,
+    rule: ModelEnsemble = ModelEnsemble(),  # noqa: B008 - frozen
+    previous: Posterior | None = None,
+) -> EnsemblePosterior:
+    data = data_of(observations() if readings is None else readings)
+    return rule.condition(Conditioning(KERNEL, data, SURFACE, now, previous, noise_variance=0.01))
+
+
+def ensemble_of(models: list[ModelSpec] | None = None) -> FilterEnsemble:
+    ensemble, readings = FilterEnsemble.of(SCALED, 0.01, models), observations()
+    for t in np.unique(readings.t):
+        some = readings.take(readings.t == t)
+        rows = [int((x == POINTS).all(axis=1).argmax()) for x in some.X]
+        ensemble = ensemble.update(rows, some.y, some.variance, float(t))
+    return ensemble
+
+
+MIDDLE = SpatialSpec("matern12", 0.5)
+MIDDLING = ModelSpec(MIDDLE, MIDDLE, 0.5, 0.5, 0.1, 0.1, np.inf, 5.0, 3.0)
+
+
+def posterior_of_one(model: ModelSpec) -> EnsemblePosterior:
+    """As if there were only this model."""
+    return replace(conditioned(), buffer=ReplayBuffer(ensemble_of([model])))
+
+
+def inputs(X: Array, t: float = 13.0) -> Array:
+    return np.column_stack([X, np.full(len(X), t)])
+
+
+def test_on_surface_is_forecast_of_ensemble() -> None:
+    posterior: Posterior = conditioned()
+    forecast = ensemble_of().predict(13.0)
+    mean, variance = posterior.on_surface()
+    np.testing.assert_array_equal(mean[:, 0], forecast.mean)
+    np.testing.assert_array_equal(variance, forecast.learnable**2)
+    np.testing.assert_array_equal(posterior.means_on_surface(), mean)
+    again = posterior.predict(inputs(POINTS[[4, 1]]))
+    np.testing.assert_array_equal(again[0], mean[[4, 1]])
+    np.testing.assert_array_equal(again[1], variance[[4, 1]])
+    assert posterior.size == 24
+
+
+def test_nugget_is_inflated() -> None:
+    posterior = posterior_of_one(MIDDLING)
+    wide = replace(
+        posterior, buffer=ReplayBuffer(replace(posterior.ensemble, mean_squared_innovation=4.0))
+    )
+    _, learnable = wide.on_surface()
+    deviation = np.sqrt(learnable + wide.nugget)
+    np.testing.assert_allclose(deviation, wide.ensemble.predict(13.0).deviation)
+
+
+def test_condition_takes_readings_in_any_order_once() -> None:
+    readings = observations()
+    backwards = conditioned(readings=readings.take(slice(None, None, -1)))
+    np.testing.assert_allclose(backwards.forecast.mean, conditioned().forecast.mean)
+    both = conditioned(
+        readings=readings, previous=conditioned(12.0, readings.take(readings.t < 12.0))
+    )
+    assert both.size == 24
+    np.testing.assert_array_equal(both.forecast.mean, conditioned().forecast.mean)
+    # Also where those that are new are not the last ones.
+    gap = conditioned(readings=readings.take(readings.t != 11.0))
+    np.testing.assert_array_equal(
+        conditioned(previous=gap).forecast.mean, conditioned().forecast.mean
+    )
+    assert conditioned(previous=both) is both
+    # About the past it is the posterior of then.
+    then = conditioned(10.0, readings.take(readings.t <= 10.0))
+    np.testing.assert_array_equal(conditioned(10.0).forecast.mean, then.forecast.mean)
+
+
+def test_condition_ignores_previous_posterior_of_other_data_or_rule() -> None:
+    others = conditioned(readings=observations(seed=1))
+    np.testing.assert_array_equal(
+        conditioned(previous=others).forecast.mean, conditioned().forecast.mean
+    )
+    of_more = conditioned(rule=ModelEnsemble(both=True))
+    np.testing.assert_array_equal(
+        conditioned(previous=of_more).forecast.mean, conditioned().forecast.mean
+    )
+
+
+@pytest.mark.parametrize("readings", [NONE, observations()])
+def test_condition_before_readings_is_prior(readings: Observations) -> None:
+    prior = ModelEnsemble().condition(Conditioning(KERNEL, data_of(readings), SURFACE, 0.5))
+    mean, variance = prior.on_surface()
+    assert (mean == 0).all()
+    np.testing.assert_allclose(variance, KERNEL.diag(inputs(POINTS)))
+    assert prior.nugget == 0.0
+    assert not prior.learned
+    less = prior.shrunk(inputs(POINTS[[2]], 0.5), 0.01, SURFACE).on_surface()[1]
+    assert (less <= variance + 1e-12).all()
+    assert less[2] < 0.1 * variance[2]
+
+
+def test_cross_covariance_is_that_of_joint_posterior() -> None:
+    posterior = conditioned()
+    everyone = range(len(POINTS))
+    C = posterior.cross_covariance(inputs(POINTS), inputs(POINTS))
+    np.testing.assert_allclose(C, C.T, atol=1e-12)
+    assert np.linalg.eigvalsh(C).min() > -1e-9
+    widening = posterior.ensemble.inflation**2
+    np.testing.assert_allclose(widening * np.diag(C), posterior.on_surface()[1], rtol=1e-8)
+    np.testing.assert_array_equal(C, posterior.joint_posterior(13.0, 2.0).among(everyone, everyone))
+
+
+def test_shrunk_lowers_variances_as_conditioning() -> None:
+    posterior = conditioned()
+    C = posterior.cross_covariance(inputs(POINTS), inputs(POINTS))
+    noise = 0.04 + posterior.own_nugget
+    once = posterior.shrunk(inputs(POINTS[[3]]), 0.04, None)
+    before, after = posterior.on_surface()[1], once.on_surface()[1]
+    np.testing.assert_allclose(after, before - C[3] ** 2 / (C[3, 3] + noise), rtol=1e-9)
+    np.testing.assert_array_equal(once.on_surface()[0], posterior.on_surface()[0])
+    twice = once.shrunk(inputs(POINTS[[5]]), 0.04, None).on_surface()[1]
+    among = C[np.ix_([3, 5], [3, 5])] + noise * np.eye(2)
+    expected = before - np.einsum("ij,ij->j", C[[3, 5]], np.linalg.solve(among, C[[3, 5]]))
+    np.testing.assert_allclose(twice, expected, rtol=1e-8)
+    np.testing.assert_array_equal(posterior.on_surface()[1], before)  # nothing changed it
+    # Together they are one after the other, also where a candidate is read again.
+    rows = inputs(POINTS[[3, 5, 3]])
+    again = once.shrunk(rows[1:2], 0.2, None).shrunk(rows[2:], 0.1, None)
+    together = posterior.shrunk(rows, np.array([0.04, 0.2, 0.1]), None)
+    np.testing.assert_allclose(together.on_surface()[1], again.on_surface()[1], rtol=1e-8)
+
+
+def test_samples_have_covariance() -> None:
+    posterior = conditioned()
+    C = posterior.cross_covariance(inputs(POINTS), inputs(POINTS))
+    drawn = posterior.samples(posterior.surface, 40_000, np.random.default_rng(0))
+    np.testing.assert_allclose(drawn.mean(axis=0), 0.0, atol=0.03 * np.sqrt(C.max()))
+    np.testing.assert_allclose(np.cov(drawn.T), C, atol=0.05 * C.max())
+
+
+def test_predict_of_candidates_among_other_points_is_on_surface() -> None:
+    posterior = conditioned()
+    mean, variance = posterior.on_surface()
+    some = np.concatenate([POINTS[[2, 6]], POINTS[[2]] + 1e-7, [[1e4, 1e4]]])
+    means, variances = posterior.predict(inputs(some))
+    np.testing.assert_allclose(means[:2], mean[[2, 6]])
+    np.testing.assert_allclose(means[3, 0], mean.mean(), rtol=1e-6)
+    assert variances[3] > variance.max() > variances[2] > 0
+
+
+def test_predict_of_other_points_is_dense_kriging() -> None:
+    """One model, one shape: the simple kriging around the mean of the candidates."""
+    posterior = posterior_of_one(MIDDLING)
+    X = np.array([[1.0, 1.0], [2.5, 4.0]])
+    distance = lambda A, B: np.linalg.norm(A[:, None] - B[None], axis=2)  # noqa: E731
+    K = np.exp(-distance(SCALED, SCALED) / 0.5)
+    k = np.exp(-distance(X / RANGES, SCALED) / 0.5)
+    W = k @ np.linalg.inv(K)
+    mean, middle = posterior.on_surface()[0][:, 0], posterior.on_surface()[0].mean()
+    means, variance = posterior.predict(inputs(X))
+    np.testing.assert_allclose(means[:, 0], middle + W @ (mean - middle), rtol=1e-4)
+    C = posterior.cross_covariance(inputs(POINTS), inputs(POINTS))
+    residual = posterior.learned["scale"] ** 2 * (1.0 - np.einsum("ij,ij->i", W, k))
+    W = W + (1.0 - W.sum(axis=1, keepdims=True)) / len(POINTS)
+    expected = posterior.ensemble.inflation**2 * (np.diag(W @ C @ W.T) + residual)
+    np.testing.assert_allclose(variance, expected, rtol=1e-3)
+
+
+def test_prior_covariance_is_that_of_heaviest_model() -> None:
+    space = SpatialSpec("matern12", 0.5)
+    one = ModelSpec(SpatialSpec("identity"), space, 0.4, 0.5, 0.1, 0.1, 50.0, 5.0, 3.0)
+    Z = np.column_stack([POINTS[[0, 3, 3]], [2.0, 2.0, 8.0]])
+    posterior = posterior_of_one(one)
+    apart = np.linalg.norm(SCALED[0] - SCALED[3]) / 0.5
+    near, later = np.exp(-apart), 0.4 * np.exp(-6.0 / 50.0) + 0.5 * np.exp(-6.0 / 5.0)
+    across = 0.5 * near * np.exp(-6.0 / 5.0)
+    expected = [[0.9, 0.5 * near, across], [0.5 * near, 0.9, later], [across, later, 0.9]]
+    unit = posterior.learned["scale"] ** 2
+    np.testing.assert_allclose(posterior.prior_covariance(Z), unit * np.array(expected))
+
+
+def test_condition_refuses_points_that_are_no_candidates() -> None:
+    elsewhere = Observations([[9.0, 9.0]], [1.0], [1.0], [1.0])
+    with pytest.raises(ValueError, match=r"observes candidates, got the point \[9"):
+        conditioned(readings=elsewhere)
+
+
+PLACES = np.random.default_rng(1).uniform(0, 4, (6, 2))
+EVERYWHERE = SpatialSpec("matern12", 0.4)
+
+
+def reading(rng: np.random.Generator, n: int = 2) -> Readings:
+    rows = rng.permutation(len(PLACES))[:n]
+    return Readings(rows, rng.standard_normal(n), rng.uniform(0.05, 0.2, n))
+
+
+def history(steps: int, seed: int = 0) -> list[tuple[float, Readings]]:
+    rng = np.random.default_rng(seed)
+    return [(float(t), reading(rng)) for t in range(1, steps + 1)]
+
+
+def buffer_of(
+    readings: list[tuple[float, Readings]], start: ReplayBuffer | None = None
+) -> ReplayBuffer:
+    buffer = ReplayBuffer(FilterEnsemble.of(PLACES, 0.1)) if start is None else start
+    for t, each in readings:
+        buffer = buffer.add(t, each)
+    return buffer
+
+
+def ensemble_in_order(readings: list[tuple[float, Readings]]) -> FilterEnsemble:
+    ensemble = FilterEnsemble.of(PLACES, 0.1)
+    for t, each in readings:
+        ensemble = ensemble.update(*each, t)
+    return ensemble
+
+
+def test_late_readings_count_at_their_own_time() -> None:
+    readings = history(NUMBERS.replay_times + 5)
+    late = [*readings[:-4], *readings[-3:], readings[-4]]  # the fourth last comes at the end
+    assert same_value(buffer_of(late).latest, ensemble_in_order(readings))
+    # Also in the first steps, where the second time says how long a step is.
+    assert same_value(
+        buffer_of([readings[0], readings[2], readings[1]]).latest, ensemble_in_order(readings[:3])
+    )
+    # The earliest of all may come last.
+    assert same_value(buffer_of([readings[1], readings[0]]).latest, ensemble_in_order(readings[:2]))
+
+
+def test_readings_of_one_time_are_taken_in_their_order() -> None:
+    readings, rng = history(5), np.random.default_rng(9)
+    more = [(3.0, reading(rng)), (5.0, reading(rng))]
+    expected = ensemble_in_order([*readings[:3], more[0], *readings[3:], more[1]])
+    assert same_value(buffer_of([*readings, *more]).latest, expected)
+    assert same_value(buffer_of([*readings, *more[::-1]]).latest, expected)
+
+
+def test_buffer_at_ignores_later_readings() -> None:
+    readings = history(6)
+    buffer = buffer_of(readings)
+    for t in (1.0, 3.0, 3.5, 6.0, 9.0):
+        earlier = [each for each in readings if each[0] <= t]
+        assert same_value(buffer.at(t), ensemble_in_order(earlier))
+    assert not buffer.at(0.5).filters  # there was no reading
+
+
+def test_buffer_is_bounded() -> None:
+    sizes = []
+    for steps in (NUMBERS.replay_times + 5, NUMBERS.replay_times + 30, NUMBERS.replay_times + 60):
+        buffer = buffer_of(history(steps))
+        assert len(buffer.times) == NUMBERS.replay_times
+        sizes.append(len(pickle.dumps(buffer)))
+    assert max(sizes) <= 1.1 * min(sizes)  # a backlog grows and shrinks
+
+
+def test_reading_before_buffer_counts_with_decayed_noise() -> None:
+    buffer = buffer_of(history(NUMBERS.replay_times + 9))
+    begins = buffer.start.time
+    old = Readings(np.array([2]), np.array([3.0]), np.array([0.1]))
+    after = buffer.add(begins - 1.5, old)
+    noise = decayed_noise(buffer.start, 1.5, old.variance)
+    assert noise > 0.1
+    assert same_value(after.start, buffer.start.update(old.rows, old.values, noise, begins))
+    assert after.latest.predict(20.0).mean[2] > buffer.latest.predict(20.0).mean[2]
+    # So old that it says nothing: nothing changes.
+    assert (
+        buffer.add(begins - 1e9, old) is buffer
+        or not np.isfinite(decayed_noise(buffer.start, 1e9, old.variance)).any()
+    )
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+def test_decayed_noise_is_conditional_variance(smooth: bool) -> None:
+    one = ModelSpec(EVERYWHERE, EVERYWHERE, 0.0, 1.0, 0.0, 0.0, np.inf, 4.0, 3.0, smooth)
+    ensemble = replace(FilterEnsemble.of(PLACES, 0.1, (one,)), step_length=1.0)
+    ensemble = ensemble.update([0], np.array([1.0]), None, 0.0)
+    (unit,) = ensemble.filters[0].variance
+    x = 3.0 / 4.0 * (np.sqrt(3.0) if smooth else 1.0)
+    r = (1.0 + x if smooth else 1.0) * np.exp(-x)  # Matern-3/2 or -1/2 over three steps
+    noise = decayed_noise(ensemble, 3.0, np.array([0.2]))
+    # f_now given a reading of f_then, and given one of f_now with that noise.
+    then = unit - (r * unit) ** 2 / (unit + 0.2)
+    np.testing.assert_allclose(unit - unit**2 / (unit + noise), then, rtol=1e-12)
+
+
+def test_advance_changes_no_forecast() -> None:
+    ensemble = buffer_of(history(6)).latest
+    later = ensemble.advance(7.5)
+    ahead, again = ensemble.predict(9.0), later.predict(9.0)
+    for name in ("mean", "deviation", "learnable"):
+        np.testing.assert_allclose(getattr(ahead, name), getattr(again, name), rtol=1e-9)
+    assert ensemble.advance(ensemble.time) is ensemble
+    none = FilterEnsemble.of(PLACES, 0.1)
+    assert none.advance(3.0) is none
+
+
+def test_add_leaves_buffer_unchanged() -> None:
+    readings = history(6)
+    buffer = buffer_of(readings)
+    before: Array = buffer.latest.predict(8.0).mean.copy()
+    buffer.add(4.5, readings[0][1])
+    buffer.add(6.0, readings[1][1])
+    buffer.add(7.0, readings[2][1])
+    np.testing.assert_array_equal(buffer.latest.predict(8.0).mean, before)
+
+
+def test_predict_from_few_hundred_candidates_is_close_to_all(monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    bandit = policies.adaptive_gp_ucb(Candidates(rng.uniform(0.0, 1.0, (300, 2))), None, 0.01)
+    for t in range(1, 13):
+        X = bandit.ask(t)
+        bandit.tell(X, np.sin(5.0 * X[:, 0] + 0.1 * t), t)
+    others = rng.uniform(0.0, 1.0, (20, 2))
+    everyone = bandit.predict(others, 13)
+    monkeypatch.setattr(
+        posterior_module, "NUMBERS", replace(posterior_module.NUMBERS, kriging_points=200)
+    )
+    mean, deviation = bandit.predict(others, 13)
+    assert mean == pytest.approx(everyone[0], abs=1e-3)
+    assert deviation == pytest.approx(everyone[1], abs=0.03)  # rough models predict less from fewer
+    monkeypatch.setattr(
+        posterior_module, "NUMBERS", replace(posterior_module.NUMBERS, kriging_points=5)
+    )
+    assert not np.allclose(bandit.predict(others, 13)[0], everyone[0], atol=2e-3)

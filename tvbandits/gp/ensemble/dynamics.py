@@ -1,0 +1,451 @@
+"""Models as linear state-space models: their features over points, and how their states move in time.
+
+It is for turning covariances into the matrices of a Kalman filter. Models and points go in; out comes a
+`Dynamics`, which gives the prior covariance, the observation matrix and the transition of M states that
+lie side by side in one array.
+
+A Gaussian process whose covariance is a sum of products of a kernel over points and a Markovian kernel
+over time is a linear state-space model ([HS], [Tod]; docs/references.md). Models with the same features
+over points and of the same order in time share one `Dynamics`, so that a step is a few operations on all
+of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import block_diag
+
+from tvbandits.core import linalg
+from tvbandits.core.arrays import Array, Index
+from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
+from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
+from tvbandits.gp.posteriors.features import LARGEST_RANK, TOLERANCE
+
+
+@dataclass(frozen=True)
+class DynamicsNumbers:
+    """The numbers of the state-space models.
+
+    Attributes
+    ----------
+    constant_variance : float
+        Prior variance of the constant, in units of the squared scale: nearly flat, since the origin of
+        rewards is only a first guess.
+    largest_residual : float
+        A model whose features leave out more than this share of the variance is not used: the rest would
+        count as noise, and stay uncertain however often it is read.
+    season_features : int
+        Largest number of features of a season; each has two numbers for every harmonic.
+    relative_noise : float
+        Smallest noise, as a share of the prior variance: less is lost to rounding, and the filter with
+        it.
+    """
+
+    constant_variance: float = 25.0
+    largest_residual: float = 0.1
+    season_features: int = 12
+    relative_noise: float = 1e-9
+
+
+NUMBERS = DynamicsNumbers()
+
+# The block of states whose two halves are coupled, and the factors (M, 2, k, n) or (M, 2, 1, n) that the
+# first half takes of the second and the second of the first.
+Coupling: TypeAlias = tuple[slice, Array]
+
+# The factors (M, P, n) by which the P blocks of a state decay over n times, and the couplings.
+Decay: TypeAlias = tuple[Array, tuple[Coupling, ...]]
+
+
+class Transition(NamedTuple):
+    """The transition of M states over some times.
+
+    Attributes
+    ----------
+    diagonal : array of shape (M, S, n)
+        What each number of a state keeps of itself over each of n times.
+    couplings : tuple of Coupling
+        Between values and derivatives of a smooth drift, and within the pairs of a season.
+    covariance_factor : array of shape (M, S, S), optional
+        What a covariance keeps of itself; only for a single time and without couplings.
+    process_noise : array of shape (M, S, S), optional
+        The covariance that is new by then; under the same conditions.
+    """
+
+    diagonal: Array
+    couplings: tuple[Coupling, ...] = ()
+    covariance_factor: Array | None = None
+    process_noise: Array | None = None
+
+
+@dataclass(frozen=True)
+class Dynamics:
+    """M linear state-space models on the same features.
+
+    A state is [constant, trend, static, drift, derivatives of a smooth drift, season], where a season is
+    [values of all harmonics, the second numbers of their rotating pairs]. A folded state is
+    [constant + trend, static, drift, season]: static and drift are added if they have the same features,
+    and so are the harmonics of the season.
+
+    Attributes
+    ----------
+    models : tuple of M ModelSpec
+    basis : array of shape (A, c)
+        The features, which observe a folded state.
+    drift_start, derivative_start, season_start : int
+        Where these parts of a state begin.
+    prior : array of shape (M, S, S)
+        Prior covariances, which are those of the stationary process.
+    residual : array of shape (M, A)
+        Prior variance that the features leave out, at each point.
+    """
+
+    models: tuple[ModelSpec, ...]
+    basis: Array
+    drift_start: int
+    derivative_start: int
+    season_start: int
+    prior: Array
+    residual: Array
+    _latest_transition: list[tuple[float, Transition]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+
+    @classmethod
+    def of(
+        cls,
+        models: Sequence[ModelSpec],
+        points: Array,
+        features_of: Callable[[SpatialSpec, int], tuple[Array, Array]],
+    ) -> Dynamics:
+        """Return the dynamics of models of the same `basis_of` and order in time.
+
+        Parameters
+        ----------
+        models : sequence of M ModelSpec
+        points : array of shape (A, d)
+        features_of : callable
+            `features` on these points, of a correlation and a largest number.
+        """
+        first, count = models[0], len(points)
+        spaces = [(each.static_space, each.drift_space) for each in models]
+        rough = is_rough(first, count)
+        if rough:
+            # Each point is its own feature, so that models with different correlations share a basis.
+            distance, extent = distances(points, points), largest_extent(points)
+            static = drift = np.eye(count), np.zeros(count)
+            correlations = [
+                [space.correlation(distance, extent) for space in both] for both in spaces
+            ]
+        else:
+            static, drift = (features_of(space, LARGEST_RANK) for space in spaces[0])
+            identities = [np.eye(static[0].shape[1]), np.eye(drift[0].shape[1])]
+            correlations = [identities] * len(models)
+        shared = rough or first.static_space == first.drift_space
+        parts = [static[0]] if shared else [static[0], drift[0]]
+        season, season_residual = np.zeros((count, 0)), np.zeros(count)
+        if first.season is not None:  # half of it is shared
+            own, left_out = features_of(first.season.space, NUMBERS.season_features)
+            season = math.sqrt(0.5) * np.column_stack([np.ones((count, 1)), own])
+            season_residual = 0.5 * left_out
+        r, q, s = static[0].shape[1], drift[0].shape[1], season.shape[1]
+        basis = np.column_stack([np.ones((count, 1)), *parts, season])
+        season_start = 2 + r + (2 * q if first.smooth else q)
+        pairs = zip(models, correlations, strict=True)
+        prior = [_prior_covariance(each, one, other, s) for each, (one, other) in pairs]
+        residual = [
+            each.static * static[1]
+            + each.drift * drift[1]
+            + (each.season.variances.sum() * season_residual if each.season else 0.0)
+            for each in models
+        ]
+        starts = 2 + r, 2 + r + q, season_start
+        return cls(tuple(models), basis, *starts, np.array(prior), np.array(residual))
+
+    # --- constants of the models ------------------------------------------------------------------
+
+    @cached_property
+    def size(self) -> int:
+        """Return the length S of a state."""
+        return len(self.prior[0])
+
+    @cached_property
+    def nugget(self) -> Array:
+        """Return the variances (M,) of the nuggets, in units of the squared scale."""
+        return np.array([each.nugget for each in self.models])
+
+    @cached_property
+    def unshared(self) -> Array:
+        """Return the variance (M, A) of a reward about which no other point tells anything."""
+        return self.nugget[:, None] + self.residual
+
+    @cached_property
+    def hazard(self) -> Array:
+        """Return the probabilities (M,) of a restart in a step."""
+        return np.array([each.hazard for each in self.models])
+
+    @cached_property
+    def smallest_noise(self) -> Array:
+        """Return the smallest noise (M, 1) of a reading, in units of the squared scale."""
+        trace = np.trace(self.prior, axis1=1, axis2=2)
+        return np.asarray(NUMBERS.relative_noise * trace[:, None])
+
+    @cached_property
+    def has_scalar_blocks(self) -> bool:
+        """Return whether the prior is diagonal, with equal variances within each block."""
+        variances = np.einsum("mii->mi", self.prior)
+        alike = all(
+            (each == each[:, :1]).all() for each in np.split(variances, self.blocks[1:], axis=1)
+        )
+        return alike and np.count_nonzero(self.prior) == np.count_nonzero(variances)
+
+    @cached_property
+    def basis_key(self) -> str:
+        """Return a key that is equal for dynamics with the same `basis`."""
+        return repr(basis_of(self.models[0], len(self.basis)))
+
+    # --- some of the models, or more of them ------------------------------------------------------
+
+    def take(self, rows: NDArray[Any]) -> Dynamics:
+        """Return the dynamics of some of the models, by their numbers or a mask."""
+        index = np.arange(len(self.models))[rows]
+        models = tuple(self.models[i] for i in index)
+        return self._with_models(models, self.prior[index], self.residual[index])
+
+    @cached_property
+    def restarting(self) -> tuple[Index, Dynamics]:
+        """Return which of the models may restart (m,), and the dynamics of these."""
+        rows = np.flatnonzero(self.hazard > 0)
+        return rows, self.take(rows)
+
+    def concatenate(self, other: Dynamics) -> Dynamics:
+        """Return the dynamics of these models and then of others on the same features."""
+        prior = np.concatenate([self.prior, other.prior])
+        residual = np.concatenate([self.residual, other.residual])
+        return self._with_models(self.models + other.models, prior, residual)
+
+    def _with_models(
+        self, models: tuple[ModelSpec, ...], prior: Array, residual: Array
+    ) -> Dynamics:
+        starts = self.drift_start, self.derivative_start, self.season_start
+        dynamics = Dynamics(models, self.basis, *starts, prior, residual)
+        dynamics.__dict__["_observation"] = self._observation
+        return dynamics
+
+    # --- what is observed of a state --------------------------------------------------------------
+
+    @cached_property
+    def _observation(self) -> Array:
+        """Return the observation matrix (A, S) of all points."""
+        return np.asarray(self.basis @ self.fold(np.eye(self.size)).T)
+
+    def observation(self, points: Index) -> Array:
+        """Return the observation matrix H (n, S) of some points, by their numbers."""
+        return np.asarray(self._observation[points])
+
+    def fold(self, states: Array) -> Array:
+        """Return states (..., S) as folded states (..., c), which `basis` observes."""
+        static_size, season_size = self.drift_start - 2, self._season_size
+        shared = self.basis.shape[1] - season_size == 1 + static_size
+        end = self.drift_start if shared else self.derivative_start
+        folded = states[..., 1:end].copy(order="K")
+        folded[..., 0] += states[..., 0]
+        if shared:
+            folded[..., 1:] += states[..., self.drift_start : self.derivative_start]
+        if season_size:
+            season = states[..., self.season_start : (self.season_start + self.size) // 2]
+            season = season.reshape(*states.shape[:-1], -1, season_size).sum(axis=-2)
+            folded = np.concatenate([folded, season], axis=-1)
+        return np.asarray(folded)
+
+    @cached_property
+    def _season_size(self) -> int:
+        """Return the number of features of the season."""
+        season = self.models[0].season
+        return 0 if season is None else (self.size - self.season_start) // (2 * season.harmonics)
+
+    # --- how states move --------------------------------------------------------------------------
+
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        """Return where the blocks of a state begin whose numbers decay alike."""
+        smooth = self.derivative_start < self.season_start
+        derivative = (self.derivative_start,) if smooth else ()
+        step = self._season_size
+        harmonics = range(self.season_start, self.size, step) if step else ()
+        return (0, 1, 2, self.drift_start, *derivative, *harmonics)
+
+    def decay(self, h: Array) -> Decay:
+        """Return how the blocks of a state decay over times (n,) in steps, and their couplings."""
+        trend, static, drift = (np.exp(-h / each[:, None]) for each in self._times)
+        factors, couplings = [np.ones_like(trend), trend, static, drift], []
+        if self.derivative_start < self.season_start:
+            rate = matern32_rate(self._times[2])[:, None]
+            factors[3], up, down, slope = matern32_transition(rate, h, np.exp(-rate * h))
+            factors.append(slope)
+            both = np.stack([up, down], axis=1)[:, :, None]
+            couplings.append((slice(self.drift_start, self.season_start), both))
+        if self._season_size:
+            rotation = np.exp(self._season_exponents * h)
+            factors += [*rotation.real.swapaxes(0, 1)] * 2
+            sine = rotation.imag.repeat(self._season_size, axis=1)
+            both = np.stack([sine, -sine], axis=1)
+            couplings.append((slice(self.season_start, self.size), both))
+        return np.stack(factors, axis=1), tuple(couplings)
+
+    @cached_property
+    def _times(self) -> tuple[Array, Array, Array]:
+        """Return the times (M,) of trend, static part and drift, in steps."""
+        times = np.array([(m.trend_time, m.static_time, m.drift_time) for m in self.models])
+        trend, static, drift = times.T
+        return trend, static, drift
+
+    @cached_property
+    def _season_exponents(self) -> NDArray[np.complex128]:
+        """Return the logarithms (M, harmonics, 1) of how a season's pairs, as complex numbers, move."""
+        exponents = [
+            (2j * math.pi * np.arange(1, each.harmonics + 1) - 1.0 / each.decay_periods)
+            / each.period
+            for each in (model.season for model in self.models)
+            if each is not None
+        ]
+        return np.array(exponents)[:, :, None]
+
+    def transition_over(self, decay: Decay, numbers: Index) -> Transition:
+        """Return the transition over some of the times of a `decay`, by their numbers (n,)."""
+        factors, couplings = decay
+        diagonal = factors[:, :, numbers].repeat(np.diff([*self.blocks, self.size]), axis=1)
+        return Transition(diagonal, tuple((part, both[..., numbers]) for part, both in couplings))
+
+    def transition(self, h: float) -> Transition:
+        """Return the transition over h >= 0 steps; the latest is stored, since most are equally long."""
+        if self._latest_transition and self._latest_transition[0][0] == h:
+            return self._latest_transition[0][1]
+        transition = self.transition_over(self.decay(np.array([h])), np.zeros(1, np.int64))
+        if not transition.couplings:
+            factor = transition.diagonal * transition.diagonal[:, None, :, 0]
+            noise = (1.0 - factor) * self.prior
+            transition = Transition(transition.diagonal, (), factor, noise)
+        self._latest_transition[:] = [(h, transition)]
+        return transition
+
+    def propagate(self, states: Array, h: float | Transition, transposed: bool = False) -> Array:
+        """Return F states, where F moves a state by h steps, or F^T states if `transposed`.
+
+        Parameters
+        ----------
+        states : array of shape (M, S) or (M, S, n)
+            A state of each model, or matrices with states as columns.
+        h : float or Transition
+            A number of steps, or a transition over a time for each column.
+        transposed : bool
+        """
+        if states.ndim == 2:
+            return np.asarray(self.propagate(states[:, :, None], h, transposed)[:, :, 0])
+        transition = h if isinstance(h, Transition) else self.transition(h)
+        result = transition.diagonal * states
+        for part, both in transition.couplings:
+            halves = _halves(result, part)
+            halves += (both[:, ::-1] if transposed else both) * _halves(states, part)[:, ::-1]
+        return np.asarray(result)
+
+    def propagate_symmetric(self, matrix: Array, h: float) -> Array:
+        """Return F matrix F^T for symmetric matrices (M, S, S), where F moves a state by h steps."""
+        factor = self.transition(h).covariance_factor
+        if factor is not None:
+            return matrix * factor
+        for _ in range(2):  # from the left; and, transposed, from the right
+            matrix = self.propagate(matrix, h).transpose(0, 2, 1)
+        return matrix
+
+    def predict_covariance(self, covariance: Array, h: float) -> Array:
+        """Return covariances (M, S, S) after h steps, F P F^T + Q.
+
+        As the prior is stationary, Q = prior - F prior F^T: only P - prior has to be moved.
+        """
+        transition = self.transition(h)
+        if transition.covariance_factor is not None and transition.process_noise is not None:
+            return np.asarray(covariance * transition.covariance_factor + transition.process_noise)
+        return self.propagate_symmetric(covariance - self.prior, h) + self.prior
+
+
+def _halves(states: Array, part: slice) -> Array:
+    """Return a view (M, 2, k, n) of a part of matrices (M, S, n)."""
+    return states[:, part].reshape(len(states), 2, -1, states.shape[2])
+
+
+def _prior_covariance(model: ModelSpec, static: Array, drift: Array, season_size: int) -> Array:
+    """Return the prior covariance of a state, given the correlations of the features of its parts."""
+    parts = [
+        np.diag([NUMBERS.constant_variance, model.trend]),
+        model.static * static,
+        model.drift * drift,
+    ]
+    if model.smooth:
+        parts.append(model.drift * matern32_rate(model.drift_time) ** 2 * drift)
+    if model.season is not None:
+        parts.append(np.diag(np.tile(np.repeat(model.season.variances, season_size), 2)))
+    return np.asarray(block_diag(*parts))
+
+
+# --- features over points -------------------------------------------------------------------------
+
+
+def distances(X: Array, Y: Array) -> Array:
+    """Return the distances (n, m) between points (n, d) and (m, d)."""
+    return np.asarray(np.sqrt(((X[:, None, :] - Y[None, :, :]) ** 2).sum(axis=2)))
+
+
+def largest_extent(points: Array) -> float:
+    """Return the largest extent of points (A, d) along an axis; 1 if there is none."""
+    return float(np.ptp(points, axis=0).max()) or 1.0
+
+
+def features(
+    space: SpatialSpec, points: Array, largest_rank: int = LARGEST_RANK
+) -> tuple[Array, Array]:
+    """Return features (A, r) of points (A, d), and the variance (A,) that they leave out.
+
+    By pivoted Cholesky, which computes only the correlations with the pivots: O(A r^2) operations and
+    O(A r) numbers.
+    """
+    extent, count = largest_extent(points), len(points)
+
+    def column(i: int) -> Array:
+        return space.correlation(distances(points[i : i + 1], points)[0], extent)
+
+    rank = min(largest_rank, count)
+    factor = linalg.pivoted_cholesky(np.ones(count), column, rank, TOLERANCE)
+    return np.asarray(factor.G.T), np.asarray(factor.residual)
+
+
+def is_rough(model: ModelSpec, points: int) -> bool:
+    """Return whether each of so many points needs nearly a feature of its own."""
+    shapes = {model.static_space.shape, model.drift_space.shape}
+    return points <= LARGEST_RANK and shapes <= {"identity", "matern12"}
+
+
+def basis_of(model: ModelSpec, points: int) -> object:
+    """Return a value that is equal for models with the same `Dynamics.basis` on so many points."""
+    spaces = None if is_rough(model, points) else (model.static_space, model.drift_space)
+    season = model.season
+    return spaces, season and (season.space, season.harmonics)
+
+
+def representable_models(models: tuple[ModelSpec, ...], points: Array) -> tuple[ModelSpec, ...]:
+    """Return the models whose features represent a function on points (A, d); all, if none do."""
+    if len(points) <= LARGEST_RANK:
+        return models
+    spaces = {each.drift_space for each in models}
+    residual = {space: features(space, points)[1].mean() for space in spaces}
+    return (
+        tuple(each for each in models if residual[each.drift_space] <= NUMBERS.largest_residual)
+        or models
+    )

@@ -1,0 +1,529 @@
+"""The ensemble as the posterior of a recipe.
+
+It is for putting a `FilterEnsemble` behind the protocol of `gp.posteriors`. All readings of a bandit go
+in, of which the ensemble takes in those that are new; out come the answers of a `Posterior` about every
+candidate.
+
+A step costs the same however long history is. Before any reading it is the prior of the recipe's kernel.
+Its mean is not linear in the rewards, and origin, scale and drift are its own. The latest readings are
+stored beside it, so that a late one counts at its own time; in small networks all readings are searched
+for a season.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from tvbandits.core import linalg
+from tvbandits.core.arrays import Array, finite_number, not_negative
+from tvbandits.core.coercion import of_kind, require, several
+from tvbandits.core.observations import changed
+from tvbandits.gp.ensemble.candidates import (
+    CandidatePosterior,
+    Readings,
+    candidate_rows,
+    prior_posterior,
+    readings_by_time,
+)
+from tvbandits.gp.ensemble.dynamics import distances, largest_extent
+from tvbandits.gp.ensemble.mixture import FilterEnsemble
+from tvbandits.gp.ensemble.models import NUMBERS as MODEL_NUMBERS, ModelSpec
+from tvbandits.gp.ensemble.predictions import Forecast
+from tvbandits.gp.ensemble.seasons import SeasonSearch
+from tvbandits.gp.kernels.units import column_units, in_column_units
+from tvbandits.gp.posteriors.cholesky import ExactPosterior
+from tvbandits.gp.posteriors.data import CandidateGrid, Data
+from tvbandits.gp.posteriors.lookahead import JointPosterior
+from tvbandits.gp.posteriors.protocol import Conditioning, PosteriorRule, as_of_now
+
+
+@dataclass(frozen=True)
+class PosteriorNumbers:
+    """The numbers of the posterior.
+
+    Attributes
+    ----------
+    replay_times : int
+        A late reading counts at its own time if at most so many later times were read: as many
+        ensembles may have to be updated again.
+    smallest_correlation : float
+        Older readings tell nothing if they have a smaller squared correlation with now.
+    shortest_season : float
+        A shorter period cannot be told from none by the times of readings.
+    kriging_points : int
+        Most candidates that a point which is no candidate is predicted from.
+    kriging_residual : float
+        Fewer are used where they leave only this share of the variance at each candidate.
+    shown_models : int
+        Models of the largest weight that `EnsemblePosterior.learned` names.
+    carried_weight : float
+        Models of less weight are left out of the prior weights for another bandit.
+    """
+
+    replay_times: int = 8
+    smallest_correlation: float = 1e-6
+    shortest_season: float = 1e-9
+    kriging_points: int = 500
+    kriging_residual: float = 1e-6
+    shown_models: int = 5
+    carried_weight: float = 1e-3
+
+
+NUMBERS = PosteriorNumbers()
+
+
+# --- late readings --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ReplayBuffer:
+    """An ensemble some times ago, and the readings since, so that a late one counts at its own time.
+
+    A filter only goes forward. A late reading goes back to its time, and those after it are taken in
+    once more. One from before the buffer counts at its beginning, as the noisier reading of that time
+    that it is by then (`decayed_noise`).
+
+    Attributes
+    ----------
+    start : FilterEnsemble
+        Without the readings of `times`.
+    times : tuple of float
+        The latest times with readings, in order.
+    readings : tuple of tuple of Readings
+        Those of each time, in the order in which they are taken in.
+    """
+
+    start: FilterEnsemble
+    times: tuple[float, ...] = ()
+    readings: tuple[tuple[Readings, ...], ...] = ()
+    # The ensembles after each of the first times, computed when they are needed.
+    _ensembles: list[FilterEnsemble] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def latest(self) -> FilterEnsemble:
+        """Return the ensemble with all readings."""
+        return self._ensemble_after(len(self.times))
+
+    def at(self, t: float) -> FilterEnsemble:
+        """Return the ensemble without readings after a time, as far back as the buffer goes."""
+        return self._ensemble_after(bisect_right(self.times, t))
+
+    def add(self, t: float, readings: Readings) -> ReplayBuffer:
+        """Return the buffer with readings of a time, late or not."""
+        if t < self.start.time and t not in self.times:
+            return self._add_before_start(t, readings)
+        i, exists = bisect_left(self.times, t), t in self.times
+        times = self.times if exists else (*self.times[:i], t, *self.times[i:])
+        at_time = (*self.readings[i], readings) if exists else (readings,)
+        parts = (*self.readings[:i], at_time, *self.readings[i + exists :])
+        # More readings of the latest time do not need the earlier ones of that time again.
+        latest = exists and i == len(times) - 1
+        more = [self.latest.update(*readings, t)] if latest else []
+        buffer = ReplayBuffer(self.start, times, parts, [*self._ensembles[:i], *more])
+        surplus = len(times) - NUMBERS.replay_times
+        if surplus <= 0:
+            return buffer
+        start = buffer._ensemble_after(surplus)
+        return ReplayBuffer(start, times[surplus:], parts[surplus:], buffer._ensembles[surplus:])
+
+    def _add_before_start(self, t: float, readings: Readings) -> ReplayBuffer:
+        """Return the buffer with readings of a time before its beginning."""
+        noise = decayed_noise(self.start, self.start.time - t, readings.variance)
+        finite = np.isfinite(noise)
+        if not finite.any():
+            return self
+        rows, values, noise = readings.rows[finite], readings.values[finite], noise[finite]
+        start = self.start.update(rows, values, noise, self.start.time)
+        return ReplayBuffer(start, self.times, self.readings)
+
+    def _ensemble_after(self, count: int) -> FilterEnsemble:
+        """Return the ensemble after so many of the times; later times wait until they are needed.
+
+        Many late readings in a row would otherwise each repeat all that came later.
+        """
+        ensembles = self._ensembles
+        while len(ensembles) < count:
+            ensemble, i = ensembles[-1] if ensembles else self.start, len(ensembles)
+            for each in self.readings[i]:
+                ensemble = ensemble.update(*each, self.times[i])
+            ensembles.append(ensemble)
+        return ensembles[count - 1] if count else self.start
+
+
+def decayed_noise(ensemble: FilterEnsemble, age: float | Array, variance: Array) -> Array:
+    """Return the noise variances (n,) with which earlier readings tell about now; infinite for nothing.
+
+    By `as_of_now`, with the prior correlation of static part and drift together, averaged over the
+    active models by their weights.
+
+    Parameters
+    ----------
+    ensemble : FilterEnsemble
+    age : float or array of shape (n,)
+        Time since the readings.
+    variance : array of shape (n,)
+        Their noise variances.
+    """
+    variance = np.asarray(variance, dtype=np.float64)
+    ages = np.broadcast_to(age, variance.shape)
+    if not ensemble.filters or not (ages > 0).any():
+        return variance
+    step = ensemble.step_length
+    steps = ages / step if math.isfinite(step) else np.ones(ages.shape)
+    shared, total = np.zeros(ages.shape), 0.0
+    models = zip(ensemble.weights, ensemble.squared_scales, ensemble.active_models, strict=True)
+    for weight, scale, model in models:
+        shared += weight * scale * model.covariance(np.zeros(1), steps, 1.0)
+        total += weight * scale * (model.static + model.drift)
+    r2 = (shared / total) ** 2
+    noise = np.where(r2 < NUMBERS.smallest_correlation, np.inf, as_of_now(variance, total, r2))
+    return np.where(ages > 0, noise, variance)
+
+
+# --- the rule -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ModelEnsemble(PosteriorRule):
+    """The rule: an ensemble of space-time models on the candidates, weighted by how well they predict.
+
+    Parameters
+    ----------
+    both : bool
+        Up to 96 candidates may be a network's or lie on a smooth function, and the models of the two are
+        rivals; by default the models follow from the number of candidates.
+    season : float, "find" or None
+        Time after which a part of the reward comes again. "find": looked for in what is read of up to 64
+        candidates, for 1,024 steps. None: there is no season.
+    prior_weights : tuple of pairs (ModelSpec, weight)
+        Learned by another bandit on similar ground: half of the prior weight of the models.
+    prior_scale : float
+        The prior deviation of the reward there, the first guess of that here; 0: there is none.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, policies
+    >>> from tvbandits.gp.ensemble.posterior import ModelEnsemble
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.adaptive_gp_ucb(sites, None, 0.01, posterior=ModelEnsemble())
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    10 [2.]
+    """
+
+    both: bool = False
+    season: float | Literal["find"] | None = "find"
+    prior_weights: tuple[tuple[ModelSpec, float], ...] = ()
+    prior_scale: float = 0.0
+
+    self_learning: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        season: Any = self.season
+        if isinstance(season, str):
+            require(season == "find", "season", 'a positive number, "find" or None', season)
+        elif season is not None:
+            finite_number("season", season, low=NUMBERS.shortest_season)
+        not_negative("prior_scale", self.prior_scale)
+        pairs = "a tuple of pairs (ModelSpec, weight)"
+        for pair in several("prior_weights", self.prior_weights, pairs):
+            model, weight = pair if isinstance(pair, tuple) and len(pair) == 2 else (pair, None)
+            name = "each model of prior_weights"
+            of_kind(name, model, ModelSpec, "a ModelSpec, with its weight")
+            finite_number("each weight of prior_weights", weight, low=0.0, high=1.0)
+
+    def informed_by(self, known: Any) -> ModelEnsemble:
+        """Return the rule with weights and scale of another posterior as prior."""
+        ensemble: FilterEnsemble = known.ensemble
+        pairs = zip(ensemble.active_models, ensemble.weights.tolist(), strict=True)
+        heavy = tuple((each, w) for each, w in pairs if w >= NUMBERS.carried_weight)
+        return replace(self, prior_weights=heavy, prior_scale=ensemble.transform.scale)
+
+    def initial_ensemble(
+        self, points: Array, noise_variance: float, period: float | None
+    ) -> FilterEnsemble:
+        """Return the ensemble before any reading.
+
+        Parameters
+        ----------
+        points : array of shape (A, d)
+        noise_variance : float
+        period : float or None
+            Of a season that was found.
+        """
+        if period is not None:
+            return FilterEnsemble.of(points, noise_variance, season=period)
+        season = None if isinstance(self.season, str) else self.season
+        ensemble = FilterEnsemble.of(points, noise_variance, both=self.both, season=season)
+        return changed(ensemble, prior_weights=self.prior_weights, prior_scale=self.prior_scale)
+
+    def condition(self, given: Conditioning) -> EnsemblePosterior | ExactPosterior:
+        """Return the posterior given rewards of candidates, some of which the previous one may have.
+
+        They are in their own unit, at inputs [x, t], in any order. The kernel is the prior before the
+        first of them; nothing later depends on it.
+        """
+        kernel, data, surface, now, previous, _, noise_variance = given
+        if surface is None:
+            raise ValueError("an ensemble of models needs candidates")
+        data = data.in_time()
+        prior = prior_posterior(kernel, data, surface, now)
+        if prior is not None:
+            return prior
+        if isinstance(previous, EnsemblePosterior) and (
+            (previous.rule, previous.buffer.start.noise_variance) == (self, noise_variance)
+        ):
+            new = data.beyond(previous.data)
+            if new is not None and len(new) == 0 and now == previous.now:
+                return previous
+            if new is not None:
+                return changed(previous, kernel=kernel, surface=surface).update(new, data, now)
+        points = in_column_units(surface.points)
+        buffer = ReplayBuffer(self.initial_ensemble(points, noise_variance, None))
+        # On a function of many points a season would take more features than a step can afford.
+        searches = self.season == "find" and len(points) <= MODEL_NUMBERS.largest_network
+        search = SeasonSearch() if searches else None
+        posterior = EnsemblePosterior(kernel, surface, self, data, buffer, now, search)
+        return posterior.update(data, data, now)
+
+
+# --- the posterior --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EnsemblePosterior(CandidatePosterior):
+    """An ensemble at one time: a `Posterior` of `gp.posteriors.protocol`.
+
+    Means have one column, variances are in the unit of reward squared.
+
+    Attributes
+    ----------
+    kernel : scikit-learn kernel
+    surface : CandidateGrid
+    rule : ModelEnsemble
+    data : Data
+        All readings that the ensemble has taken in, in order of time.
+    buffer : ReplayBuffer
+    now : float
+        The time it is about.
+    search : SeasonSearch or None
+        The search for a season, until it ends.
+    fantasy : JointPosterior or None
+        About that time, if some more candidates had been read.
+    """
+
+    kernel: Any
+    surface: CandidateGrid
+    rule: ModelEnsemble
+    data: Data
+    buffer: ReplayBuffer
+    now: float
+    search: SeasonSearch | None = None
+    fantasy: JointPosterior | None = field(default=None, repr=False, compare=False)
+
+    # --- readings ---------------------------------------------------------------------------------
+
+    def update(self, new: Data, data: Data, now: float) -> EnsemblePosterior:
+        """Return the posterior at the time `now` of all `data`, of which `new` is not taken in yet."""
+        buffer, search, surface = self.buffer, self.search, self.surface
+        for t, readings in readings_by_time(surface, new):
+            if search is not None and t > search.latest:
+                buffer, search = self._search_season(search, buffer, t, data)
+            buffer = buffer.add(t, readings)
+        return EnsemblePosterior(self.kernel, surface, self.rule, data, buffer, now, search)
+
+    def _search_season(
+        self, search: SeasonSearch, buffer: ReplayBuffer, t: float, data: Data
+    ) -> tuple[ReplayBuffer, SeasonSearch | None]:
+        """Return the buffer and the search before the readings of a later time.
+
+        Where the period has changed, an ensemble with it takes in all readings before that time.
+        """
+        due, search = search.is_due, search.advance(t)
+        if not due:
+            return buffer, search
+        earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
+        places = candidate_rows(self.surface, earlier.Z)
+        period = search.period_of(earlier.Z[:, -1], places, earlier.Y[:, 0])
+        if period != search.period:
+            search = replace(search, period=period)
+            buffer = self.replay(buffer.start, period, earlier)
+        return buffer, None if search.is_over(len(earlier)) else search
+
+    def replay(self, start: FilterEnsemble, period: float | None, data: Data) -> ReplayBuffer:
+        """Return a new ensemble that has taken in `data`, with a season of this period or without."""
+        ensemble = self.rule.initial_ensemble(start.points, start.noise_variance, period)
+        buffer = ReplayBuffer(ensemble)
+        for t, readings in readings_by_time(self.surface, data):
+            buffer = buffer.add(t, readings)
+        return buffer
+
+    def continued(
+        self, rows: Data, now: float, surface: CandidateGrid | None
+    ) -> EnsemblePosterior | None:
+        """Return the posterior with more readings; None where `now` is before all of its own."""
+        if surface is not self.surface or now < self.data.Z[0, -1]:
+            return None
+        if len(rows.Z) == 0:
+            return self if now == self.now else changed(self, now=now)
+        return self.update(rows.in_time(), self.data.append(rows).in_time(), now)
+
+    # --- predictions ------------------------------------------------------------------------------
+
+    @cached_property
+    def ensemble(self) -> FilterEnsemble:
+        """Return the ensemble without readings after the time `now`."""
+        return self.buffer.at(self.now)
+
+    @cached_property
+    def forecast(self) -> Forecast:
+        """Return the forecast of all candidates at the time `now`."""
+        return self.ensemble.predict(max(self.now, self.ensemble.time))
+
+    def joint_posterior(
+        self, about: float, beta: float, noise_variance: float | None = None
+    ) -> JointPosterior:
+        """Return the posterior of all candidates now, with what readings of a time would change."""
+        start = max(about, self.buffer.latest.time)
+        ensemble = self.buffer.at(start).advance(about)
+        joint = ensemble.joint_posterior(max(self.now, ensemble.time), beta)
+        if noise_variance is None:
+            return joint
+        more = noise_variance - ensemble.noise_variance
+        return changed(joint, noise_variance=np.maximum(joint.noise_variance + more, 1e-300))
+
+    def on_surface(self) -> tuple[Array, Array]:
+        """Return means (A, 1) and learnable variances (A,) at the candidates."""
+        deviation = self.forecast.learnable if self.fantasy is None else self.fantasy.deviation
+        return self.forecast.mean[:, None], deviation**2
+
+    def predict(self, Z: Array) -> tuple[Array, Array]:
+        """Return means (n, 1) and variances (n,) at inputs [x, t], all of them now.
+
+        A point that is no candidate is predicted from the candidates by the correlations of the models
+        (simple kriging around the mean of all candidates); what these leave adds to its variance.
+        """
+        X = Z[:, : self.surface.points.shape[1]]
+        rows = [self.surface.index(x) for x in X]
+        if None not in rows:
+            return super().predict(Z)
+        mean, variance = self.on_surface()
+        weights, residual = self._kriging(X, float(variance.max()))
+        everyone = range(len(mean))
+        covariance = self._joint_now.among(everyone, everyone)
+        spread = np.einsum("ij,jk,ik->i", weights, covariance, weights) + residual
+        means = weights @ mean
+        variances = self.ensemble.inflation**2 * np.maximum(spread, 0.0)
+        for i, row in enumerate(rows):
+            if row is not None:
+                means[i], variances[i] = mean[row], variance[row]
+        return means, variances
+
+    @cached_property
+    def _units(self) -> Array:
+        """Return the units (d,) in which the ensemble has the coordinates of the candidates."""
+        points = self.surface.points
+        return column_units(points.min(axis=0), points.max(axis=0))
+
+    def _kriging(self, X: Array, largest: float) -> tuple[Array, Array]:
+        """Return kriging weights (n, A) of the candidates at points (n, d), and residual variances (n,).
+
+        `largest` is the largest variance of a candidate.
+        """
+        ensemble = self.ensemble
+        points, X = ensemble.points, X / self._units
+        extent = largest_extent(points)
+        models = zip(ensemble.weights, ensemble.squared_scales, ensemble.active_models, strict=True)
+        parts = [
+            (weight * scale * variance, space)
+            for weight, scale, model in models
+            for variance, space in (
+                (model.static, model.static_space),
+                (model.drift, model.drift_space),
+            )
+        ]
+        total = sum(variance for variance, _ in parts)
+
+        def covariance(others: Array) -> Array:
+            """Return the prior covariance (m, A) of points (m, d) with the candidates."""
+            apart = distances(others, points)
+            terms = (variance * space.correlation(apart, extent) for variance, space in parts)
+            return np.asarray(sum(terms))
+
+        # Of many candidates, those that the others hardly add to are enough.
+        pivoted = linalg.pivoted_cholesky(
+            np.full(len(points), total),
+            lambda i: covariance(points[[i]])[0],
+            NUMBERS.kriging_points,
+            NUMBERS.kriging_residual * total,
+        )
+        pivots, factor = pivoted.pivots, pivoted.G[:, pivoted.pivots].T
+        half = linalg.solve_lower(factor, covariance(X)[:, pivots].T)
+        simple = linalg.solve_lower(factor, half, transposed=True).T
+        weights = np.zeros((len(X), len(points)))
+        weights[:, pivots] = simple + (1.0 - simple.sum(axis=1, keepdims=True)) / len(pivots)
+        # Under a power transform the slopes differ from 1; a far point is at least as uncertain as
+        # any candidate.
+        most = largest / ensemble.inflation**2
+        residual = np.maximum(total - (half**2).sum(axis=0), 0.0) * max(1.0, most / total)
+        return weights, residual
+
+    def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
+        """Return centred draws (count, A) at the candidates at the time `now`."""
+        everyone = range(len(self.surface.points))
+        root = linalg.square_root(self._joint_now.among(everyone, everyone))
+        return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
+
+    # --- what it has learned ----------------------------------------------------------------------
+
+    @cached_property
+    def own_nugget(self) -> float:
+        """Return the variance of the nugget, as the models have it."""
+        return self.ensemble.nugget
+
+    @property
+    def nugget(self) -> float:
+        """Return the variance of the nugget, inflated as all variances are; no forecast can know it."""
+        return self.ensemble.inflation**2 * self.own_nugget
+
+    def prior_covariance(self, Z: Array) -> Array:
+        """Return the prior covariance (n, n) of static part and drift in the heaviest model."""
+        ensemble, X, times = self.ensemble, Z[:, :-1] / self._units, Z[:, -1]
+        heaviest = int(ensemble.weights.argmax())
+        step = ensemble.step_length if math.isfinite(ensemble.step_length) else 1.0
+        lags, extent = np.abs(times[:, None] - times) / step, largest_extent(ensemble.points)
+        model = ensemble.active_models[heaviest]
+        covariance = model.covariance(distances(X, X), lags, extent)
+        return np.asarray(ensemble.squared_scales[heaviest] * covariance)
+
+    @property
+    def lasting_share(self) -> Array:
+        """Return `FilterEnsemble.persistent_share` of a decision at the time `now`."""
+        return self.ensemble.persistent_share(max(self.now, self.ensemble.time))
+
+    @property
+    def learned(self) -> Mapping[str, Any]:
+        """Return origin, scale, nugget and inflation, and the models of the largest weights."""
+        ensemble, weights = self.ensemble, self.ensemble.weights
+        heaviest = (-weights).argsort(kind="stable")[: NUMBERS.shown_models].tolist()
+        return {
+            "centre": ensemble.origin,
+            "scale": math.sqrt(float(weights @ ensemble.squared_scales)),
+            "nugget": math.sqrt(self.own_nugget),
+            "members": tuple((float(weights[i]), ensemble.active_models[i]) for i in heaviest),
+            "widening": ensemble.inflation,
+            "coverage": ensemble.coverage,
+        }
+
+    def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
+        """Return the noise (n,) with which values of some ages ago tell about the time `now`."""
+        return decayed_noise(self.ensemble, ages, noise)
