@@ -47,7 +47,9 @@ def good() -> bytes:
     """A file as it should be."""
     for module in CLASSES:  # all that a file may need
         import_module(module)
-    bandit = policies.adaptive_gp_ucb(Candidates(np.arange(12.0)[:, None]), RBF(2.0), 0.01)
+    bandit = policies.adaptive_gp_ucb(
+        Candidates(np.arange(12.0)[:, None]), kernel=RBF(2.0), noise_variance=0.01
+    )
     for t in range(1, 6):
         X = bandit.ask(float(t))
         bandit.tell(X, np.sin(X[:, 0]), float(t))

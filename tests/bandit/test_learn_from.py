@@ -53,7 +53,7 @@ def test_weights_are_those_of_the_other_one() -> None:
     there.ask(41)
     known = there.state.posterior.ensemble
     weights = dict(zip(known.active_models, known.weights, strict=True))
-    rule = policies.adaptive_gp_ucb(HERE, None, 1.0).learn_from(there).recipe.posterior
+    rule = policies.adaptive_gp_ucb(HERE, noise_variance=1.0).learn_from(there).recipe.posterior
     assert len(rule.prior_weights) > 1
     for model, weight in rule.prior_weights:
         assert weight == pytest.approx(weights[model], rel=0.2)
@@ -131,7 +131,7 @@ def test_nothing_else_changes() -> None:
 def test_a_box_may_teach_candidates_and_the_other_way_round() -> None:
     box = played(policies.adaptive_gp_ucb(Box([(0, 10)])), 12)
     assert policies.adaptive_gp_ucb(HERE).learn_from(box).recipe.posterior.prior_weights
-    candidates = played(policies.gp_ucb(THERE, RBF(1.0), 1.0), 9)
+    candidates = played(policies.gp_ucb(THERE, kernel=RBF(1.0), noise_variance=1.0), 9)
     assert (
         len(played(policies.adaptive_gp_ucb(Box([(0, 10)])).learn_from(candidates), 3).history) == 3
     )

@@ -251,7 +251,9 @@ def test_what_is_no_bandit_is_no_bandit(tmp_path: Path) -> None:
 def test_what_opens_candidates_in_a_file_is_handed_over(tmp_path: Path) -> None:
     place = tmp_path / "points.npy"
     np.save(place, np.random.default_rng(0).random((50, 2)))
-    player = policies.gp_ucb(Candidates(place), RBF(0.3), 0.1, posterior="nystrom")
+    player = policies.gp_ucb(
+        Candidates(place), kernel=RBF(0.3), noise_variance=0.1, posterior="nystrom"
+    )
     player.tell(player.ask(1), [1.0], 1)
     player.save(tmp_path / "saved")
     said = r"because a file says so: .*trusted=\{'tvbandits:MappedRows': Candidates\(path\)\.rows\}"

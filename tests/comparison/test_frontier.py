@@ -391,7 +391,7 @@ def test_labels_show_their_curves(count: int, level: float | None) -> None:
 
 def test_a_figure_is_a_picture_in_a_notebook() -> None:
     ranked = mean_ranks(pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0]}))
-    bandit = gp_ucb(Candidates([[0.0], [1.0]]), RBF(1.0), 0.1)
+    bandit = gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.1)
     for figure in (regret_figure(make_rows()), rank_figure(ranked), beliefs(bandit)):
         assert isinstance(figure, NotebookFigure)
         assert imread(BytesIO(figure._repr_png_())).std() > 0

@@ -55,7 +55,7 @@ def conditioned(bandit: Any, now: float) -> ArmsPosterior:
 
 
 def arms_bandit() -> Any:
-    return policies.adaptive_gp_ucb(ARMS, None, 1.0)
+    return policies.adaptive_gp_ucb(ARMS, noise_variance=1.0)
 
 
 def test_arms_posterior_is_mixture_of_dense_processes() -> None:

@@ -354,7 +354,9 @@ def test_add_leaves_buffer_unchanged() -> None:
 
 def test_predict_from_few_hundred_candidates_is_close_to_all(monkeypatch) -> None:
     rng = np.random.default_rng(0)
-    bandit = policies.adaptive_gp_ucb(Candidates(rng.uniform(0.0, 1.0, (300, 2))), None, 0.01)
+    bandit = policies.adaptive_gp_ucb(
+        Candidates(rng.uniform(0.0, 1.0, (300, 2))), noise_variance=0.01
+    )
     for t in range(1, 13):
         X = bandit.ask(t)
         bandit.tell(X, np.sin(5.0 * X[:, 0] + 0.1 * t), t)

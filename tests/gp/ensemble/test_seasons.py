@@ -163,7 +163,7 @@ class WaveExpert:
 
 def frugal(**more: object) -> Bandit:
     options = {"expert": WaveExpert(), "budget": 2.0, **more}
-    return policies.frugal_gp_ucb(Candidates(POINTS), None, 0.01, **options)  # type: ignore[arg-type]
+    return policies.frugal_gp_ucb(Candidates(POINTS), noise_variance=0.01, **options)  # type: ignore[arg-type]
 
 
 def played(bandit: Bandit, first: int, last: int) -> list[Array]:

@@ -212,7 +212,7 @@ class ModelEnsemble(PosteriorRule):
     >>> from tvbandits import Candidates, policies
     >>> from tvbandits.gp.ensemble.posterior import ModelEnsemble
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.adaptive_gp_ucb(sites, None, 0.01, posterior=ModelEnsemble())
+    >>> bandit = policies.adaptive_gp_ucb(sites, noise_variance=0.01, posterior=ModelEnsemble())
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
