@@ -27,8 +27,8 @@ from tvbandits.acquisition.confidence import (
 )
 from tvbandits.acquisition.rules import Decision, LastingBound
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.mixture import GUESS_OF_A_FUNCTION, FilterEnsemble
 from tvbandits.gp.ensemble.lasting import LATER, TENTH, lasting_share
+from tvbandits.gp.ensemble.mixture import GUESS_OF_A_FUNCTION, FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, function_settings, network_settings
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime

@@ -92,13 +92,7 @@ def test_a_constant_added_to_all_rewards_is_no_news_of_the_noise(name: str) -> N
         np.testing.assert_allclose(found, (mean + 2.0**20, deviation), rtol=1e-6)
 
 
-RIVALS: dict[str, dict[str, Any]] = {
-    "predictive_sampling": {"epsilon": 0.03},
-    "pe_gp_ucb": {},
-    "hp_gp_ts": {},
-    "r_perp": {"reset_every": 20},
-    "ada_opkb": {},
-}
+RIVALS: dict[str, dict[str, Any]] = {"predictive_sampling": {"epsilon": 0.03}, "ada_opkb": {}}
 
 
 @pytest.mark.parametrize("name", [*RIVALS, "w_dbo"])

@@ -396,13 +396,13 @@ def test_a_season_is_left_out_by_a_word(command: Command) -> None:
 # --- every recipe
 
 
-NEEDED = {"sw-gp-ucb": "window=20", "r-gp-ucb": "reset_every=20", "mk-gp-ucb": "epsilon=0.05"}
+NEEDED = {"sw-gp-ucb": "window=20", "r-gp-ucb": "reset_every=20"}
 
 
 def with_a_model() -> list[str]:
     found = []
     for policy in POLICIES.values():
-        parameters = policy.recipe.__wrapped__.__annotations__  # type: ignore[attr-defined]
+        parameters = policy.recipe.__annotations__
         if "kernel" in parameters and parameters["return"] == "Bandit":
             found.append(policy.name)
     return found

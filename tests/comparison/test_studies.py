@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 from tests.helpers.refusals import refused
+from tvbandits import Bandit, policies
 from tvbandits.cli import comparing
 from tvbandits.cli.main import main
 from tvbandits.cli.options import SuiteRun
@@ -29,7 +30,7 @@ from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import panels_of, summarise
 from tvbandits.datasets import DriftingBump, Exoskeleton, GPDrift
 from tvbandits.datasets.tables.references import References
-from tvbandits.policies import POLICIES
+from tvbandits.policies import POLICIES, Setting
 from tvbandits.policies.names import known_spec
 
 PLAN = Comparison(
@@ -163,11 +164,16 @@ def test_a_board_is_resumed_and_a_newcomer_gets_its_row(
 
 def test_a_width_that_is_found_out_by_seed_is_one_policys() -> None:
     problem = Exoskeleton(candidates=11)
-    plan = Comparison(problem, ["mk-gp-ucb", "gp-ucb"], 3, 8)
-    rows = pd.concat([run.rows for run in iterate(plan)])
+
+    def wide(setting: Setting) -> Bandit:
+        width = 1.0 + setting.epsilon
+        return policies.gp_ucb(**setting.parts, confidence=width, seed=setting.seed)
+
+    plan = Comparison(problem, {"wide": wide, "gp-ucb": POLICIES["gp-ucb"].make}, 3, 8)
+    rows = pd.DataFrame([row for run in iterate(plan) for row in run.rows])
     assert rows["confidence"].nunique() > 2
     summary = Board.of(rows, {problem.name: problem}).summary
-    assert summary["policy"].to_list() == ["mk-gp-ucb", "gp-ucb"]
+    assert summary["policy"].to_list() == ["wide", "gp-ucb"]
     assert summary["seeds"].to_list() == [3, 3]
     assert summary["confidence"].to_list() == ["by seed", "2"]
     pd.testing.assert_frame_equal(summarise(rows), summary[summarise(rows).columns])

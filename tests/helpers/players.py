@@ -11,8 +11,9 @@ from tvbandits import Answers, Bandit, Box, Candidates
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.policies import POLICIES, Setting, opkb
-from tvbandits.policies.opkb import strategy
+from tvbandits.policies import POLICIES, Setting
+from tvbandits.policies.rivals import opkb
+from tvbandits.policies.rivals.opkb import strategy
 
 _strategies: dict[tuple[Any, ...], Array] = {}
 
@@ -93,7 +94,7 @@ def variants() -> dict[str, tuple[str, dict[str, Any]]]:
 
 
 VARIANTS = variants()
-FINITE_RULES = ("pe-gp-ucb", "hp-gp-ts", "predictive-sampling", "r-perp", "ada-opkb")
+FINITE_RULES = ("predictive-sampling", "ada-opkb")
 # No bandits: what is out is no matter to their model, where they have one.
 RULES = ("uniform", "eps-greedy", "evolution", "w-dbo", "master", *FINITE_RULES)
 WITH_MODEL = [name for name in VARIANTS if name not in RULES]

@@ -24,7 +24,7 @@ def _quiet() -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
-def quick(space: Any, kernel: Any, noise_variance: Any, **options: Any) -> Any:  # noqa: ARG001
+def quick(space: Any, **options: Any) -> Any:
     """Fixed numbers: what is tested is who tells what, and when."""
     return policies.tv_gp_ucb(
         space, kernel=space.kernel(), noise_variance=0.01, epsilon=0.05, **options
@@ -204,9 +204,9 @@ def first_points_of(workers: list[TVSampler]) -> list[float]:
     return [study.ask({"x": FloatDistribution(0.0, 1.0)}).params["x"] for study in studies]
 
 
-def seeded(space: Any, kernel: Any, noise_variance: Any, *, seed: Any, **options: Any) -> Any:
+def seeded(space: Any, *, seed: Any, **options: Any) -> Any:
     """A policy that shows with what seed it was made."""
-    made = quick(space, kernel, noise_variance, seed=seed, **options)
+    made = quick(space, seed=seed, **options)
     made.seed = seed
     return made
 

@@ -28,7 +28,7 @@ def hours() -> float:
     return HOUR
 
 
-def quick(space: Any, kernel: Any = None, noise_variance: Any = None, **options: Any) -> Any:  # noqa: ARG001
+def quick(space: Any, **options: Any) -> Any:
     """Fixed numbers: what is tested is who tells what, and when."""
     return policies.tv_gp_ucb(
         space, kernel=space.kernel(), noise_variance=0.01, **{"epsilon": 0.05, **options}

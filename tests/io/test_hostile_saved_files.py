@@ -76,8 +76,7 @@ PLAYED: dict[str, Any] = {
         LINE, kernel=KERNEL, noise_variance=NOISE, epsilon=0.05, posterior=StateSpace()
     ),
     "no model": lambda: made("evolution", INTERVAL),
-    "rival": lambda: made("pe-gp-ucb"),
-    "several priors": lambda: made("hp-gp-ts"),
+    "rival": lambda: made("ada-opkb"),
     "predictive sampling": lambda: made("predictive-sampling"),
 }
 
@@ -132,17 +131,16 @@ DAMAGE: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize("policy", ["hp-gp-ts", "pe-gp-ucb", "predictive-sampling"])
 @pytest.mark.parametrize(("part", "change", "says"), DAMAGE)
 def test_load_refuses_filters_that_no_rewards_lead_to(
-    policy: str, part: str, change: Any, says: str, tmp_path: Path
+    part: str, change: Any, says: str, tmp_path: Path
 ) -> None:
-    player, path = made(policy), tmp_path / "saved"
+    player, path = made("predictive-sampling"), tmp_path / "saved"
     for t in (1.0, 2.0, 3.0):
         step(player, t)
-    member = player.rule.members[0]
-    value = change(getattr(member.filter, part)) if callable(change) else change
-    member.filter = replace(member.filter, **{part: value})
+    rule = player.rule
+    value = change(getattr(rule.filter, part)) if callable(change) else change
+    rule.filter = replace(rule.filter, **{part: value})
     player.save(path)
     refused(SavedFileError, says, load, path)
 

@@ -1,6 +1,7 @@
 """Rivals restated plainly: dense algebra, a loop for every sum, nothing shared with the package."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -57,19 +58,6 @@ def drift_posterior(
     return cross.T @ np.linalg.solve(G, np.array(y)), K - cross.T @ np.linalg.solve(G, cross)
 
 
-def log_evidence(
-    K: Array, epsilon: float, rows: list[int], t: list[float], y: list[float], noise: float
-) -> float:
-    """Of rewards under that model."""
-    times, values = np.array(t), np.array(y)
-    G = K[np.ix_(rows, rows)] * (1 - epsilon) ** (np.abs(times[:, None] - times) / 2)
-    G = G + noise * np.eye(len(rows))
-    _, log_det = np.linalg.slogdet(G)
-    return float(
-        -0.5 * (values @ np.linalg.solve(G, values) + log_det + len(rows) * math.log(2 * math.pi))
-    )
-
-
 def known_by_the_future(V: float, gamma: float, noise: float, steps: int) -> float:
     """Variance of E[theta_{t+1} | later rewards] of one AR(1) arm, with so many later rewards."""
     delta = 1 - gamma**2
@@ -85,3 +73,61 @@ def known_by_the_future(V: float, gamma: float, noise: float, steps: int) -> flo
     loads = gamma**times
     G = V * np.outer(loads, loads) + since + noise * np.eye(steps)
     return float(V * loads @ np.linalg.solve(G, V * loads))
+
+
+def plain_master(
+    K: Array,
+    reward: Callable[[int, int], float],
+    rng: np.random.Generator,
+    *,
+    steps: int,
+    horizon: int,
+    noise: float,
+    width: float,
+    delta: float,
+    regret: float,
+    sure: float,
+) -> tuple[list[int], list[int]]:
+    """MASTER (Wei & Luo 2021, Algorithms 1 to 3) around GP-UCB: rows played, and steps of restarts."""
+
+    def rho(t: int) -> float:
+        return min(1.0, regret / math.sqrt(t))
+
+    def rho_hat(t: int) -> float:
+        return sure * (math.log2(horizon) + 1) * math.log(horizon / delta) * rho(t)
+
+    played: list[int] = []
+    restarts: list[int] = []
+    n, copies, optimistic, rewards = 0, [], [], []  # type: ignore[var-annotated]
+    for step in range(1, steps + 1):
+        s = len(rewards)
+        for m in range(n, -1, -1):  # start copies of order m at the slots of length 2^m
+            if s % 2**m == 0 and (m == n or rng.random() < rho(2**n) / rho(2**m)):
+                rng.integers(2**31)  # the seed of the copy
+                copies.append({"order": m, "start": s, "end": s + 2**m - 1, "rows": [], "y": []})
+        active = min((c for c in copies if c["start"] <= s <= c["end"]), key=lambda c: c["order"])
+        rows = active["rows"]
+        G = K[np.ix_(rows, rows)] + noise * np.eye(len(rows))
+        mean = K[:, rows] @ np.linalg.solve(G, np.array(active["y"]))
+        variance = np.diag(K) - np.einsum("ai,ia->a", K[:, rows], np.linalg.solve(G, K[rows]))
+        bound = mean + width * np.sqrt(variance)
+        row = int(np.argmax(bound))
+        y = reward(row, step)
+        played.append(row)
+        active["rows"].append(row)
+        active["y"].append(y)
+        optimistic.append(float(bound[row]))
+        rewards.append(y)
+        lowest = min(optimistic)
+        first = any(
+            c["end"] == s
+            and np.mean(rewards[c["start"] :]) >= lowest + 9 * rho_hat(2 ** c["order"])
+            for c in copies
+        )
+        second = np.mean(np.array(optimistic) - np.array(rewards)) >= 3 * rho_hat(s + 1)
+        if first or second:
+            restarts.append(step)
+            n, copies, optimistic, rewards = 0, [], [], []
+        elif s + 1 == 2**n:
+            n, copies, optimistic, rewards = n + 1, [], [], []
+    return played, restarts

@@ -1,17 +1,17 @@
-"""MASTER, R-PERP and ADA-OPKB: what they play, when they start again."""
+"""MASTER and ADA-OPKB: what they play, when they start again."""
 
 import math
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, DotProduct
 
+from tests.oracles.plain_rivals import plain_master
 from tvbandits import Candidates, policies
-from tvbandits.policies.elimination import most_uncertain
-from tvbandits.policies.multi_scale import Tests as MasterTests
-from tvbandits.policies.opkb import inverse_moment, strategy
-from tvbandits.policies.priors import features_of
+from tvbandits.policies.rivals.multi_scale import Tests as MasterTests
+from tvbandits.policies.rivals.opkb import inverse_moment, strategy
+from tvbandits.policies.rivals.predictive import features_of
 
 LINE = Candidates(np.linspace(0, 1, 15)[:, None])
 
@@ -62,6 +62,32 @@ def test_the_shortest_copy_plays_and_the_others_stand_still() -> None:
     assert player.rule.restarts == 0
 
 
+@pytest.mark.parametrize(("sure", "restarting"), [(6.0, False), (0.012, True)])
+def test_master_plays_and_restarts_as_its_restatement(sure: float, restarting: bool) -> None:
+    kernel = RBF(0.2) * DotProduct(1.0)  # no two points are alike: nothing ties
+    constants: Any = {"horizon": 200, "delta": 0.05, "regret": 2.0, "sure": sure}
+    played, restarts = plain_master(
+        kernel(LINE.X),
+        lambda row, t: float(world(t)[row]),
+        np.random.default_rng(4),
+        steps=120,
+        noise=0.01,
+        width=1.5,
+        **constants,
+    )
+    player: Any = policies.master(
+        LINE, kernel=kernel, noise_variance=0.01, mean=0.0, confidence=1.5, seed=4, **constants
+    )
+    rows, times = [], []
+    for t in range(1, 121):
+        x, before = player.ask(float(t)), player.rule.restarts
+        rows.append(int(LINE.index(x)[0]))
+        player.tell(x, world(t)[rows[-1:]], float(t))
+        times += [t] * (player.rule.restarts - before)
+    assert (rows, times) == (played, restarts)
+    assert bool(times) is restarting
+
+
 def plainly_changed(block: Any, tests: Any) -> bool:
     done = len(block.rewards)
     first = any(
@@ -102,59 +128,6 @@ def test_rewards_of_plays_that_were_out_together_all_count(name: str) -> None:
         assert player.rule.block.order == 2  # 1 + 2 steps are over
     player.ask(5.0)
     assert len(player.rule.chosen) == 1  # what was dropped is waited for no more
-
-
-# --- R-PERP -----------------------------------------------------------------------------------------
-
-
-def test_the_most_uncertain_are_those_of_dense_posteriors() -> None:
-    K = RBF(0.2)(LINE.X)
-    found = most_uncertain(K, 0.1, 9)
-    for i, row in enumerate(found):
-        rows = found[:i]
-        G = K[np.ix_(rows, rows)] + 0.1 * np.eye(i)
-        variance = np.diag(K) - np.einsum("ia,ia->a", K[rows], np.linalg.solve(G, K[rows]))
-        assert variance[row] == pytest.approx(variance.max(), abs=1e-9)
-
-
-def test_phases_eliminate_and_start_again() -> None:
-    player: Any = policies.r_perp(
-        LINE,
-        kernel=RBF(0.2),
-        noise_variance=0.01,
-        reset_every=70,
-        first=5,
-        mean=0.0,
-        confidence=1.5,
-        seed=3,
-    )
-    K, alive, rows, y, length = RBF(0.2)(LINE.X), np.arange(15), [], [], 5
-    shuffled = False
-    for t in range(1, 141):
-        if (t - 1) % 70 == 0:
-            alive, rows, y, length = np.arange(15), [], [], 5
-        if not rows:
-            planned = alive[most_uncertain(K[np.ix_(alive, alive)], 0.01, length)]
-        x = player.ask(float(t))
-        rows.append(int(LINE.index(x)[0]))
-        y.append(float(world(t, 500)[rows[-1]]))
-        player.tell(x, y[-1:], float(t))
-        if t % 70 == 0:
-            np.testing.assert_array_equal(player.rule.surviving, np.arange(15))
-        elif len(rows) == length:
-            assert sorted(rows) == sorted(planned)
-            shuffled |= rows != list(planned)
-            G = K[np.ix_(rows, rows)] + 0.01 * np.eye(length)
-            mean = K[:, rows] @ np.linalg.solve(G, y)
-            variance = np.diag(K) - np.einsum("ia,ia->a", K[rows], np.linalg.solve(G, K[rows]))
-            deviation = np.sqrt(variance.clip(0))
-            best_lower = (mean - 1.5 * deviation)[alive].max()
-            alive = alive[(mean + 1.5 * deviation)[alive] >= best_lower]
-            np.testing.assert_array_equal(player.rule.surviving, alive)
-            assert world(1).argmax() in alive
-            rows, y, length = [], [], 2 * length
-    assert shuffled
-    assert len(alive) < 15
 
 
 # --- ADA-OPKB ---------------------------------------------------------------------------------------

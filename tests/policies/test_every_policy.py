@@ -13,15 +13,7 @@ from tvbandits.policies import POLICIES
 
 ARMS = Candidates(np.linspace(0.0, 10.0, 15)[:, None])
 # Their law is a draw: the same point may be drawn again while it is out, at another time.
-DRAWN = (
-    "uniform",
-    "eps-greedy",
-    "evolution",
-    "thompson",
-    "hp-gp-ts",
-    "predictive-sampling",
-    "ada-opkb",
-)
+DRAWN = ("uniform", "eps-greedy", "evolution", "thompson", "predictive-sampling", "ada-opkb")
 # Of narrow widths, or told by an expert: a point that is out may be by far the best that is known.
 SURE = ("w-dbo", "frugal-gp-ucb")
 

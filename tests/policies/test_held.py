@@ -29,9 +29,9 @@ def test_a_rule_holds_its_fields_and_no_more(name: str) -> None:
 
 
 def test_what_is_no_rule_is_refused() -> None:
-    player = made("r-perp")
-    player.rule.plays = "many"
-    with pytest.raises(SavedFileError, match="plays of PhasedElimination cannot be 'many'"):
+    player = made("eps-greedy")
+    player.rule.decay = "many"
+    with pytest.raises(SavedFileError, match="decay of EpsilonGreedy cannot be 'many'"):
         from_bytes(to_bytes(player))
     player.rule = "none"
     refused(SavedFileError, "rule of PolicyAdapter cannot be 'none'", from_bytes, to_bytes(player))
@@ -66,20 +66,9 @@ def test_a_player_among_rows_of_a_context_is_saved(tmp_path: Path) -> None:
     np.testing.assert_array_equal(player.ask(2.0, context=[0.0]), other.ask(2.0, context=[0.0]))
 
 
-def test_a_phase_goes_on_while_its_plays_are_out() -> None:
-    """All plays of a phase are asked for, whatever is told of them in between."""
-    together, one_by_one = made("r-perp"), made("r-perp")
-    out = np.concatenate([together.ask(float(t)) for t in (1, 2, 3, 4)])
-    told = np.concatenate([step(one_by_one, float(t)) for t in (1, 2, 3, 4)])
-    np.testing.assert_array_equal(out, told)
-    together.drop(out[1:])
-    together.tell(out[:1], [0.3], 1.0)
-    np.testing.assert_array_equal(together.ask(5.0), out[1:2])  # what was put off comes again
-
-
 @pytest.mark.parametrize(
     ("recipe", "scale", "y", "variance"),
-    [(policies.ada_opkb, 1e-9, 1e49, 0.01), (policies.hp_gp_ts, 1e9, 0.5, 1e-60)],
+    [(policies.ada_opkb, 1e-9, 1e49, 0.01), (policies.master, 1e9, 0.5, 1e-60)],
 )
 def test_a_reward_beyond_the_unit_of_a_rule_changes_nothing(
     recipe: Any, scale: float, y: float, variance: float

@@ -1,17 +1,17 @@
-"""Records, recipes and the command line say the same of every policy, found by discovery."""
+"""Records, recipes and the command line say the same of every policy of the register."""
 
 import importlib
 import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.policies.test_recipes import setting
-from tvbandits import Bandit, compare, policies
+from tvbandits import Bandit, Recipe, compare, policies
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Domain
@@ -19,7 +19,7 @@ from tvbandits.datasets import DriftingBump
 from tvbandits.forgetting.aging import Ages
 from tvbandits.policies import POLICIES, Policy
 from tvbandits.policies.names import load, parse_call, written
-from tvbandits.policies.setting import FROM_THE_PROBLEM, Common, assembled, described, listed
+from tvbandits.policies.setting import FROM_THE_PROBLEM
 
 
 def recipes() -> dict[str, Callable[..., Any]]:
@@ -30,7 +30,8 @@ def recipes() -> dict[str, Callable[..., Any]]:
 
 def test_every_policy_is_a_function_and_every_function_a_policy() -> None:
     # For rewards in [0, 1] alone, which few problems of a comparison have.
-    assert {name.replace("-", "_") for name in POLICIES} == set(recipes()) - {"discounted_thompson"}
+    others = {"discounted_thompson", "default_kernel"}
+    assert {name.replace("-", "_") for name in POLICIES} == set(recipes()) - others
     for name, policy in POLICIES.items():
         assert policy.name == name
         assert policy.recipe is getattr(policies, name.replace("-", "_"))
@@ -52,8 +53,12 @@ def test_signature_docstring_and_command_line_agree(name: str) -> None:
     words = documented(policy.recipe)
     assert list(words) == list(signature)
     assert all(len(text) > 10 for text in words.values()), words
-    for parameter in [*signature][3:] if "kernel" in signature else [*signature][1:]:
+    for parameter in [*signature][1:]:
         assert signature[parameter].kind is inspect.Parameter.KEYWORD_ONLY
+    for parameter in {"kernel", "noise_variance"} & signature.keys():
+        assert signature[parameter].default is None
+    if "seed" in signature:
+        assert signature["seed"].default == 0
     settable = [each for each in signature if each not in FROM_THE_PROBLEM]
     assert [each for each in policy.parameters if each in signature] == settable
     shown = [each.partition("=")[0] for each in written(policy.parameters).split(", ") if each]
@@ -73,7 +78,7 @@ EXAMPLES = dict(
     plan=random, season=24, oversampling=3, keep=false, ratio_bound=3,
     rule=local, minimum_batch=2, batch=4, decay=20, population=9, tournament=3,
     first_sample=20, alpha=0.5, removal=oldest, first=6, span=30, outcome=1,
-    beta=0.5, lengths=0.5 1, rates=0.1, scale=2, base=tvbandits.policies:ui_gp_ucb,
+    beta=0.5, scale=2, base=tvbandits.policies:ui_gp_ucb,
     horizon=40, regret=2, sure=1, gain=3, adaptive=false, c0=0.5, c1=0.5, c2=0.5,
     c3=0.5, c4=0.5
     """.split(",")  # noqa: SIM905 - words, as a text
@@ -105,18 +110,6 @@ def test_every_module_names_its_paper() -> None:
             assert word in (module.__doc__ or ""), f"{policy.name}: {policy.paper}"
 
 
-def test_a_recipe_that_nobody_imports_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(POLICIES, "halving", HALVING)
-    assert policies.halving is halving
-    with pytest.raises(AttributeError, match=r"'tvbandits\.policies' has no attribute 'gp_ubc'"):
-        _ = policies.gp_ubc
-
-
-def test_two_policies_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match='two policies are called "uniform"'):
-        listed("another one", paper="")(policies.uniform)
-
-
 # --- a new policy with a new way of forgetting: an aging map and a record ------------------------------
 
 
@@ -130,26 +123,21 @@ class Halving:
         return np.asarray(variance * 2.0 ** (ages.age / self.life))
 
 
-@described
 def halving(
     domain: Domain,
-    kernel: Any,
-    noise_variance: float,
     *,
+    kernel: Any = None,
+    noise_variance: float | None = None,
     life: float = 20.0,
-    **common: Unpack[Common],
+    confidence: float = DEFAULT_WIDTH,
+    seed: int = 0,
 ) -> Bandit:
-    """Forgets half in every life.
-
-    Parameters
-    ----------
-    life : float
-        In units of time.
-    """
-    return assembled(domain, kernel, noise_variance, aging=Halving(life), **common)
+    """Forgets half in every life."""
+    recipe = Recipe(domain, kernel, noise_variance, aging=Halving(life), confidence=confidence)
+    return Bandit(recipe, seed=seed)
 
 
-HALVING = Policy("halving", halving, "forgets half in every life", paper="")
+HALVING = Policy(halving, "forgets half in every life")
 
 
 def test_a_new_policy_takes_an_aging_map_and_a_record() -> None:
@@ -160,6 +148,4 @@ def test_a_new_policy_takes_an_aging_map_and_a_record() -> None:
     assert len(regret) == 3
     assert {row["confidence"] for row in rows} == {f"{DEFAULT_WIDTH:g}", "1"}
     assert load(name) is HALVING
-    options = ["noise_variance", "life", "confidence", "posterior", "mean", "minimize"]
-    assert list(HALVING.parameters) == options
-    assert documented(halving)["seed"]
+    assert list(HALVING.parameters) == ["noise_variance", "life", "confidence"]

@@ -82,15 +82,3 @@ def test_the_bound_on_regret() -> None:
     assert theory.regret_bound(T, beta, s2, gamma) == pytest.approx(total / T)
     bounds = [theory.regret_bound(t, beta, s2, gamma) for t in (10, 1000, 100_000)]
     assert bounds == sorted(bounds, reverse=True)
-
-
-def test_the_period_of_elimination_makes_its_bound_smallest() -> None:
-    """The sum over phases and the drift, as the docstring has them, over all periods."""
-    T, B, gain, noise, width = 2000, 30.0, 12.0, 0.05, 2.0
-    L = math.log1p(1 / noise)
-    phases = 8 * width * math.sqrt(gain / L) / (1 - 0.5**0.5) * math.sqrt(0.5)
-    bound = {H: phases / math.sqrt(H) + 2 * B * H / T for H in range(1, T + 1)}
-    best = min(bound, key=lambda H: bound[H])
-    assert theory.elimination_period(T, B, gain, noise, width) == pytest.approx(best, rel=0.02)
-    assert theory.elimination_period(T, 0.0, gain, noise, width) == T
-    assert theory.elimination_period(50, B, gain, noise, width) <= 50

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from tests.helpers.players import deciding
 from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, policies
-from tvbandits.policies.time_as_input import DesiredOutcome, constant_width, time_as_input
+from tvbandits.policies.rivals.time_as_input import DesiredOutcome, constant_width, time_as_input
 
 LINE = Candidates(np.linspace(0, 1, 12)[:, None])
 
@@ -52,6 +52,30 @@ def test_the_width_goes_through_the_best_constants() -> None:
         noise_variance=0.01,
         epsilon=1.0,
     )
+
+
+def test_every_play_of_a_rival_has_the_largest_dense_bound() -> None:
+    """GP-UCB with time as an input, and TV-GP-UCB with the width of [MK], under the kernel at hand."""
+    rivals: Any = {
+        "time": policies.time_gp_ucb(LINE, noise_variance=0.01, span=50.0, mean=0.0),
+        "mk": policies.mk_gp_ucb(
+            LINE, kernel=RBF(0.2), noise_variance=0.01, epsilon=0.01, mean=0.0
+        ),
+    }
+    for name, bandit in rivals.items():
+        Z, y = np.zeros((0, 2)), np.zeros(0)
+        for t in range(1, 31):
+            x, kernel = bandit.ask(float(t)), bandit.state.model.kernel
+            here = np.column_stack([LINE.X, np.full(len(LINE), float(t))])
+            k, G = kernel(here, Z) if t > 1 else np.zeros((12, 0)), np.zeros((0, 0))
+            if t > 1:
+                G = kernel(Z) + 0.01 * np.eye(t - 1)
+            mean = k @ np.linalg.solve(G, y)
+            variance = kernel.diag(here) - np.einsum("ij,ji->i", k, np.linalg.solve(G, k.T))
+            bound = mean + (2.0 if name == "time" else 1.99) * np.sqrt(variance)
+            assert bound[LINE.index(x)[0]] >= bound.max() - 1e-6
+            Z, y = np.vstack([Z, [x[0, 0], t]]), np.append(y, np.sin(6 * x[0, 0] + 0.1 * t))
+            bandit.tell(x, y[-1:], float(t))
 
 
 def plain_boba(m: Any, sd: Any, o: float, s2: float, beta: float) -> Any:

@@ -37,8 +37,7 @@ OURS = ("adaptive-gp-ucb", "frugal-gp-ucb")
 POLICIES = (
     *("uniform", "gp-ucb", "time-gp-ucb", "r-gp-ucb", "sw-gp-ucb", "w-gp-ucb", "ui-gp-ucb"),
     *("et-gp-ucb", "mk-gp-ucb", "adaptive-gp-ucb", "w-dbo", "w-dbo:removal=oldest"),
-    *("w-dbo:removal=random", "pe-gp-ucb", "hp-gp-ts", "predictive-sampling", "r-perp"),
-    *("ada-opkb", "master"),
+    *("w-dbo:removal=random", "predictive-sampling", "ada-opkb", "master"),
 )
 
 

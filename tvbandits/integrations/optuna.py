@@ -159,7 +159,7 @@ class TVSampler(optuna.samplers.BaseSampler):
     ----------
     policy : callable, optional
         A recipe of a `Bandit`, by default `policies.adaptive_gp_ucb`; `partial(policies.sw_gp_ucb,
-        window=30)` gives options. Who learns no kernel gets that of the space.
+        window=30)` gives options.
     time : str or callable, optional
         The name of a user attribute that holds the time of a trial, set before its first `suggest`; or a
         function of a `FrozenTrial`. By default seconds since the first trial of the study began.

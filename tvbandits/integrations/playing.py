@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
@@ -41,22 +40,14 @@ def value_at(share: float, low: float, high: float) -> float:
 
 
 def bandit_on(policy: Maker, space: Space, *, minimize: bool, seed: int) -> Bandit:
-    """The bandit of a policy; who learns no kernel gets that of the space.
+    """The bandit of a policy, with its defaults for the space.
 
     Raises
     ------
     TypeError
         If the policy makes something else.
     """
-    kernel = inspect.signature(policy).parameters.get("kernel")
-    learns = kernel is not None and kernel.default is None
-    made = policy(
-        space,
-        kernel=None if learns else space.kernel(),
-        noise_variance=None,
-        minimize=minimize,
-        seed=seed,
-    )
+    made = policy(space, minimize=minimize, seed=seed)
     if not isinstance(made, Bandit):
         raise TypeError(f"policy must make a Bandit, got {shown(made)}")
     return made

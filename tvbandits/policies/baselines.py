@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Unpack
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -26,11 +25,10 @@ from tvbandits.core.arrays import Array, positive_number, whole_number
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
-from tvbandits.core.context import chosen_of
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies import ruled
-from tvbandits.policies.setting import Shared, listed
+from tvbandits.policies.common import Seed
 
 
 @dataclass(eq=False)
@@ -88,9 +86,17 @@ class EpsilonGreedy:
             self.seen[x.tobytes()] = point, mean + (value - mean) / (count + 1), count + 1
 
 
-@listed("a point of the domain at random", paper="", first_comparison=1)
-def uniform(domain: Domain, **common: Unpack[Shared]) -> ruled.PolicyAdapter:
+def uniform(domain: Domain, *, minimize: bool = False, seed: Seed = 0) -> ruled.PolicyAdapter:
     """A point of the domain at random, whatever it is told.
+
+    Parameters
+    ----------
+    domain : Domain
+        The points that may be played.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -103,12 +109,11 @@ def uniform(domain: Domain, **common: Unpack[Shared]) -> ruled.PolicyAdapter:
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    return ruled.adapted(domain, Uniform(chosen_of(domain)), **common)
+    return ruled.adapted(domain, Uniform(ruled.chosen(domain)), minimize=minimize, seed=seed)
 
 
-@listed("the best point so far, at random min(1, decay / t)", paper="Auer 2002")
 def eps_greedy(
-    domain: Domain, *, decay: float = 100.0, **common: Unpack[Shared]
+    domain: Domain, *, decay: float = 100.0, minimize: bool = False, seed: Seed = 0
 ) -> ruled.PolicyAdapter:
     """The point of the best mean reward so far, and at times one at random (Auer 2002).
 
@@ -123,9 +128,15 @@ def eps_greedy(
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
     decay : float
         So many steps are uniform at first, and decay log(T / decay) of the others up to T. The first
         point is always uniform.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -138,8 +149,8 @@ def eps_greedy(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    rule = EpsilonGreedy(chosen_of(domain), positive_number("decay", decay))
-    return ruled.adapted(domain, rule, **common)
+    rule = EpsilonGreedy(ruled.chosen(domain), positive_number("decay", decay))
+    return ruled.adapted(domain, rule, minimize=minimize, seed=seed)
 
 
 # A mutation: one of so many neighbours of a candidate, or such a share of the sides of a box.
@@ -192,9 +203,13 @@ class RegularisedEvolution:
         del self.members[: -self.population]
 
 
-@listed("regularised evolution", paper="Real 2019")
 def evolution(
-    domain: Domain, *, population: int = 100, tournament: int = 10, **common: Unpack[Shared]
+    domain: Domain,
+    *,
+    population: int = 100,
+    tournament: int = 10,
+    minimize: bool = False,
+    seed: Seed = 0,
 ) -> ruled.PolicyAdapter:
     """Regularised evolution (Real 2019, Algorithm 1): mutations of the best of a few; the oldest dies.
 
@@ -220,6 +235,10 @@ def evolution(
         Calandriello et al. 2020 ran (the published benchmark scripts of Ying et al. 2019).
     tournament : int
         S: so many of them, drawn at random, compete; 1 is a random walk without selection.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -234,8 +253,8 @@ def evolution(
     """
     whole_number("population", population)
     whole_number("tournament", tournament)
-    chosen = chosen_of(domain)
+    chosen = ruled.chosen(domain)
     if not isinstance(chosen, Candidates | Box):
         raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(chosen)}")
     rule = RegularisedEvolution(chosen, tournament, population)
-    return ruled.adapted(domain, rule, **common)
+    return ruled.adapted(domain, rule, minimize=minimize, seed=seed)

@@ -9,7 +9,6 @@ V. Raj and S. Kalyani. Taming non-stationary bandits: a Bayesian approach. arXiv
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Unpack
 
 import numpy as np
 
@@ -19,7 +18,8 @@ from tvbandits.core.candidates import Candidates
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies import ruled
-from tvbandits.policies.setting import Policy, Shared, described
+from tvbandits.policies.common import Seed
+from tvbandits.policies.setting import Policy
 
 
 @dataclass(eq=False)
@@ -69,9 +69,8 @@ class BetaBernoulli:
         self.time = latest
 
 
-@described
 def discounted_thompson(
-    domain: Domain, *, discount: float = 0.99, **common: Unpack[Shared]
+    domain: Domain, *, discount: float = 0.99, minimize: bool = False, seed: Seed = 0
 ) -> ruled.PolicyAdapter:
     """Discounted Thompson sampling for Bernoulli arms ([RK]).
 
@@ -84,8 +83,14 @@ def discounted_thompson(
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
     discount : float
         gamma, in (0, 1]; 1 is plain Thompson sampling.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -100,10 +105,10 @@ def discounted_thompson(
     """
     arms = ruled.finite(domain, "discounted_thompson")
     gamma = finite_number("discount", discount, above=0.0, high=1.0)
-    worst = -1.0 if common.get("minimize") else 0.0
+    worst = -1.0 if minimize else 0.0
     rule = BetaBernoulli(arms, gamma, worst, np.zeros((len(arms), 2)))
-    return ruled.adapted(domain, rule, **common)
+    return ruled.adapted(domain, rule, minimize=minimize, seed=seed)
 
 
 # For comparisons on rewards in [0, 1], by its path: others of `POLICIES` play any rewards.
-PLAYED = Policy("discounted-thompson", discounted_thompson, "Beta beliefs that fade", "Raj 2017")
+PLAYED = Policy(discounted_thompson, "Beta beliefs that fade", "Raj 2017")

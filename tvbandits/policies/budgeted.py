@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Unpack
+from typing import Any, Literal
 
 import numpy as np
 
@@ -43,39 +43,45 @@ from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.nystrom_filter import NystromFilter
-from tvbandits.policies.forgetting import forgetting_kernel
-from tvbandits.policies.setting import (
-    Common,
+from tvbandits.policies.common import (
     Learn,
-    Modelled,
+    Mean,
     Posterior,
+    Seed,
     Width,
-    assembled,
+    Widths,
+    bandit_of,
     learning_rule,
-    listed,
+    prior_kernel,
+    width_of,
 )
+from tvbandits.policies.forgetting import forgetting_kernel
 
 
-@listed(
-    "a dictionary by leverage scores at every step",
-    paper="Calandriello 2019",
-    widths={"theory": BKBWidth},
-)
 def bkb(
     domain: Domain,
     *,
-    kernel: Any,
-    noise_variance: float | None,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     oversampling: float = 2.0,
     keep: bool = True,
     confidence: Width = DEFAULT_WIDTH,
     posterior: Posterior | None = None,
-    **common: Unpack[Modelled],
+    mean: Mean = "online",
+    minimize: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
     """BKB (Calandriello 2019), [B] Algorithm 1: a dictionary by leverage scores, drawn at every step.
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
+    kernel : scikit-learn kernel, optional
+        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     oversampling : float
         q, by which leverage scores are multiplied.
     keep : bool
@@ -84,6 +90,13 @@ def bkb(
         The width beta of mu + beta sigma; "theory" is that of [B] Theorem 2.
     posterior : Exact, Nystrom, StateSpace, "exact" or "nystrom", optional
         Instead of `Nystrom(oversampling, keep)`.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -98,21 +111,27 @@ def bkb(
     10 [2.]
     """
     sparse = Nystrom(oversampling, keep) if posterior is None else posterior
-    return assembled(
-        domain, kernel, noise_variance, confidence=confidence, posterior=sparse, **common
+    return bandit_of(
+        domain,
+        kernel,
+        noise_variance,
+        confidence=width_of(confidence, {"theory": BKBWidth}),
+        posterior=sparse,
+        mean=mean,
+        minimize=minimize,
+        seed=seed,
     )
 
 
 # The widths of [BB] Theorem 2, and of its authors' program.
-BBKB_WIDTHS = {"theory": BBKBWidth, "bbkb-program": BBKBProgramWidth}
+BBKB_WIDTHS: Widths = {"theory": BBKBWidth, "bbkb-program": BBKBProgramWidth}
 
 
-@listed("the same in batches, rule=global|local", paper="Calandriello 2020", widths=BBKB_WIDTHS)
 def bbkb(
     domain: Domain,
     *,
-    kernel: Any,
-    noise_variance: float | None,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     ratio_bound: float = 2.0,
     rule: Literal["global", "local"] = "global",
     oversampling: float = 2.0,
@@ -121,12 +140,21 @@ def bbkb(
     largest_batch: int = USUAL_LARGEST,
     confidence: Width = DEFAULT_WIDTH,
     posterior: Posterior | None = None,
-    **common: Unpack[Modelled],
+    mean: Mean = "online",
+    minimize: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
     """BBKB (Calandriello 2020), [BB] Algorithm 1: batches that end before deviations halve.
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
+    kernel : scikit-learn kernel, optional
+        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     ratio_bound : float
         C, the bound on the ratio of deviations at a batch's start to those in it.
     rule : "global" or "local"
@@ -144,6 +172,13 @@ def bbkb(
         one of its authors' program.
     posterior : Exact, Nystrom, StateSpace, "exact" or "nystrom", optional
         Instead of `Nystrom(oversampling, keep)`.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -159,27 +194,24 @@ def bbkb(
     """
     sparse = Nystrom(oversampling, keep) if posterior is None else posterior
     ends = RATIOS[choice("rule", rule, RATIOS)]
-    return assembled(
+    return bandit_of(
         domain,
         kernel,
         noise_variance,
-        confidence=confidence,
-        posterior=sparse,
         batching=_batching(ends(ratio_bound), minimum_batch, largest_batch),
-        **common,
+        confidence=width_of(confidence, BBKB_WIDTHS),
+        posterior=sparse,
+        mean=mean,
+        minimize=minimize,
+        seed=seed,
     )
 
 
-@listed(
-    "bbkb whose dictionary forgets at rate epsilon",
-    paper="Calandriello 2020 and Bogunovic 2016",
-    widths=BBKB_WIDTHS,
-)
 def tv_bbkb(
     domain: Domain,
     *,
-    kernel: Any,
-    noise_variance: float | None,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     epsilon: float | None = None,
     learn: Learn | None = None,
     ratio_bound: float = 2.0,
@@ -189,7 +221,9 @@ def tv_bbkb(
     minimum_batch: int = 1,
     largest_batch: int = USUAL_LARGEST,
     confidence: Width = 1.0,
-    **common: Unpack[Modelled],
+    mean: Mean = "online",
+    minimize: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
     """BBKB under the kernel of TV-GP-UCB: k(x, x') (1 - epsilon)^(abs(t - t') / 2), for large domains.
 
@@ -198,6 +232,13 @@ def tv_bbkb(
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
+    kernel : scikit-learn kernel, optional
+        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     epsilon : float, optional
         Rate of forgetting for a unit of time. Without it, it is learned by log evidence while it plays.
     learn : Every, int or bool, optional
@@ -216,6 +257,13 @@ def tv_bbkb(
         A batch ends here at the latest, with a warning if the rule would go on.
     confidence : Confidence, float or "theory"
         The width, which C multiplies: 1 plays with 2. "theory" is that of [BB] Theorem 2.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -231,33 +279,45 @@ def tv_bbkb(
     """
     learns = learning_rule("epsilon", epsilon, learn, Every(spread=math.inf, in_steps=True))
     ends = RATIOS[choice("rule", rule, RATIOS)]
-    return assembled(
+    return bandit_of(
         domain,
-        forgetting_kernel(kernel, epsilon),
+        forgetting_kernel(prior_kernel(domain, kernel), epsilon),
         noise_variance,
-        confidence=confidence,
-        posterior=NystromFilter(oversampling, keep),
         batching=_batching(ends(ratio_bound), minimum_batch, largest_batch),
         learn=learns,
-        **common,
+        confidence=width_of(confidence, BBKB_WIDTHS),
+        posterior=NystromFilter(oversampling, keep),
+        mean=mean,
+        minimize=minimize,
+        seed=seed,
     )
 
 
-@listed("GP-UCB in batches", paper="Desautels 2014")
 def gp_bucb(
     domain: Domain,
     *,
-    kernel: Any,
-    noise_variance: float | None,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     ratio_bound: float = 2.0,
     minimum_batch: int = 1,
     largest_batch: int = USUAL_LARGEST,
-    **common: Unpack[Common],
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimize: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
     """GP-BUCB (Desautels 2014): GP-UCB in batches, on the exact posterior.
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
+    kernel : scikit-learn kernel, optional
+        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     ratio_bound : float
         C: a batch ends with the point that makes the product of 1 + variance / noise variance over its
         points exceed it.
@@ -265,6 +325,18 @@ def gp_bucb(
         P: start by uncertainty sampling until no variance exceeds 1/P of the noise variance.
     largest_batch : int
         A batch ends here at the latest, with a warning if the rule would go on.
+    confidence : Confidence, float, "theory" or another name in `WIDTHS`
+        The width beta of mean + beta deviations; a number is a constant width.
+    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"
+        How the posterior is computed: exactly, on a dictionary of inducing points, by a Kalman filter,
+        or by an ensemble of models.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -279,7 +351,17 @@ def gp_bucb(
     [2.]
     """
     batching = _batching(ProductRatio(ratio_bound), minimum_batch, largest_batch)
-    return assembled(domain, kernel, noise_variance, batching=batching, **common)
+    return bandit_of(
+        domain,
+        kernel,
+        noise_variance,
+        batching=batching,
+        confidence=confidence,
+        posterior=posterior,
+        mean=mean,
+        minimize=minimize,
+        seed=seed,
+    )
 
 
 @dataclass(frozen=True)
@@ -309,15 +391,18 @@ class RepeatedUpperBound(UpperConfidenceBound):
         return np.repeat(X, int(np.clip(times, 1.0, decision.batching.largest)), axis=0)
 
 
-@listed("few points, each many times", paper="Calandriello 2022")
 def mini_gp_ucb(
     domain: Domain,
     *,
-    kernel: Any,
-    noise_variance: float | None,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     ratio_bound: float = 2.0,
     largest_batch: int = USUAL_LARGEST,
-    **common: Unpack[Common],
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimize: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
     """mini-GP-UCB (Calandriello 2022): one point again and again, until its deviation has shrunk enough.
 
@@ -325,10 +410,29 @@ def mini_gp_ucb(
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
+    kernel : scikit-learn kernel, optional
+        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     ratio_bound : float
         C, by which no deviation may have shrunk when the next point is chosen; 1 is GP-UCB.
     largest_batch : int
         So many plays of a point at the most, before the next decision.
+    confidence : Confidence, float, "theory" or another name in `WIDTHS`
+        The width beta of mean + beta deviations; a number is a constant width.
+    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"
+        How the posterior is computed: exactly, on a dictionary of inducing points, by a Kalman filter,
+        or by an ensemble of models.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -344,19 +448,31 @@ def mini_gp_ucb(
     """
     most = whole_number("largest_batch", largest_batch, at_most=LARGEST_BATCH)
     rule, batching = RepeatedUpperBound(ratio_bound), Batching(largest=most)
-    return assembled(domain, kernel, noise_variance, acquisition=rule, batching=batching, **common)
+    return bandit_of(
+        domain,
+        kernel,
+        noise_variance,
+        acquisition=rule,
+        batching=batching,
+        confidence=confidence,
+        posterior=posterior,
+        mean=mean,
+        minimize=minimize,
+        seed=seed,
+    )
 
 
-@listed("batches of posterior samples", paper="Kandasamy 2018", widths={"theory": BBKBWidth})
 def thompson(
     domain: Domain,
     *,
-    kernel: Any,
-    noise_variance: float | None,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     batch: int = 30,
     confidence: Width = 1.0,
     posterior: Posterior | None = None,
-    **common: Unpack[Modelled],
+    mean: Mean = "online",
+    minimize: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
     """Thompson sampling in batches (Kandasamy 2018): play the best points of posterior samples.
 
@@ -364,12 +480,24 @@ def thompson(
     ----------
     domain : Candidates
         For the exact posterior, of at most 2000 points.
+    kernel : scikit-learn kernel, optional
+        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     batch : int
         Points of an ask; 30 in the experiments of [BB].
     confidence : Confidence, float or "theory"
         Samples deviate from the posterior mean by this multiple: 1 draws from the posterior itself.
     posterior : Exact, Nystrom, "exact" or "nystrom", optional
         `Nystrom()` by default.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -383,15 +511,17 @@ def thompson(
     >>> print(info.told, bandit.recommend())
     20 [2.]
     """
-    return assembled(
+    return bandit_of(
         domain,
         kernel,
         noise_variance,
-        confidence=confidence,
-        posterior=Nystrom() if posterior is None else posterior,
         acquisition=ThompsonSampling(),
         batching=Batching(largest=whole_number("batch", batch, at_most=LARGEST_BATCH)),
-        **common,
+        confidence=width_of(confidence, {"theory": BBKBWidth}),
+        posterior=Nystrom() if posterior is None else posterior,
+        mean=mean,
+        minimize=minimize,
+        seed=seed,
     )
 
 

@@ -15,15 +15,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, TypeAlias
 
 from tvbandits.acquisition.batches import Batching
-from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed, PlaysAtATime, as_confidence
+from tvbandits.acquisition.confidence import Fixed, PlaysAtATime, as_confidence
 from tvbandits.acquisition.rules import LastingBound, RandomFirst, SpreadFirst, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import finite_number, is_finite_number, whole_number
+from tvbandits.core.arrays import (
+    finite_number,
+    is_finite_number,
+    noise_variance_number,
+    whole_number,
+)
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import check_part, choice, require, shown
+from tvbandits.core.coercion import check_part, choice, optional, require, shown
 from tvbandits.core.context import measured
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.core.space import Arms, Space, space_of
@@ -44,21 +49,23 @@ from tvbandits.gp.kernels.additive import (
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.posteriors.protocol import PosteriorRule
 from tvbandits.gp.posteriors.state_space import StateSpace
-from tvbandits.policies.setting import (
+from tvbandits.policies.common import (
+    DEFAULT_WIDTH,
     Learn,
-    Learning,
     Mean,
     Posterior,
-    Season,
-    Shared,
+    Seed,
     Width,
     as_posterior,
     as_rule,
-    assembled,
+    bandit_of,
+    check_domain,
     learning_rule,
-    listed,
+    prior_kernel,
 )
 from tvbandits.queries import plans
+
+Season: TypeAlias = float | Literal["find"] | None
 
 # Up to so many candidates an ensemble is the default: it holds a hundred features of each.
 MOST_CANDIDATES = 20_000
@@ -88,6 +95,9 @@ def learned_parts(
     The one place that decides it, for `adaptive_gp_ucb` and, where it `asks`, for `frugal_gp_ucb`;
     `docs/which-policy.md` has its table. What is None is what suits.
     """
+    check_domain(domain)
+    if kernel is not None:
+        kernel = prior_kernel(domain, kernel)
     parts: dict[str, Any] = {"mean": mean}
     free = kernel is None and posterior is None
     # A box of several coordinates: 96 features are too few. An interval keeps the sum of fields, which
@@ -206,12 +216,11 @@ INFORMED_WIDTH = 1.0
 INFORMED_WIDTH_OF_AN_ENSEMBLE = 0.0
 
 
-@listed("asks an expert about queries * log t points", paper="Mauduit 2025", first_comparison=8)
 def sparq_gp_ucb(
     domain: Domain,
     *,
-    kernel: Any,
-    noise_variance: float | None,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     expert: Expert | None,
     queries: plans.QueryPlan | float = 6.0,
     ask_every: int = 1,
@@ -220,12 +229,24 @@ def sparq_gp_ucb(
     about: Literal["played", "domain"] = "played",
     informed_width: float | None = None,
     consult: Consult = "after tell",
-    **common: Unpack[Learning],
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimize: bool = False,
+    robust: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
     """SparQ-GP-UCB (Mauduit 2025), [S] Algorithm 1.
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
+    kernel : scikit-learn kernel, optional
+        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     expert : Expert or None
         Who is asked; None: you carry the questions (`Bandit.questions`, `Bandit.answer`).
     queries : float or QueryPlan
@@ -235,16 +256,30 @@ def sparq_gp_ucb(
         worth. The paper's is 1. Only where `queries` is a number.
     rate : float, optional
         Of the linear injection s^2 (1 + (rate age)^2); 1, as in [S] eq. 15, unless it is learned.
+    learn : Every, int or bool, optional
+        Learn the rate while the bandit plays, and when.
     about : "played" or "domain"
         What may be asked about: the points played so far, as in the paper, or all of the domain. With a
         sparse posterior a point joins the first 256 only if they do not determine its value.
     informed_width : float, optional
         The width is at most this in a decision before which a question was answered.
-    learn : Every, int or bool, optional
-        Learn the rate while the bandit plays, and when.
     consult : "after tell" or "before ask"
         When to ask the expert: once you have told a decision's rewards, about their time, or before a
         decision, about its own time.
+    confidence : Confidence, float, "theory" or another name in `WIDTHS`
+        The width beta of mean + beta deviations; a number is a constant width.
+    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"
+        How the posterior is computed: exactly, on a dictionary of inducing points, by a Kalman filter,
+        or by an ensemble of models.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    robust : bool
+        Whether grossly wrong readings are set aside until others agree with them.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -261,7 +296,9 @@ def sparq_gp_ucb(
     >>> print(bandit.recommend(), info.queries.total_asked > 0)
     [6.] True
     """
-    sparse = as_posterior(common.get("posterior", "exact")).on_dictionary(kernel)
+    kernel = prior_kernel(domain, kernel)
+    optional(noise_variance_number, "noise_variance", noise_variance)
+    sparse = as_posterior(posterior).on_dictionary(kernel)
     pool = 256 if sparse else None
     if is_finite_number(queries):
         finite_number("queries", queries, low=0.0, high=plans.MOST_QUESTIONS)
@@ -275,7 +312,7 @@ def sparq_gp_ucb(
     asking = plans.Asking(plan, expert, about=about, pool_size=pool, informed_width=informed_width)
     # Line 4: what has aged beyond sigma^2 log t is discarded.
     discarded = aging.DiscardAbove(LogThreshold(noise_variance))
-    return assembled(
+    return bandit_of(
         domain,
         kernel,
         noise_variance,
@@ -286,7 +323,12 @@ def sparq_gp_ucb(
         consult=consult,
         # Lines 7 and 8: from both the posterior at t + 1, and x_{t+1} where its bound is largest.
         lead=1.0,
-        **common,
+        confidence=confidence,
+        posterior=posterior,
+        mean=mean,
+        minimize=minimize,
+        robust=robust,
+        seed=seed,
     )
 
 
@@ -301,7 +343,6 @@ PLANS: dict[str, Callable[[plans.Budget], plans.QueryPlan]] = {
 PlanName = Literal["next", "plausible", "kdpp", "random"]
 
 
-@listed("learns the drift, and asks budget questions a step or fewer", paper="this package")
 def frugal_gp_ucb(
     domain: Domain,
     *,
@@ -311,13 +352,14 @@ def frugal_gp_ucb(
     budget: float = 3.0,
     plan: PlanName | plans.QueryPlan | None = None,
     learn: Learn | None = None,
+    season: Season = "find",
+    consult: Consult = "after tell",
     confidence: Width = DEFAULT_WIDTH,
     posterior: Posterior | None = None,
-    season: Season = "find",
     mean: Mean = "online",
-    consult: Consult = "after tell",
+    minimize: bool = False,
     robust: bool = False,
-    **common: Unpack[Shared],
+    seed: Seed = 0,
 ) -> Bandit:
     """Learn the drift, keep every answer, and ask about what could change the next decision.
 
@@ -333,9 +375,14 @@ def frugal_gp_ucb(
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
     kernel : scikit-learn kernel, optional
         Over points, to start from; or a sum of space-time terms. None suits any problem: a smooth and a
         rough one compete.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     expert : Expert or None
         Who is asked; None: you carry the questions (`Bandit.questions`, `Bandit.answer`).
     budget : float
@@ -346,8 +393,6 @@ def frugal_gp_ucb(
     learn : Every, int or bool, optional
         When to learn how fast the reward changes: a rule, a number of rewards between two fits, or True
         for `Every()`.
-    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
-        An ensemble or a Kalman filter by default; `docs/which-policy.md` has the table.
     season : float, "find" or None
         Time after which a part of the reward returns: 24 for a day where times count hours. The ensemble
         then also holds models with that season. "find": on up to 64 candidates look for a period in the
@@ -356,6 +401,19 @@ def frugal_gp_ucb(
     consult : "after tell" or "before ask"
         When to ask the expert: once you have told a decision's rewards, about their time, or before a
         decision, about its own time.
+    confidence : Confidence, float, "theory" or another name in `WIDTHS`
+        The width beta of mean + beta deviations; a number is a constant width.
+    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble", optional
+        An ensemble or a Kalman filter by default; `docs/which-policy.md` has the table.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    robust : bool
+        Whether grossly wrong readings are set aside until others agree with them.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -384,10 +442,9 @@ def frugal_gp_ucb(
     width = INFORMED_WIDTH_OF_AN_ENSEMBLE if with_ensemble else INFORMED_WIDTH
     asking = plans.Asking(plan, expert, about="domain", reuse_answers=True, informed_width=width)
     parts |= {"asking": asking, "consult": consult, "robust": robust}
-    return assembled(domain, start, noise_variance, **parts, **common)
+    return bandit_of(domain, start, noise_variance, minimize=minimize, seed=seed, **parts)
 
 
-@listed("learns by itself how the reward drifts", paper="this package")
 def adaptive_gp_ucb(
     domain: Domain,
     *,
@@ -397,8 +454,9 @@ def adaptive_gp_ucb(
     confidence: Width | None = None,
     posterior: Posterior | None = None,
     mean: Mean = "online",
+    minimize: bool = False,
     robust: bool = False,
-    **common: Unpack[Shared],
+    seed: Seed = 0,
 ) -> Bandit:
     """Learn by itself how the reward drifts: an ensemble of models, or a kernel that is fitted.
 
@@ -406,8 +464,13 @@ def adaptive_gp_ucb(
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
     kernel : scikit-learn kernel, optional
         Over points, to start from; or a sum of space-time terms. None suits any problem.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     learn : Every, int or bool, optional
         When to fit the numbers of `structured_kernel`, or on a box of `box_kernel` and
         `joint_box_kernel` (in `kernels.additive`), by log evidence.
@@ -419,6 +482,15 @@ def adaptive_gp_ucb(
         or mean; on up to 64 its width counts the lasting deviation (`LastingBound`), on more its first
         plays go where a reward tells most (`SpreadFirst`). Elsewhere a Kalman filter, `StateSpace()`,
         and on a box `Exact`. `docs/ensemble.md` compares them.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    robust : bool
+        Whether grossly wrong readings are set aside until others agree with them.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -433,4 +505,5 @@ def adaptive_gp_ucb(
     """
     given = kernel, learn, confidence, posterior, mean
     start, parts = learned_parts(domain, *given, asks=False)
-    return assembled(domain, start, noise_variance, robust=robust, **parts, **common)
+    parts |= {"robust": robust, "minimize": minimize}
+    return bandit_of(domain, start, noise_variance, seed=seed, **parts)

@@ -15,14 +15,17 @@ P. Brunzema, A. von Rohr, F. Solowjow and S. Trimpe. Event-triggered time-varyin
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, Unpack
+from typing import Any, Literal
 
-import tvbandits.policies.theory as theory
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import LARGEST_WHOLE, SMALLEST_VARIANCE, whole_number
-from tvbandits.core.coercion import choice, shown
+from tvbandits.core.arrays import (
+    LARGEST_WHOLE,
+    SMALLEST_VARIANCE,
+    noise_variance_number,
+    whole_number,
+)
+from tvbandits.core.coercion import choice, optional, shown
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Aging
@@ -30,23 +33,54 @@ from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.space_time import Drift
 from tvbandits.gp.kernels.structure import space_time, without_bounds
-from tvbandits.policies.setting import (
-    Common,
+from tvbandits.policies.common import (
+    DEFAULT_WIDTH,
     Learn,
-    Learning,
-    Setting,
+    Mean,
+    Posterior,
+    Seed,
+    Width,
     as_posterior,
-    assembled,
+    bandit_of,
     learning_rule,
-    listed,
+    prior_kernel,
 )
 
 
-@listed("never forgets", paper="Srinivas 2010", first_comparison=2)
 def gp_ucb(
-    domain: Domain, *, kernel: Any, noise_variance: float | None, **common: Unpack[Common]
+    domain: Domain,
+    *,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimize: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
     """GP-UCB (Srinivas 2010): nothing is ever forgotten.
+
+    Parameters
+    ----------
+    domain : Domain
+        The points that may be played.
+    kernel : scikit-learn kernel, optional
+        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
+    confidence : Confidence, float, "theory" or another name in `WIDTHS`
+        The width beta of mean + beta deviations; a number is a constant width.
+    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"
+        How the posterior is computed: exactly, on a dictionary of inducing points, by a Kalman filter,
+        or by an ensemble of models.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -60,29 +94,55 @@ def gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    return assembled(domain, kernel, noise_variance, **common)
+    return bandit_of(
+        domain,
+        kernel,
+        noise_variance,
+        confidence=confidence,
+        posterior=posterior,
+        mean=mean,
+        minimize=minimize,
+        seed=seed,
+    )
 
 
-@listed(
-    "starts afresh every reset_every rewards",
-    paper="Bogunovic 2016",
-    recommended={"reset_every": lambda setting, _: theory.window_length(*setting.budgets)},
-    first_comparison=3,
-)
 def r_gp_ucb(
     domain: Domain,
     *,
-    kernel: Any,
-    noise_variance: float | None,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     reset_every: int,
-    **common: Unpack[Common],
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimize: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
     """R-GP-UCB (Bogunovic 2016; Zhou & Shroff 2021): start afresh, again and again.
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
+    kernel : scikit-learn kernel, optional
+        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     reset_every : int
         H: start afresh after so many rewards.
+    confidence : Confidence, float, "theory" or another name in `WIDTHS`
+        The width beta of mean + beta deviations; a number is a constant width.
+    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"
+        How the posterior is computed: exactly, on a dictionary of inducing points, by a Kalman filter,
+        or by an ensemble of models.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -98,29 +158,56 @@ def r_gp_ucb(
     """
     # What Bogunovic 2016 adds to GP-UCB: after every block of H rewards it starts from the prior.
     period = aging.ResetEvery(whole_number("reset_every", reset_every))
-    return assembled(domain, kernel, noise_variance, aging=period, **common)
+    return bandit_of(
+        domain,
+        kernel,
+        noise_variance,
+        aging=period,
+        confidence=confidence,
+        posterior=posterior,
+        mean=mean,
+        minimize=minimize,
+        seed=seed,
+    )
 
 
-@listed(
-    "the last window rewards",
-    paper="Zhou & Shroff 2021",
-    recommended={"window": lambda setting, _: theory.window_length(*setting.budgets)},
-    first_comparison=4,
-)
 def sw_gp_ucb(
     domain: Domain,
     *,
-    kernel: Any,
-    noise_variance: float | None,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     window: int,
-    **common: Unpack[Common],
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimize: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
     """SW-GP-UCB (Zhou & Shroff 2021): a sliding window.
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
+    kernel : scikit-learn kernel, optional
+        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     window : int
         W: the last so many rewards count, and no others.
+    confidence : Confidence, float, "theory" or another name in `WIDTHS`
+        The width beta of mean + beta deviations; a number is a constant width.
+    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"
+        How the posterior is computed: exactly, on a dictionary of inducing points, by a Kalman filter,
+        or by an ensemble of models.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -136,32 +223,62 @@ def sw_gp_ucb(
     """
     # What Zhou & Shroff 2021 change in GP-UCB: its posterior is that of the last W rewards.
     latest = aging.Window(last=whole_number("window", window))
-    return assembled(domain, kernel, noise_variance, aging=latest, **common)
+    return bandit_of(
+        domain,
+        kernel,
+        noise_variance,
+        aging=latest,
+        confidence=confidence,
+        posterior=posterior,
+        mean=mean,
+        minimize=minimize,
+        seed=seed,
+    )
 
 
-@listed(
-    "weights discount^age",
-    paper="Deng 2022",
-    recommended={"discount": lambda setting, _: theory.discount(*setting.budgets)},
-    first_comparison=5,
-)
 def w_gp_ucb(
     domain: Domain,
     *,
-    kernel: Any,
-    noise_variance: float | None,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     discount: float | None = None,
     learn: Learn | None = None,
-    **common: Unpack[Learning],
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimize: bool = False,
+    robust: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
     """W-GP-UCB (Deng 2022): weights discount^age, that is noise variance s^2 discount^(-age).
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
+    kernel : scikit-learn kernel, optional
+        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     discount : float, optional
         In (0, 1). Without it, it is learned while the bandit plays.
     learn : Every, int or bool, optional
         When to learn it: a rule, a number of rewards between two fits, or True for `Every()`.
+    confidence : Confidence, float, "theory" or another name in `WIDTHS`
+        The width beta of mean + beta deviations; a number is a constant width.
+    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"
+        How the posterior is computed: exactly, on a dictionary of inducing points, by a Kalman filter,
+        or by an ensemble of models.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    robust : bool
+        Whether grossly wrong readings are set aside until others agree with them.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -178,7 +295,19 @@ def w_gp_ucb(
     # Deng 2022: regression with weights discount^age is one with this noise ([S] section 1.1).
     weights = aging.Exponential(0.95 if discount is None else discount)
     rule = learning_rule("discount", discount, learn)
-    return assembled(domain, kernel, noise_variance, learn=rule, aging=weights, **common)
+    return bandit_of(
+        domain,
+        kernel,
+        noise_variance,
+        learn=rule,
+        aging=weights,
+        confidence=confidence,
+        posterior=posterior,
+        mean=mean,
+        minimize=minimize,
+        robust=robust,
+        seed=seed,
+    )
 
 
 # Rate of forgetting until one is fitted, and where the fit begins; and after how many rewards.
@@ -193,25 +322,50 @@ def forgetting_kernel(kernel: Any, epsilon: float | None) -> Any:
     return space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
 
 
-@listed("a kernel that forgets at rate epsilon", paper="Bogunovic 2016", first_comparison=6)
 def tv_gp_ucb(
     domain: Domain,
     *,
-    kernel: Any,
-    noise_variance: float | None,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     epsilon: float | None = None,
     first_sample: int | None = None,
-    **common: Unpack[Learning],
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimize: bool = False,
+    robust: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
     """TV-GP-UCB (Bogunovic 2016): the kernel k(x, x') (1 - epsilon)^(abs(t - t') / 2).
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
+    kernel : scikit-learn kernel, optional
+        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     epsilon : float, optional
         Rate of forgetting. Without it, it is fitted once by log evidence, and fixed.
     first_sample : int, optional
         After so many rewards it is fitted, by default 50, with the unit of reward; until then it is 0.1
         in a step: the median time between rewards. Only without epsilon.
+    confidence : Confidence, float, "theory" or another name in `WIDTHS`
+        The width beta of mean + beta deviations; a number is a constant width.
+    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"
+        How the posterior is computed: exactly, on a dictionary of inducing points, by a Kalman filter,
+        or by an ensemble of models.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    robust : bool
+        Whether grossly wrong readings are set aside until others agree with them.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -225,7 +379,7 @@ def tv_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    posterior = common.get("posterior", "exact")
+    kernel = prior_kernel(domain, kernel)
     if as_posterior(posterior).self_learning:
         given = f"got {shown(posterior)}"
         raise ValueError(f"tv_gp_ucb has one model, adaptive_gp_ucb an ensemble; {given}")
@@ -237,43 +391,66 @@ def tv_gp_ucb(
         once = replace(ONCE, first=(rewards,), observations=rewards)
     elif first_sample is not None:
         raise ValueError(f"first_sample is for an epsilon that is not given, got {epsilon = }")
-    return assembled(domain, drifting, noise_variance, learn=once, **common)
+    return bandit_of(
+        domain,
+        drifting,
+        noise_variance,
+        learn=once,
+        confidence=confidence,
+        posterior=posterior,
+        mean=mean,
+        minimize=minimize,
+        robust=robust,
+        seed=seed,
+    )
 
 
-def recommended_rate(setting: Setting, given: Mapping[str, Any]) -> float:
-    """The rate at which a reward's variance grows under the drift model."""
-    # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
-    increment: float = 2 * (1 - (1 - setting.epsilon) ** 0.5)
-    wiener = given.get("growth", "wiener") == "wiener"
-    return max(increment, 1e-12) * setting.scale**2 if wiener else 1.0
-
-
-@listed(
-    "injects noise at rate, growth=wiener|linear",
-    paper="Brunzema 2022",
-    recommended={"rate": recommended_rate},
-    first_comparison=7,
-)
 def ui_gp_ucb(
     domain: Domain,
     *,
-    kernel: Any,
-    noise_variance: float | None,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     rate: float | None = None,
     growth: Literal["wiener", "linear"] = "wiener",
     learn: Learn | None = None,
-    **common: Unpack[Learning],
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimize: bool = False,
+    robust: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
     """Uncertainty injection (Brunzema 2022): the noise variance of a reward grows with its age.
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
+    kernel : scikit-learn kernel, optional
+        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     rate : float, optional
         Of the growth. Without it, it is learned while the bandit plays.
     growth : "wiener" or "linear"
         s^2 + rate age, or s^2 (1 + (rate age)^2), the injection of SparQ-GP-UCB without queries.
     learn : Every, int or bool, optional
         When to learn it: a rule, a number of rewards between two fits, or True for `Every()`.
+    confidence : Confidence, float, "theory" or another name in `WIDTHS`
+        The width beta of mean + beta deviations; a number is a constant width.
+    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"
+        How the posterior is computed: exactly, on a dictionary of inducing points, by a Kalman filter,
+        or by an ensemble of models.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    robust : bool
+        Whether grossly wrong readings are set aside until others agree with them.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -288,6 +465,7 @@ def ui_gp_ucb(
     10 [2.]
     """
     choice("growth", growth, ("wiener", "linear"))
+    optional(noise_variance_number, "noise_variance", noise_variance)
     rule = learning_rule("rate", rate, learn)
     if growth == "linear":
         injected: Aging = aging.Linear(1.0 if rate is None else rate)
@@ -295,17 +473,32 @@ def ui_gp_ucb(
         # Without a noise variance, next to nothing ages before a rate is learned.
         start = SMALLEST_VARIANCE if noise_variance is None else noise_variance
         injected = aging.Wiener(start if rate is None else rate)
-    return assembled(domain, kernel, noise_variance, learn=rule, aging=injected, **common)
+    return bandit_of(
+        domain,
+        kernel,
+        noise_variance,
+        learn=rule,
+        aging=injected,
+        confidence=confidence,
+        posterior=posterior,
+        mean=mean,
+        minimize=minimize,
+        robust=robust,
+        seed=seed,
+    )
 
 
-@listed("starts afresh when a reward is a surprise", paper="Brunzema 2025")
 def et_gp_ucb(
     domain: Domain,
     *,
-    kernel: Any,
-    noise_variance: float | None,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     delta: float = 0.1,
-    **common: Unpack[Common],
+    confidence: Width = DEFAULT_WIDTH,
+    posterior: Posterior = "exact",
+    mean: Mean = "online",
+    minimize: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
     """ET-GP-UCB (Brunzema 2025): forget everything when a reward leaves its confidence interval.
 
@@ -313,8 +506,27 @@ def et_gp_ucb(
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
+    kernel : scikit-learn kernel, optional
+        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     delta : float
         Probability of a reset without a cause.
+    confidence : Confidence, float, "theory" or another name in `WIDTHS`
+        The width beta of mean + beta deviations; a number is a constant width.
+    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"
+        How the posterior is computed: exactly, on a dictionary of inducing points, by a Kalman filter,
+        or by an ensemble of models.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -328,4 +540,14 @@ def et_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    return assembled(domain, kernel, noise_variance, reset=EventTrigger(delta), **common)
+    return bandit_of(
+        domain,
+        kernel,
+        noise_variance,
+        reset=EventTrigger(delta),
+        confidence=confidence,
+        posterior=posterior,
+        mean=mean,
+        minimize=minimize,
+        seed=seed,
+    )

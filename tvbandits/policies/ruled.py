@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Unpack, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -14,11 +14,21 @@ from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Allowed, Availability, availability_of
 from tvbandits.acquisition.confidence import Fixed
+from tvbandits.bandit.recipe import check_mean
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo
 from tvbandits.bandit.told import told_next
-from tvbandits.core.arrays import Array, as_generator, as_time, finite_number, whole_number
+from tvbandits.core.arrays import (
+    LARGEST_VALUE,
+    Array,
+    as_generator,
+    as_time,
+    finite_number,
+    flag,
+    noise_variance_number,
+    whole_number,
+)
 from tvbandits.core.candidates import Candidates, as_finite
-from tvbandits.core.coercion import require
+from tvbandits.core.coercion import optional, require
 from tvbandits.core.context import Context, chosen_of, completed, context_columns, joined, measured
 from tvbandits.core.counts import Counted
 from tvbandits.core.observations import Observations, Plays, Record
@@ -27,7 +37,7 @@ from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import history_columns
 from tvbandits.gp.fitting.noise import SHARE, NoiseEstimate, due, estimated_noise
 from tvbandits.io import save_value
-from tvbandits.policies.setting import Mean, Modelled
+from tvbandits.policies.common import Mean, Seed, check_domain
 
 # So often a policy may name a point that is not available, before one that is is drawn for it.
 TRIES = 20
@@ -229,7 +239,15 @@ class PolicyAdapter:
 
 
 def first_noise(noise_variance: float | None, unit: float) -> float:
-    """The noise variance that a rule begins with, in units of the prior variance."""
+    """The noise variance that a rule begins with, in units of the prior variance.
+
+    Raises
+    ------
+    ValueError
+        If one of them cannot be used.
+    """
+    finite_number("scale", unit, low=1 / LARGEST_VALUE, high=LARGEST_VALUE)
+    optional(noise_variance_number, "noise_variance", noise_variance)
     return SHARE if noise_variance is None else noise_variance / unit**2
 
 
@@ -239,14 +257,16 @@ def adapted(
     kernel: Any = None,
     noise_variance: float | None = 1.0,
     unit: float = 1.0,
-    **common: Unpack[Modelled],
+    *,
+    minimize: bool,
+    seed: Seed,
 ) -> PolicyAdapter:
     """A player with a rule, before its first step; of a generator a child is spawned.
 
     A rule is told nothing of a measured context: what it learns holds for all values, and it is made
     for what is chosen on the domain (`chosen_of`).
     """
-    rng, sign = as_generator(common.get("seed", 0)), -1.0 if common.get("minimize") else 1.0
+    rng, sign = as_generator(seed), -1.0 if flag("minimize", minimize) else 1.0
     record = Record.of_nothing(domain.dimension)
     return PolicyAdapter(domain, rule, rng, sign, record, kernel, noise_variance, unit)
 
@@ -260,9 +280,15 @@ def tried(draw: Callable[[], Array], allowed: Allowed, rng: np.random.Generator)
     return allowed.sample(rng)
 
 
+def chosen(domain: Domain) -> Domain:
+    """Return what is chosen on a domain: all of it, or what a measured context leaves."""
+    check_domain(domain)
+    return chosen_of(domain)
+
+
 def finite(domain: Domain, name: str) -> Candidates:
     """What is chosen on a domain, if that is finite; a `ValueError` says who needs that."""
-    return as_finite(chosen_of(domain), name)
+    return as_finite(chosen(domain), name)
 
 
 def constant(confidence: Any) -> float:
@@ -272,31 +298,14 @@ def constant(confidence: Any) -> float:
 
 
 def in_unit(
-    noise_variance: float | None, scale: float, **common: Unpack[Modelled]
+    noise_variance: float | None, scale: float, *, mean: Mean, minimize: bool
 ) -> tuple[float, float, Mean]:
     """What a rule's rewards are divided by, and in that unit their noise variance and prior mean.
 
     That is their prior deviation, or 1 where their unit is the kernel's. Where less is better, a rule is
     told the negative of rewards.
     """
-    mean = common.get("mean", "online")
+    check_mean(mean)
     if mean == "online":
         return scale, first_noise(noise_variance, scale), mean
-    return 1.0, first_noise(noise_variance, 1.0), -mean if common.get("minimize") else mean
-
-
-def numbers_in(text: str, name: str, **bounds: float) -> list[float]:
-    """Numbers in a text, with spaces between them, each between bounds as of `finite_number`.
-
-    Raises
-    ------
-    ValueError
-        If there are none, or one of them is no finite number, or out of bounds.
-    """
-    try:
-        found = tuple(float(part) for part in text.split())
-    except (ValueError, AttributeError):  # no number, or no text
-        found = ()
-    good = isinstance(text, str) and found
-    require(good, name, "numbers with spaces between them", text)
-    return [finite_number(f"each of {name}", each, **bounds) for each in found]
+    return 1.0, first_noise(noise_variance, 1.0), -mean if flag("minimize", minimize) else mean

@@ -19,33 +19,6 @@ def reset_period_under_drift(horizon: int, epsilon: float) -> int:
     return math.ceil(min(horizon, 12 * float(epsilon**-0.25)))
 
 
-def elimination_period(
-    horizon: int, variation_budget: float, information_gain: float, noise: float, width: float
-) -> int:
-    """H = ceil((4.8 width sqrt(gamma_T / L) T / B_T)^(2/3)), L = log(1 + 1 / noise), at most T: R-PERP.
-
-    The exponents are derived here from the form of the bound of Iwazaki & Takeno 2025; the constant is
-    our own accounting, which makes that bound smallest. Another constant (1), or no restart (H = T), was
-    better on most of seven problems. A survivor of a phase of N plays loses at most
-    4 width sqrt(2 gamma_T / (L N)) a play; phases that double add up to
-    19.3 width sqrt(gamma_T / (L H)), and the drift of H plays to 2 B_T H / T.
-
-    Parameters
-    ----------
-    horizon, variation_budget, information_gain
-        T, B_T and gamma_T.
-    noise : float
-        Noise variance of a reward, in prior deviations squared.
-    width : float
-        Of the bounds by which candidates go.
-    """
-    if variation_budget <= 0:
-        return horizon
-    least = 4.8 * width * math.sqrt(information_gain / math.log1p(1 / noise))
-    period = math.ceil(math.pow(least * horizon / variation_budget, 2 / 3))
-    return max(1, min(horizon, period))
-
-
 def window_length(horizon: int, variation_budget: float, information_gain: float) -> int:
     """ceil(gamma_T^(1/4) sqrt(T / B_T)), at most T (Zhou & Shroff 2021): of SW-GP-UCB and R-GP-UCB."""
     if variation_budget <= 0:

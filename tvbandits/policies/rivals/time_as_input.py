@@ -10,23 +10,32 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.acquisition.rules import Acquisition, Decision
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import LARGEST_VALUE, Array, finite_number
+from tvbandits.core.arrays import LARGEST_TIME, LARGEST_VALUE, Array, finite_number
 from tvbandits.core.coercion import optional
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import ends_of
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import space_time
+from tvbandits.policies.common import (
+    DEFAULT_WIDTH,
+    Learn,
+    Mean,
+    Seed,
+    Width,
+    as_rule,
+    bandit_of,
+    check_domain,
+    prior_kernel,
+)
 from tvbandits.policies.forgetting import forgetting_kernel
-from tvbandits.policies.setting import Learn, Modelled, Shared, Width, as_rule, assembled, listed
 
 
 def time_as_input(domain: Domain, span: float) -> Any:
@@ -38,6 +47,8 @@ def time_as_input(domain: Domain, span: float) -> Any:
     span : float
         Time that a run takes.
     """
+    check_domain(domain)
+    finite_number("span", span, low=1e-50, high=LARGEST_TIME)
     low, high = ends_of(domain)
     sides = high - low
     lengths = np.where(sides > 0, 0.3 * sides, 1.0)
@@ -46,7 +57,6 @@ def time_as_input(domain: Domain, span: float) -> Any:
     return ConstantKernel(1.0, (0.05, 20.0)) * OnSpace(space) * OnTime(time)
 
 
-@listed("GP-UCB to which time is one more input", paper="Bardou 2024")
 def time_gp_ucb(
     domain: Domain,
     *,
@@ -55,19 +65,37 @@ def time_gp_ucb(
     span: float = 500.0,
     learn: Learn = 10,
     confidence: Width = DEFAULT_WIDTH,
+    mean: Mean = "online",
+    minimize: bool = False,
     robust: bool = False,
-    **common: Unpack[Modelled],
+    seed: Seed = 0,
 ) -> Bandit:
     """GP-UCB with time as one more input: Matern-5/2, a length scale for each coordinate and for time.
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
     kernel : scikit-learn kernel, optional
         Over [point, time], to start the fits from; None: as above.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     span : float
         Time that a run takes, which the time scale's first guess and bounds are shares of.
     learn : Every, int or bool
         When hyperparameters are fitted; a number of rewards between two fits.
+    confidence : Confidence, float, "theory" or another name in `WIDTHS`
+        The width beta of mean + beta deviations; a number is a constant width.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    robust : bool
+        Whether grossly wrong readings are set aside until others agree with them.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -80,15 +108,25 @@ def time_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    start = time_as_input(domain, span) if kernel is None else space_time(kernel)
+    start = time_as_input(domain, span)
+    if kernel is not None:
+        start = space_time(prior_kernel(domain, kernel))
     rule = as_rule(learn, Every(10))
-    return assembled(
-        domain, start, noise_variance, learn=rule, confidence=confidence, robust=robust, **common
+    return bandit_of(
+        domain,
+        start,
+        noise_variance,
+        learn=rule,
+        confidence=confidence,
+        mean=mean,
+        minimize=minimize,
+        robust=robust,
+        seed=seed,
     )
 
 
 def constant_width(epsilon: float) -> float:
-    """The width of [MK] for a rate of change, in deviations.
+    """Return the width of [MK] for a rate of change, in deviations.
 
     Their best constants beta of mean + sqrt(beta) deviation are 2.12, 4.34 and 6.36 for rates of 0.1,
     0.01 and 0.001, on 400 points with an RBF kernel of length scale 0.1. The width is the line through
@@ -99,24 +137,39 @@ def constant_width(epsilon: float) -> float:
     return max(1.46 + 0.53 * (-math.log10(epsilon) - 1.0), 0.0)
 
 
-@listed("TV-GP-UCB, the width decided by epsilon", paper="Mandl & Kekkonen 2026")
 def mk_gp_ucb(
     domain: Domain,
     *,
-    kernel: Any,
-    noise_variance: float | None,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     epsilon: float,
     confidence: Width | None = None,
-    **common: Unpack[Modelled],
+    mean: Mean = "online",
+    minimize: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
     """TV-GP-UCB with a constant width that its rate of change decides (Mandl & Kekkonen 2026).
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
+    kernel : scikit-learn kernel, optional
+        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     epsilon : float
         Rate of change, in (0, 1).
     confidence : Confidence, float or a name, optional
         Another width than the one that epsilon decides.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -131,8 +184,10 @@ def mk_gp_ucb(
     10 [2.]
     """
     width = constant_width(epsilon) if confidence is None else confidence
-    drifting = forgetting_kernel(kernel, epsilon)
-    return assembled(domain, drifting, noise_variance, confidence=width, **common)
+    drifting = forgetting_kernel(prior_kernel(domain, kernel), epsilon)
+    return bandit_of(
+        domain, drifting, noise_variance, confidence=width, mean=mean, minimize=minimize, seed=seed
+    )
 
 
 @dataclass(frozen=True)
@@ -191,15 +246,15 @@ class DesiredOutcome(Acquisition):
         return np.asarray(missed - self.beta * learned)
 
 
-@listed("near a desired outcome that must be known", paper="Kelly 2026")
 def boba(
     domain: Domain,
     *,
-    noise_variance: float | None,
+    noise_variance: float | None = None,
     outcome: float | None = None,
     beta: float = 1.0,
     span: float = 500.0,
-    **common: Unpack[Shared],
+    minimize: bool = False,
+    seed: Seed = 0,
 ) -> Bandit:
     """BOBA (Kelly 2026): near a desired outcome, and where much would be learned.
 
@@ -208,6 +263,11 @@ def boba(
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     outcome : float, optional
         What is desired, in the unit of reward. Without it, which is not in the paper, the largest upper
         bound of the model.
@@ -215,6 +275,10 @@ def boba(
         How much learning counts; the paper tunes it for every problem.
     span : float
         Time that a run takes.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -228,6 +292,14 @@ def boba(
     10 [2.]
     """
     rule, kernel = DesiredOutcome(outcome, beta), time_as_input(domain, span)
-    if outcome is not None and common.get("minimize"):
+    if outcome is not None and minimize:
         rule = DesiredOutcome(-outcome, beta)
-    return assembled(domain, kernel, noise_variance, learn=Every(10), acquisition=rule, **common)
+    return bandit_of(
+        domain,
+        kernel,
+        noise_variance,
+        learn=Every(10),
+        acquisition=rule,
+        minimize=minimize,
+        seed=seed,
+    )

@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -50,8 +50,8 @@ from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.state_space import ROUNDING
 from tvbandits.policies import ruled
-from tvbandits.policies.priors import Centre, features_of
-from tvbandits.policies.setting import Shared, listed
+from tvbandits.policies.common import Seed, prior_kernel
+from tvbandits.policies.rivals.predictive import Centre, features_of
 
 # Most steps of a search on the simplex, and the gap of its duality, over the weight, that ends it.
 SWEEPS, ENOUGH = 5000, 1e-11
@@ -348,16 +348,11 @@ class Opkb:
         epoch.weighted, epoch.replays = [], []
 
 
-@listed(
-    "solves for whom to play, replays the past, restarts",
-    paper="Hong 2023",
-    recommended={"gain": lambda setting, _: max(setting.information_gain, 1e-6)},
-)
 def ada_opkb(
     domain: Domain,
     *,
-    kernel: Any,
-    noise_variance: float | None,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     c0: float = 1.0,
     c1: float = 1.0,
     c2: float = 1.0,
@@ -368,12 +363,20 @@ def ada_opkb(
     horizon: int = 500,
     scale: float = 1.0,
     adaptive: bool = True,
-    **common: Unpack[Shared],
+    minimize: bool = False,
+    seed: Seed = 0,
 ) -> ruled.PolicyAdapter:
     """ADA-OPKB (Hong 2023); not `adaptive`: OPKB, for rewards that stand still.
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
+    kernel : scikit-learn kernel, optional
+        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     c0 : float
         How far gaps must disagree for a restart.
     c1 : float
@@ -394,6 +397,10 @@ def ada_opkb(
         Prior deviation of rewards, which they are divided by, less their mean.
     adaptive : bool
         Whether it replays the past, and restarts.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -401,6 +408,7 @@ def ada_opkb(
     >>> from tvbandits import Candidates, policies
     >>> bandit = policies.ada_opkb(Candidates([[0.0], [2.0]]), kernel=RBF(1.0), noise_variance=0.01)
     """
+    kernel = prior_kernel(domain, kernel)
     for name, value in {"c0": c0, "c1": c1, "c4": c4}.items():
         not_negative(name, value)
     for name, value in {"c2": c2, "c3": c3, "gain": gain}.items():
@@ -416,4 +424,4 @@ def ada_opkb(
         positive_number(name, value)
     features = features_of(kernel, arms.X)[0]
     rule = Opkb(arms, features, constants, Centre("online"), noise, adaptive)
-    return ruled.adapted(domain, rule, kernel, noise_variance, scale, **common)
+    return ruled.adapted(domain, rule, kernel, noise_variance, scale, minimize=minimize, seed=seed)

@@ -22,12 +22,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from tvbandits.acquisition.availability import Allowed, NothingAvailableError
-from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import (
     LARGEST_VALUE,
@@ -38,13 +37,12 @@ from tvbandits.core.arrays import (
     whole_number,
 )
 from tvbandits.core.coercion import function, of_kind
-from tvbandits.core.context import chosen_of
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies import ruled
+from tvbandits.policies.common import DEFAULT_WIDTH, Mean, Seed, Width, prior_kernel
 from tvbandits.policies.forgetting import gp_ucb
-from tvbandits.policies.priors import Centre
-from tvbandits.policies.setting import Modelled, Width, listed
+from tvbandits.policies.rivals.predictive import Centre
 
 Base = Callable[..., Bandit]
 
@@ -211,12 +209,11 @@ class Master:
         return missed >= 3.0 * tests.surely(step + 1)
 
 
-@listed("copies of a bandit on many scales, and two tests", paper="Wei & Luo 2021")
 def master(
     domain: Domain,
     *,
-    kernel: Any,
-    noise_variance: float | None,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
     base: Base | None = None,
     horizon: int = 500,
     delta: float = 0.05,
@@ -224,12 +221,21 @@ def master(
     sure: float = 6.0,
     scale: float = 1.0,
     confidence: Width = DEFAULT_WIDTH,
-    **common: Unpack[Modelled],
+    mean: Mean = "online",
+    minimize: bool = False,
+    seed: Seed = 0,
 ) -> ruled.PolicyAdapter:
     """MASTER around a bandit (Wei & Luo 2021). With the paper's constants its tests hardly ever fire.
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
+    kernel : scikit-learn kernel, optional
+        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     base : callable, optional
         Makes the bandit, as a recipe does, from (domain, kernel=, noise_variance=, confidence=, mean=,
         seed=). GP-UCB by default; tvbandits.policies:w_gp_ucb on the command line.
@@ -243,6 +249,15 @@ def master(
         Factor in both tests, 6 in the paper.
     scale : float
         Prior deviation of rewards, where the mean is "online".
+    confidence : Confidence, float, "theory" or another name in `WIDTHS`
+        The width beta of mean + beta deviations; a number is a constant width.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -256,12 +271,13 @@ def master(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
+    kernel = prior_kernel(domain, kernel)
     whole_number("horizon", horizon)
     finite_number("delta", delta, above=0.0, below=1.0)
     tests = Tests(horizon, delta, positive_number("regret", regret), not_negative("sure", sure))
     if base is not None:
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
-    unit, noise, prior = ruled.in_unit(noise_variance, scale, **common)
-    rule = Master(base, chosen_of(domain), kernel, noise, confidence, tests, Centre(prior))
+    unit, noise, prior = ruled.in_unit(noise_variance, scale, mean=mean, minimize=minimize)
+    rule = Master(base, ruled.chosen(domain), kernel, noise, confidence, tests, Centre(prior))
     of_kind("what base makes", rule.made(0), Bandit, "a Bandit")
-    return ruled.adapted(domain, rule, kernel, noise_variance, unit, **common)
+    return ruled.adapted(domain, rule, kernel, noise_variance, unit, minimize=minimize, seed=seed)

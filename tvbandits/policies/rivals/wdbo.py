@@ -18,18 +18,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Unpack
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import erfc, gamma, kv
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import LARGEST_VARIANCE, Array, not_negative, whole_number
+from tvbandits.core.arrays import (
+    LARGEST_VARIANCE,
+    Array,
+    noise_variance_number,
+    not_negative,
+    whole_number,
+)
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import choice, shown
-from tvbandits.core.context import chosen_of
+from tvbandits.core.coercion import choice, optional, shown
 from tvbandits.core.linalg import cholesky, inverse
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
@@ -37,7 +42,7 @@ from tvbandits.gp.fitting.evidence import fit
 from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.policies import ruled
-from tvbandits.policies.setting import Shared, listed
+from tvbandits.policies.common import Seed
 
 
 def precision(K: Array, noise: float) -> Array:
@@ -331,20 +336,15 @@ class Optimism:
         return np.asarray(self.centre + self.scale * gain), reach, deviation
 
 
-@listed(
-    "removes what the future can do without, removal=relevance|oldest|random",
-    paper="Bardou 2024",
-    # That is the share of time of the authors' 15 starts ([WD] H.1), not their count.
-    recommended={"first": lambda setting, _: min(15, max(FEWEST, math.ceil(setting.horizon / 40)))},
-)
 def w_dbo(
     domain: Domain,
     *,
-    noise_variance: float | None,
+    noise_variance: float | None = None,
     alpha: float = 0.25,
     removal: Removal = "relevance",
     first: int = 15,
-    **common: Unpack[Shared],
+    minimize: bool = False,
+    seed: Seed = 0,
 ) -> ruled.PolicyAdapter:
     """W-DBO (Bardou 2024): observations go that the posterior of the future can do without.
 
@@ -355,6 +355,11 @@ def w_dbo(
 
     Parameters
     ----------
+    domain : Domain
+        The points that may be played.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
     alpha : float
         The budget of removal grows by (1 + alpha) in one time scale.
     removal : "relevance", "oldest" or "random"
@@ -362,6 +367,10 @@ def w_dbo(
     first : int
         So many points are uniform. A comparison of T steps takes ceil(T / 40), at least 2 and at most
         15: the share of time of the authors' 15 starts, not their count.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
 
     Examples
     --------
@@ -374,13 +383,15 @@ def w_dbo(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
+    optional(noise_variance_number, "noise_variance", noise_variance)
     not_negative("alpha", alpha)
     whole_number("first", first)
     choice("removal", removal, ("relevance", "oldest", "random"))
-    chosen = chosen_of(domain)
+    chosen = ruled.chosen(domain)
     if not isinstance(chosen, Box | Candidates):
         raise ValueError(f"the domain of W-DBO must be a Box or Candidates, got {shown(chosen)}")
     low, high = chosen.bounds.T
     side, none = np.where(high > low, high - low, 1.0), Observations.empty(chosen.dimension)
     rule = Relevant(chosen, noise_variance, alpha, removal, first, low, side, none)
-    return ruled.adapted(domain, rule, space_kernels(chosen)[0], noise_variance, **common)
+    kernel = space_kernels(chosen)[0]
+    return ruled.adapted(domain, rule, kernel, noise_variance, minimize=minimize, seed=seed)

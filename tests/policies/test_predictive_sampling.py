@@ -1,0 +1,92 @@
+"""Predictive sampling: its filter against dense algebra, and its draws restated."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.helpers.players import FINITE_RULES, setting
+from tests.helpers.refusals import refused
+from tests.oracles.plain_rivals import drift_posterior, known_by_the_future
+from tvbandits import Box, Candidates, policies
+from tvbandits.policies import POLICIES
+from tvbandits.policies.rivals.predictive import (
+    ArmFilter,
+    drawn_covariance,
+    features_of,
+    future_variance,
+)
+
+LINE = Candidates(np.linspace(0, 1, 12)[:, None])
+K = RBF(0.2)(LINE.X)
+ROWS, TIMES = [3, 7, 3, 11, 0], [1.0, 2.0, 4.5, 5.0, 9.0]
+VALUES = [0.3, -1.0, 0.6, 2.0, 0.1]
+
+
+def test_the_filter_is_the_dense_posterior() -> None:
+    found = ArmFilter.prior(features_of(RBF(0.2), LINE.X)[0], 0.05)
+    for row, t, y in zip(ROWS, TIMES, VALUES, strict=True):
+        found = found.at(t).observed(row, y, 0.1)
+    mean, deviation = found.at(12.0).surface(0.5)
+    less = [y - 0.5 for y in VALUES]
+    expected, covariance = drift_posterior(K, 0.05, ROWS, TIMES, less, 0.1, 12.0)
+    np.testing.assert_allclose(mean - 0.5, expected, atol=1e-7)
+    np.testing.assert_allclose(deviation**2, np.diag(covariance), atol=1e-7)
+
+
+@pytest.mark.parametrize("noise", [1e-50, 1e-30])
+def test_a_filter_lasts_without_noise_to_speak_of(noise: float) -> None:
+    found = ArmFilter.prior(features_of(RBF(5.0), LINE.X)[0], 0.0)
+    for row in [*ROWS, *range(12)] * 3:
+        found = found.observed(row, 1e50, noise)
+    mean, deviation = found.surface(0.0)
+    np.testing.assert_allclose(mean, 1e50, rtol=1e-3)
+    assert (deviation < 1e-3).all()
+
+
+def shares_of_asks(player: Any, asks: int) -> Any:
+    """How often each point would be played, without leaving one out."""
+    played = np.zeros(12)
+    for _ in range(asks):
+        x = player.ask(10.0)
+        player.drop(x)
+        played[LINE.index(x)[0]] += 1 / asks
+    return played
+
+
+@pytest.mark.parametrize(
+    ("gamma", "noise", "V"), [(0.9, 0.5, 0.4), (0.6, 0.1, 1.0), (0.97, 2.0, 0.8)]
+)
+def test_an_arm_is_drawn_as_its_future_would_tell_it(gamma: float, noise: float, V: float) -> None:
+    x = future_variance(gamma, np.array([noise]))
+    found = drawn_covariance(np.array([[V]]), gamma, x)[0, 0]
+    assert found == pytest.approx(gamma**2 * V**2 / (gamma**2 * V + x[0]))
+    assert found == pytest.approx(known_by_the_future(V, gamma, noise, 60), rel=1e-3)
+
+
+def test_the_best_point_of_a_predictive_draw_is_played() -> None:
+    player: Any = policies.predictive_sampling(
+        LINE, kernel=RBF(0.2), noise_variance=0.1, epsilon=0.1, mean=0.0, seed=2
+    )
+    for row, t, y in zip(ROWS, TIMES, VALUES, strict=True):
+        player.tell(LINE.X[[row]], [y], t)
+    # Over the candidates: each reads its arm in all steps to come, with this noise.
+    mean, P = drift_posterior(K, 0.1, ROWS, TIMES, VALUES, 0.1, 10.0)
+    gamma2 = 0.9
+    values, U = np.linalg.eigh(K)
+    b = (1 - gamma2) + (1 - gamma2) * 0.1 / values
+    x_ = values * 0.5 * (b + np.sqrt(b**2 + 4 * gamma2 * (1 - gamma2) * 0.1 / values))
+    drawn = gamma2 * P @ np.linalg.solve(gamma2 * P + U @ np.diag(x_) @ U.T, P)
+    drawn = (drawn + drawn.T) / 2
+    draws = np.random.default_rng(3).multivariate_normal(mean, drawn, 20_000, method="eigh")
+    expected = np.bincount(draws.argmax(axis=1), minlength=12) / 20_000
+    np.testing.assert_allclose(shares_of_asks(player, 3000), expected, atol=0.03)
+
+
+# --- what is refused --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FINITE_RULES)
+def test_boxes_are_refused(name: str) -> None:
+    refused(ValueError, "needs a finite domain", POLICIES[name].make, setting(Box([[0, 1]])))

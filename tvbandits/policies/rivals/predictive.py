@@ -1,0 +1,305 @@
+"""Predictive sampling: a Thompson sampling that does not explore what will soon be gone.
+
+[LX] = Y. Liu, B. Van Roy and K. Xu. Nonstationary bandit learning via predictive sampling. AISTATS 2023.
+
+The model is that of TV-GP-UCB on a finite domain, as a small Kalman filter in the eigenvectors of its
+kernel. With K = U diag(lambda) U^T over the candidates the reward is f = features w, features = U
+sqrt(lambda), and the model f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) g has independent
+coordinates: w ~ N(0, I), w_{t+h} = gamma w_t + sqrt(1 - gamma^2) v with gamma = (1 - epsilon)^(h /
+2). A step costs O(r^2).
+
+Drawn is what the next reward would be expected to be if all rewards after it were known. With every
+candidate read with noise s^2 in each future step, each coordinate i of w has from its future an
+uncertain image gamma w_i + N(0, x_i),
+
+    x_i = 1/2 (b + sqrt(b^2 + 4 gamma^2 delta^2 s_i^2)),  b = delta^2 + s_i^2 - gamma^2 s_i^2,
+
+with delta^2 = 1 - gamma^2 and s_i^2 = s^2 / lambda_i ([LX], section 5, for each coordinate). So the
+draw is N(m, gamma^2 V (gamma^2 V + diag x)^-1 V) with the mean m and covariance V of w at the
+decision.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tvbandits.acquisition.availability import Allowed
+from tvbandits.core.arrays import Array, finite_number
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.linalg import cholesky, eigenpairs, solve_lower, square_root
+from tvbandits.core.observations import Observations, Plays
+from tvbandits.core.protocols import Domain
+from tvbandits.gp.kernels.structure import check_kernel
+from tvbandits.gp.posteriors.state_space import ROUNDING
+from tvbandits.policies import ruled
+from tvbandits.policies.common import Mean, Seed, prior_kernel
+
+# Eigenvalues below this share of the largest are left out.
+SMALLEST = 1e-10
+
+# So much may rounding take from, or add to, a covariance that is saved.
+SLACK = 1e-6
+
+
+def features_of(kernel: Any, X: Array) -> tuple[Array, Array]:
+    """Features (A, r) of points (A, d), and the eigenvalues (r,) of their kernel matrix."""
+    check_kernel(kernel, X)
+    values, vectors = eigenpairs(np.asarray(kernel(X)))
+    kept = values > SMALLEST * float(values.max())
+    return np.asarray(vectors[:, kept] * np.sqrt(values[kept])), np.asarray(values[kept])
+
+
+@dataclass(frozen=True)
+class ArmFilter:
+    """The posterior of w at a time, of reward and of the constant 1, as two columns.
+
+    Attributes
+    ----------
+    features : array of shape (A, r)
+    epsilon : float
+    mean : array of shape (r, 2)
+    covariance : array of shape (r, r)
+    time : float or None
+        What it speaks about; None: the prior, which is the same at any time.
+    """
+
+    features: Array
+    epsilon: float
+    mean: Array
+    covariance: Array
+    time: float | None = None
+
+    @classmethod
+    def prior(cls, features: Array, epsilon: float) -> ArmFilter:
+        """Before any reward."""
+        r = features.shape[1]
+        return cls(features, epsilon, np.zeros((r, 2)), np.eye(r))
+
+    @classmethod
+    def __restored__(
+        cls, features: Array, epsilon: float, mean: Array, covariance: Array, time: float | None
+    ) -> ArmFilter:
+        """As it was saved; a `ValueError` unless it is what the prior and rewards can lead to."""
+        finite_number("epsilon", epsilon, low=0.0, below=1.0)
+        if time is not None:
+            finite_number("time", time)
+        r = features.shape[-1]
+        shapes = features.shape[1:], mean.shape, covariance.shape
+        if shapes != ((r,), (r, 2), (r, r)):
+            raise ValueError(f"features, mean and covariance of a filter have shapes {shapes}")
+        with np.errstate(all="ignore"):
+            squares = np.square(np.square(features).sum(axis=1)), np.square(features @ mean)
+        if not all(np.isfinite(each).all() for each in (covariance, mean, *squares)):
+            raise ValueError("a filter holds numbers beyond what can be computed")
+        values = np.linalg.eigvalsh(covariance)  # the prior's are 1, and rewards lower them
+        if np.abs(covariance - covariance.T).max() > SLACK:
+            raise ValueError("the covariance of a filter is not symmetric")
+        if np.abs(values - 0.5).max() > 0.5 + SLACK:
+            raise ValueError(
+                f"covariance of a filter: eigenvalues from 0 to 1 expected, got {values.min():g} to "
+                f"{values.max():g}"
+            )
+        return cls(features, epsilon, mean, covariance, time)
+
+    def at(self, t: float) -> ArmFilter:
+        """As it is at a time, which is not earlier."""
+        if self.time is None or t <= self.time:
+            return replace(self, time=t if self.time is None else self.time)
+        gamma = (1.0 - self.epsilon) ** ((t - self.time) / 2)
+        covariance = gamma**2 * self.covariance
+        covariance[np.diag_indices_from(covariance)] += 1.0 - gamma**2
+        return replace(self, mean=gamma * self.mean, covariance=covariance, time=t)
+
+    def observed(self, row: int, y: float, noise: float) -> ArmFilter:
+        """With a reward at a candidate, at the time it speaks about."""
+        h = self.features[row]
+        reach = self.covariance @ h
+        # A noise below the rounding of the prior variance would leave a covariance of rounding errors.
+        spread = max(float(h @ reach), 0.0) + max(noise, ROUNDING * float(h @ h))
+        gain = reach / spread
+        mean = self.mean + np.outer(gain, np.array([y, 1.0]) - h @ self.mean)
+        return replace(self, mean=mean, covariance=self.covariance - np.outer(gain, reach))
+
+    def moments(self, row: int, centre: float) -> tuple[float, float]:
+        """Mean and variance at a candidate, of a reward whose prior mean is `centre`."""
+        h = self.features[row]
+        variance = max(float(h @ self.covariance @ h), 0.0)  # rounding may leave less
+        return centre + float(h @ self.centred(centre)), variance
+
+    def centred(self, centre: float) -> Array:
+        """Mean (r,) of w, for rewards less `centre`."""
+        return np.asarray(self.mean[:, 0] - centre * self.mean[:, 1])
+
+    def surface(self, centre: float) -> tuple[Array, Array]:
+        """Mean and deviation at all candidates."""
+        variance = np.einsum("ar,ar->a", self.features @ self.covariance, self.features)
+        mean = centre + self.features @ self.centred(centre)
+        return np.asarray(mean), np.sqrt(np.maximum(variance, 0.0))
+
+
+@dataclass(frozen=True)
+class Centre:
+    """The prior mean of rewards: as given, or the mean of those seen.
+
+    Attributes
+    ----------
+    given : float or "online"
+    total, count : float and int
+        Of the rewards seen.
+    """
+
+    given: Mean
+    total: float = 0.0
+    count: int = 0
+
+    def seen(self, y: float) -> Centre:
+        """With one more reward."""
+        return replace(self, total=self.total + y, count=self.count + 1)
+
+    @property
+    def value(self) -> float:
+        """The prior mean."""
+        if self.given == "online":
+            return self.total / self.count if self.count else 0.0
+        return float(self.given)
+
+    def before(self, y: float) -> float:
+        """The prior mean of a reward: the first one is as good as expected."""
+        return y if self.given == "online" and not self.count else self.value
+
+
+def future_variance(gamma: float, noise: Array) -> Array:
+    """x_i, the variance of gamma w_i as all future rewards tell it; `noise` is s_i^2 (r,)."""
+    delta = 1.0 - gamma**2
+    b = delta + (1.0 - gamma**2) * noise
+    return np.asarray(0.5 * (b + np.sqrt(b**2 + 4.0 * gamma**2 * delta * noise)))
+
+
+def drawn_covariance(V: Array, gamma: float, x: Array) -> Array:
+    """gamma^2 V (gamma^2 V + diag x)^-1 V."""
+    if gamma == 0.0:
+        return np.zeros_like(V)
+    if not x.any():
+        return V
+    half = solve_lower(cholesky(gamma**2 * V + np.diag(x)).L, gamma * V)
+    return np.asarray(half.T @ half)
+
+
+@dataclass(eq=False)
+class PredictiveSampling:
+    """The rule of `predictive_sampling`.
+
+    Parameters
+    ----------
+    domain : Candidates
+    filter : ArmFilter
+        The posterior, told every reward.
+    noise : float
+        Of a reward, in prior deviations squared.
+    centre : Centre
+    width : float
+        By which the deviations of a draw are multiplied.
+    eigenvalues : array of shape (r,)
+    """
+
+    domain: Candidates
+    filter: ArmFilter
+    noise: float
+    centre: Centre
+    width: float
+    eigenvalues: Array
+
+    def __post_init__(self) -> None:
+        finite_number("noise", self.noise, low=0.0)
+        finite_number("width", self.width, low=0.0)
+        if not (np.isfinite(self.eigenvalues) & (self.eigenvalues > 0)).all():
+            raise ValueError(f"eigenvalues must be finite and above 0, got {self.eigenvalues}")
+
+    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+        """Update the filter with every reward."""
+        rows = self.domain.index(rewards.X).tolist()
+        for row, t, y in zip(rows, rewards.t.tolist(), rewards.y.tolist(), strict=True):
+            self.filter = self.filter.at(t).observed(row, y, self.noise)
+            self.centre = self.centre.seen(y)
+
+    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
+        """The best point of a draw."""
+        posterior = self._at(now, out)
+        gamma = math.sqrt(1.0 - posterior.epsilon)
+        future = future_variance(gamma, self.noise / self.eigenvalues)
+        root = square_root(drawn_covariance(posterior.covariance, gamma, future))
+        step = root @ rng.standard_normal(root.shape[1])
+        values = posterior.features @ (posterior.centred(self.centre.value) + self.width * step)
+        return allowed.best_of(values, rng)
+
+    def _at(self, now: float, out: Plays) -> ArmFilter:
+        """The filter at a decision, as if plays that are out had met its mean."""
+        posterior = self.filter
+        for row, t in zip(self.domain.index(out.X).tolist(), out.t.tolist(), strict=True):
+            there = posterior.at(t)
+            fantasy = there.observed(row, 0.0, self.noise)
+            posterior = replace(there, covariance=fantasy.covariance)
+        return posterior.at(now)
+
+
+def predictive_sampling(
+    domain: Domain,
+    *,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
+    epsilon: float,
+    scale: float = 1.0,
+    confidence: float = 1.0,
+    mean: Mean = "online",
+    minimize: bool = False,
+    seed: Seed = 0,
+) -> ruled.PolicyAdapter:
+    """Predictive sampling (Liu 2023): Thompson sampling of what the future would still confirm.
+
+    Parameters
+    ----------
+    domain : Domain
+        The points that may be played.
+    kernel : scikit-learn kernel, optional
+        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
+    epsilon : float
+        Rate of change.
+    scale : float
+        Prior deviation of rewards, where the mean is "online".
+    confidence : float
+        What the deviations of a draw are multiplied by.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.predictive_sampling(sites, kernel=RBF(1.0), noise_variance=0.01, epsilon=0.03)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.ask(11).shape)
+    10 (1, 1)
+    """
+    kernel = prior_kernel(domain, kernel)
+    finite_number("epsilon", epsilon, low=0.0, below=1.0)
+    width, arms = ruled.constant(confidence), ruled.finite(domain, "predictive sampling")
+    unit, noise, prior = ruled.in_unit(noise_variance, scale, mean=mean, minimize=minimize)
+    features, values = features_of(kernel, arms.X)
+    start = ArmFilter.prior(features, epsilon)
+    rule = PredictiveSampling(arms, start, noise, Centre(prior), width, values)
+    return ruled.adapted(domain, rule, kernel, noise_variance, unit, minimize=minimize, seed=seed)
