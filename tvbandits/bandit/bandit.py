@@ -45,6 +45,7 @@ from tvbandits.core.candidates import Candidates, CandidatesInContext, candidate
 from tvbandits.core.coercion import of_kind
 from tvbandits.core.context import Context, chosen_of, completed, inputs_of
 from tvbandits.core.counts import Counted
+from tvbandits.core.errors import PlayError
 from tvbandits.core.files.saving import save_value
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost
@@ -388,7 +389,9 @@ class Bandit:
         state = self._state
         now = state.decision_time if t is None else as_time(t)
         if state.time is not None and now < state.time:
-            raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
+            raise PlayError(
+                "cannot ask for {t}: a reward at {latest} is told", t=now, latest=state.time
+            )
         if n is not None:
             whole_number("n", n, at_most=MOST_POINTS)
             limited = self._recipe.limits or self._recipe.move_cost is not None

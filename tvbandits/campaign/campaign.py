@@ -1,10 +1,10 @@
 """`Campaign`: a bandit in a database, which several processes share and none of them can lose.
 
-Every call that changes something is a row of the journal, on the disk before the call returns. A process
-that opens the campaign takes the latest snapshot, plays the rows after it again, and is where the others
-are, to the last bit. What may ask the expert is written down before it begins, and every answer before
-it is used: if the process dies in between, the next one ends what was begun, and pays for no answer that
-is on record.
+Every call that changes something is checked, done in one's turn and written to the journal; it is on
+the disk before the call returns. What is believed is a replay of the journal: a process that opens the
+campaign takes the latest snapshot, plays the rows after it again, and is where the others are, to the
+last bit. What may ask the expert is written down before it begins, and every answer before it is used:
+if the process dies in between, the next one ends what was begun, and pays for no answer on record.
 """
 
 from __future__ import annotations
@@ -16,48 +16,45 @@ import platform
 import threading
 import tomllib
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among
-from tvbandits.bandit.told import zero_or_one
-from tvbandits.campaign.ledger import Ledger, NotFollowedError, OnRecord, columns_of
-from tvbandits.campaign.naming import (
+from tvbandits.bandit.told import told_next, zero_or_one
+from tvbandits.campaign.names import (
     Names,
     check_options,
     clock_of,
     length_of,
     number_of,
     numbers_of,
+    on_sites,
 )
-from tvbandits.campaign.status import PointOut, Status, VerifiedCampaign, points_out, status_of
-from tvbandits.campaign.store.errors import CampaignError, ConflictError, StorageError, reading
-from tvbandits.campaign.store.store import (
-    Operation,
-    Row,
-    Store,
-    Turn,
-    as_given,
-    as_name,
-    is_same,
-    now,
-    opened,
-    points,
-    same_operation,
+from tvbandits.campaign.records import Readings, columns_of
+from tvbandits.campaign.status import Outline, PointOut, Status, VerifiedCampaign, summary_of
+from tvbandits.campaign.store.errors import (
+    CampaignError,
+    ConflictError,
+    DamagedCampaignError,
+    StorageError,
+    reading,
 )
+from tvbandits.campaign.store.store import Row, Store, check_name, opened
 from tvbandits.core.arrays import Array, as_floats, as_time, flag, positive_number, whole_number
 from tvbandits.core.candidates import candidates_of
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import check_part, file_path, of_kind, several, shown
-from tvbandits.core.context import Context, measured, written
+from tvbandits.core.context import Context, completed, measured, written
 from tvbandits.core.counts import Counted, with_variance
-from tvbandits.core.files.journal import as_text
+from tvbandits.core.errors import PlayError, time_text
+from tvbandits.core.files.journal import as_text, numbers, points
 from tvbandits.core.limits import as_outcomes
-from tvbandits.core.parameters import Named
+from tvbandits.core.parameters import Named, has_names, rows_by_name, texts
 from tvbandits.core.protocols import Domain, Expert, state_of
 
 if TYPE_CHECKING:
@@ -66,15 +63,15 @@ if TYPE_CHECKING:
     from tvbandits.bandit.bandit import Bandit
     from tvbandits.bandit.recipe import Recipe
     from tvbandits.bandit.state import Info, State
-    from tvbandits.campaign.following import Replayer, Unsaved
+    from tvbandits.campaign.replay import Replay, Unsaved, Writer
 
 Place = str | os.PathLike[str]
 
 # What else was read, by name.
 Outcomes = Mapping[str, ArrayLike] | None
 
-# A reading without its place, its place and context, its key, and who tells it.
-Reading = tuple[dict[str, Any], Any, Any, str | None, str]
+# What the caller sent becomes what the bandit is given: names become points, for instance.
+Resolve = Callable[["Bandit"], dict[str, Any]]
 
 # What a reading may say, by name.
 READING = ("X", "y", "t", "variance", "outcomes", "context", "counts", "key", "who")
@@ -112,20 +109,21 @@ class Campaign:
         snapshot_every: int,
     ) -> None:
         self._store, self._expert, self._trusted = store, expert, trusted
-        self._who = who or f"{getpass.getuser()}@{platform.node()}"
+        self._who = who or _user()
         self._snapshot_every = snapshot_every
-        with self._field("asks") as said:
-            self._asks = {"true": True, "false": False}[said]
-        with self._field("clock") as said:
-            self._clock = clock_of(*json.loads(said)) if said else None
+        with reading(f"{store.place}: row 0"):
+            about = store.first.body
+            self._about: dict[str, str] = {**about["about"]}
+            self._asks = bool(about["asks"])
+            self._clock = clock_of(*about["clock"]) if about["clock"] else None
+            self._outline = Outline(store.first)
         # Who looks has a bandit of its own, and never waits for who writes.
         self._writing, self._looking = threading.RLock(), threading.RLock()
-        self._writer: Replayer | None = None
-        self._reader: Replayer | None = None
-        self._ledger: Ledger | None = None
+        self._writer: Replay | None = None
+        self._reader: Replay | None = None
         self._latest: tuple[State, int, str] | None = None
         self._unsaved: Unsaved = {}
-        self._named: tuple[Domain, Names] | None = None
+        self._named: tuple[int, Names] | None = None
 
     def __repr__(self) -> str:
         return f"<Campaign at {self._store.place}>"
@@ -168,26 +166,31 @@ class Campaign:
             If a part of the bandit has no name by which it could be read back.
         """
         from tvbandits.bandit.bandit import Bandit
-        from tvbandits.campaign.following import JournaledExpert, snapshot_of
+        from tvbandits.campaign.replay import JournaledExpert, snapshot_of
 
         of_kind("bandit", bandit, Bandit, "a Bandit, with which a campaign begins")
         if clock is not None:
             of_kind("clock", clock, Clock, "a Clock, or None")
         if about is not None:
             of_kind("about", about, Mapping, "a mapping of names to texts, or None")
-            length_of(about.get("drop_after", ""))
-            Names(bandit.recipe.domain, {key: str(value) for key, value in about.items()}, "about")
+        kept = {name: str(value) for name, value in (about or {}).items()}
+        length_of(kept.get("drop_after", ""))
+        Names(bandit.recipe.domain, kept, "about")
         check_options(trusted, who, patience, snapshot_every)
-        asking = bandit.recipe.asking
-        expert = None if asking is None else asking.expert
-        known = None if expert is None else state_of(JournaledExpert(expert))
-        first = snapshot_of(bandit.recipe, replace(bandit.state, expert=known))
+        recipe, state = bandit.recipe, bandit.state
+        expert = None if recipe.asking is None else recipe.asking.expert
+        knowledge = None if expert is None else state_of(JournaledExpert(expert))
+        parts = None if clock is None else [clock.unit, clock.origin, clock.origin.tz]
+        body = {
+            "about": kept,
+            "asks": expert is not None,
+            "clock": None if parts is None else [*map(str, parts)],
+            "status": summary_of(recipe, state),
+            "pending": [*zip(state.pending.X.tolist(), state.pending.t.tolist(), strict=True)],
+        }
+        first = snapshot_of(recipe, replace(state, expert=knowledge))
         with opened(place, patience) as store:
-            parts = [] if clock is None else [clock.unit, clock.origin, clock.origin.tz]
-            said = json.dumps([*map(str, parts)]) if parts else ""
-            kept = {f"user:{key}": str(value) for key, value in (about or {}).items()}
-            kept |= {"asks": json.dumps(expert is not None), "clock": said}
-            store.create(kept, first)
+            store.create(body, first, who or _user())
             return cls(store, expert, trusted or {}, who, snapshot_every)
 
     @classmethod
@@ -229,8 +232,18 @@ class Campaign:
             check_part("expert", expert, "an expert, or None", "query")
         with opened(place, patience) as store:
             store.open()
-            store.check_chain()
-            return cls(store, expert, trusted or {}, who, snapshot_every)
+            campaign = cls(store, expert, trusted or {}, who, snapshot_every)
+            campaign._check_rows()
+            return campaign
+
+    def _check_rows(self) -> None:
+        """Raise an error unless rows are as they were written, and none is missing before a snapshot."""
+        latest = self._store.snapshot()  # first: others may write rows and a snapshot meanwhile
+        heads = [row.digest for row in self._store.rows(-1, "") if row.seq == latest.seq]
+        if heads != [latest.head]:
+            raise DamagedCampaignError(
+                f"{self._store.place}: rows are missing: a snapshot was made after row {latest.seq}"
+            )
 
     def __enter__(self) -> Campaign:
         self._store.check_open()
@@ -258,27 +271,27 @@ class Campaign:
         relative: bool = False,
     ) -> tuple[Array, Array]:
         """Posterior mean and deviation, as `Bandit.predict`; waits for nobody."""
-        with self._read() as follower:
+        with self._read() as replay:
             place, now = self.names.points(X), number_of(self.clock, t)
-            return follower.bandit.predict(place, now, outcome, context, relative=relative)
+            return replay.bandit.predict(place, now, outcome, context, relative=relative)
 
     def recommend(self, t: Any = None, among: Among = None, context: Context = None) -> Array:
         """The point of the best posterior mean, as `Bandit.recommend`."""
-        with self._read() as follower:
-            return follower.bandit.recommend(
-                number_of(self.clock, t), self.names.rows(among), context
-            )
+        with self._read() as replay:
+            now, rows = number_of(self.clock, t), self.names.rows(among)
+            return replay.bandit.recommend(now, rows, context)
 
     @property
     def pending(self) -> Array:
         """Points asked and not yet told, shape (k, d)."""
-        return self.ledger.pending.X.copy()
+        return self._followed().pending(self.domain.dimension)
 
     @property
     def outstanding(self) -> list[PointOut]:
         """The points of `pending`: place, the time `t` that each is for, and who asked when."""
-        pending = self.ledger.pending
-        return points_out(pending, self._rows_of("asked") if len(pending) else [], self.names)
+        X, names = self.pending, self.names
+        out = zip(X, self._outline.out, strict=True)
+        return [PointOut(names.name(x), t, at, who) for x, (_, t, at, who) in out]
 
     @property
     def history(self) -> pd.DataFrame:
@@ -297,40 +310,46 @@ class Campaign:
     @property
     def history_columns(self) -> dict[str, Any]:
         """The columns of `history`, by name; dates are texts."""
-        columns = columns_of(self.ledger, self._rows_of("corrected", "retracted"))
+        with self._read() as replay:
+            changes = self._rows_of("corrected", "retracted")
+            columns = columns_of(replay.bandit.recipe, replay.bandit.state, changes)
         return self.names.history(columns, self.clock)
 
     @property
     def info(self) -> Info:
         """What happened last."""
-        return self._known[1].info
+        with self._read() as replay:
+            return replay.bandit.info
 
     @property
     def state(self) -> State:
         """Everything that is known, as of a bandit with the same expert that nobody stopped."""
-        _, state = self._known
+        with self._read() as replay:
+            state = replay.bandit.state
         return replace(state, expert=None if state.expert is None else state.expert["inside"])
+
+    @property
+    def recipe(self) -> Recipe:
+        """The parts of the policy; its expert is the one on record."""
+        with self._read() as replay:
+            return replay.bandit.recipe
+
+    @property
+    def names(self) -> Names:
+        """What people call its points."""
+        changes = self._followed().sites
+        if self._named is None or self._named[0] != len(changes):
+            domain = self._store.snapshot(0).saved(self._trusted).value("recipe", "domain")
+            for change in changes:
+                domain = on_sites(domain, change)
+            place = str(self._store.place)
+            self._named = len(changes), Names(domain, self._about, place, changes)
+        return self._named[1]
 
     @property
     def domain(self) -> Domain:
         """Where it may play."""
-        return self.ledger.domain
-
-    @property
-    def ledger(self) -> Ledger:
-        """What is on record; no bandit is made for it, unless only a bandit can follow."""
-        self._store.check_open()
-        with self._looking:
-            known = self._ledger
-            if known is None:
-                known = Ledger.of_snapshot(self._store.snapshot(), self._asks, self._trusted)
-            if self._reader is None:
-                with suppress(NotFollowedError):
-                    self._ledger = known.caught_up(self._store)
-                    return self._ledger
-            with self._read() as reader:
-                self._ledger = known.at(reader.bandit, reader.seq, reader.head, reader.open)
-                return self._ledger
+        return self.names.domain
 
     @property
     def sites(self) -> list[str]:
@@ -342,11 +361,6 @@ class Campaign:
         return [names.name(domain.X[row]) for row in rows]
 
     @property
-    def recipe(self) -> Recipe:
-        """The parts of the policy; its expert is the one on record."""
-        return self._known[0]
-
-    @property
     def clock(self) -> Clock | None:
         """The clock by which times may be given as dates."""
         self._store.check_open()
@@ -355,58 +369,46 @@ class Campaign:
     @property
     def about(self) -> dict[str, str]:
         """What is kept with it."""
-        prefix = "user:"
-        found = self._store.about.items()
-        return {key.removeprefix(prefix): value for key, value in found if key.startswith(prefix)}
-
-    @property
-    def names(self) -> Names:
-        """What people call its points."""
-        domain = self.domain
-        if self._named is None or self._named[0] is not domain:
-            place = str(self._store.place)
-            self._named = domain, Names(domain, self.about, place, self._rows_of)
-        return self._named[1]
+        self._store.check_open()
+        return {**self._about}
 
     def when(self, t: float | None) -> str:
         """A time as people write it."""
         if t is None:
             return "no time yet"
         t = as_time(t)
-        return f"t = {t:.15g}" if self.clock is None else self.clock.text(t)
+        return time_text(t) if self.clock is None else self.clock.text(t)
 
     @property
     def drop_after(self) -> float | None:
         """In units of time: so long after its time a point is dropped that was asked and never told."""
-        with self._field("user:drop_after") as said:
-            return length_of(said)
+        return length_of(self._about.get("drop_after", ""))
 
     @property
     def id(self) -> str:
         """What no other campaign is called; its copies are."""
-        return self._store.about["id"]
+        return str(self._store.first.body["id"])
 
     @property
     def budget(self) -> int | None:
         """Questions in all, as the configuration that is kept with it says."""
-        with self._field("user:config") as said:
-            total = tomllib.loads(said).get("expert", {}).get("budget")
+        with reading(f"{self._store.place}: the field 'config'"):
+            config = tomllib.loads(self._about.get("config", ""))
+            total = config.get("expert", {}).get("budget")
             return None if total is None else whole_number("budget", total, at_least=0)
 
     @property
     def status(self) -> Status:
         """At a glance."""
-        known = self.ledger
-        return status_of(known, self._store.in_doubt(known.seq))
+        return self._followed().status
 
     def journal(self, since: int = 0) -> list[Row]:
         """The rows after row `since`: what happened, who did it, and when."""
-        whole_number("since", since, at_least=0)
-        return self._store.rows(*self._store.mark(since))
+        return [*self._store.rows(whole_number("since", since, at_least=0))]
 
     def verify(self) -> VerifiedCampaign:
         """Play everything again from the beginning, and compare with what is on record."""
-        from tvbandits.campaign.following import verified
+        from tvbandits.campaign.replay import verified
 
         return verified(self._store, self._asks, self._trusted)
 
@@ -448,20 +450,22 @@ class Campaign:
         BusyError, StorageError
             If it cannot be written now; nothing has happened then, or it is found under the key.
         """
-        if n is not None:
-            n = whole_number("n", n)
-        given: dict[str, Any] = {"t": number_of(self.clock, t), "n": n}
-        if measured(self.domain):
-            given["context"] = written(context)
-        if near is not None:
-            given["near"] = positive_number("near", near)
         out = [*several("without", without, "names of sites")]
-        given |= _as_sent(among=among, **({"without": out} if out else {}))
-        row = self._repeated("asked", given, key)
-        if row is None:
-            given["among"] = self.names.free(among, context, out)
-            row, _ = self._done("asked", given, key, who)
-        return self._points(row.body)
+        sent = {
+            "t": number_of(self.clock, t),
+            "n": None if n is None else whole_number("n", n),
+            "near": None if near is None else positive_number("near", near),
+            **_plain(among=_no_function(among), without=out or None, context=written(context)),
+        }
+
+        def resolve(bandit: Bandit) -> dict[str, Any]:
+            chosen = bandit.state.decision_time if sent["t"] is None else sent["t"]
+            rows = self.names.available(among, context, out)
+            where = sent.get("context") if measured(bandit.recipe.domain) else None
+            return {"t": chosen, "among": rows, "context": where}
+
+        row, _ = self._do("asked", sent, resolve, key, who)
+        return points(row.body["got"], self.domain.dimension)
 
     def tell(
         self,
@@ -483,8 +487,8 @@ class Campaign:
             If other rewards are on record under the key; the message shows both. Without a key, if a
             reading of the same place and time is on record.
         """
-        given = self._told(y, t, variance, outcomes)
-        return self._done_at(X, "told", given, key, who, context)
+        sent, resolve = self._reading(X, y, t, variance, outcomes, context)
+        return self._do_for_info("told", sent, resolve, key, who)
 
     def record(
         self,
@@ -500,109 +504,81 @@ class Campaign:
         [successes, trials] or [events, exposure]. By these it is known again, though its variance is
         another one once more is counted at its time. What is on record as it is given is passed over.
 
-        No bandit is made where it would do no more than take note: it asks no expert, and fits no number
-        in between. Others are told one by one, and what comes before a refused reading stays told.
+        All are one transaction, unless the campaign has an expert, which is asked reading by reading:
+        what comes before a refused reading stays told then.
         """
-        leave_out, said = refused is not None, list[tuple[int, Reading]]()
+        leaves_out = refused is not None
         wrong: list[tuple[int, ValueError]] = []
+        requests = []
         for number, each in enumerate(readings):
-            with _left_out(wrong, number, leave_out):
-                said.append((number, self._reading(each)))
-        keyed = self._store.keyed(*(key for _, (_, _, _, key, _) in said))
-        operations = []
-        for number, (given, X, context, key, who) in said:
-            with _left_out(wrong, number, leave_out):
-                sent = {**given, **_as_sent_places(X, context)}
-                if key not in keyed or not is_same(keyed[key], "told", _plain(sent)):
-                    given |= self._places(X, context, given["t"])
-                    operations.append((number, *as_given("told", given, key, who)))
-        found: list[tuple[int, ValueError]] = []
-        try:
-            new = self._recorded(operations, found, leave_out)
-        except NotFollowedError:
-            found.clear()
-            new = 0
-            for number, given, key, who in operations:
-                with _left_out(found, number, leave_out):
+            with _left_out(wrong, number, leaves_out):
+                requests.append((number, *self._request(each)))
+        new = 0
+        with self._turn() as writer:
+            writer.hold()
+            rows = self._store.keyed([key for *_, key, _ in requests])
+            on_record = self._on_record(writer)
+            for number, sent, resolve, key, who in requests:
+                with _left_out(wrong, number, leaves_out), self._in_words():
+                    if key in rows:
+                        _check_same(rows[key], "told", sent)
+                        continue
                     try:
-                        if self._on_record("told", given, key) is None:
-                            self._done("told", given, key, who)
-                            new += 1
+                        row = self._write(writer, "told", sent, resolve, key, who, on_record)
                     except ConflictError as error:
                         if not error.same:
                             raise
+                        continue
+                    new += 1
+                    if key is not None:
+                        rows[key] = row
+            writer.flush()
+            self._keep_snapshot(writer)
         if refused is not None:
-            refused += sorted([*wrong, *found], key=lambda each: each[0])
+            refused += sorted(wrong, key=lambda each: each[0])
         return new
 
-    def _recorded(
-        self,
-        operations: Sequence[tuple[int, dict[str, Any], str | None, str]],
-        refused: list[tuple[int, ValueError]],
-        leave_out: bool,
-    ) -> int:
-        """Write down what can be told without a bandit, in one transaction; how many are new.
-
-        Raises
-        ------
-        NotFollowedError
-            If only a bandit can follow; nothing is written then.
-        """
-        names, rows = self.names, list[Operation]()
-        with self._writing, self._store.turn() as turn:
-            known = self.ledger
-            if known.open or not known.tells_only:
-                raise NotFollowedError("told")
-            keyed = self._store.keyed(*(key for _, _, key, _ in operations))
-            seen = OnRecord(known, self._rows_of)
-            for number, given, key, who in operations:
-                with _left_out(refused, number, leave_out), self._in_words():
-                    told = known.told_next(given)
-                    conflict = None if key else seen.conflict(told, given, names, self.when)
-                    if key in keyed:
-                        same_operation(keyed[key], "told", given)
-                    elif conflict is None:
-                        _, known = known.told(given)  # what is refused here would be by a bandit
-                        rows.append(({**given, "got": told.t.tolist()}, key, who))
-                        seen.add(told)
-                        row = Row(known.seq + len(rows), "told", key, who, now(), given)
-                        keyed |= {} if key is None else {key: row}
-                    elif not conflict.same:
-                        raise conflict
-            if rows:
-                last = turn.append(known.seq, known.head, "told", *rows)
-                with self._looking:
-                    self._ledger = replace(known, seq=last.seq, head=last.digest)
-            return len(rows)
-
-    def _reading(self, said: Any) -> Reading:
-        """A reading that `record` is given, in its parts."""
+    def _request(self, said: Any) -> tuple[dict[str, Any], Resolve, str | None, str]:
+        """Return what a reading that `record` is given sends, and its key and who tells it."""
         of_kind("readings", said, Mapping, "mappings by the names of tell")
-        if unknown := [*said.keys() - READING]:
+        if unknown := [*said.keys() - {*READING}]:
             there = ", ".join(READING)
             raise ValueError(f"unknown {shown(unknown[0])} in a reading; there are: {there}")
         if missing := [name for name in ("X", "y") if name not in said]:
             raise ValueError(f"a reading must say {missing[0]}, got {shown(dict(said))}")
         given = dict(said)
         key, who = given.pop("key", None), given.pop("who", None) or self._who
-        X, context = given.pop("X"), given.pop("context", None)
-        return self._told(**given), X, context, key, who
+        _check_names(key, who)
+        return *self._reading(**given), key, who
 
-    def _told(
+    def _reading(
         self,
+        X: Any,
         y: Any,
         t: Any = None,
         variance: Any = None,
         outcomes: Outcomes = None,
+        context: Context = None,
         counts: Any = None,
-    ) -> dict[str, Any]:
-        given = self._readings("y", y, variance, outcomes)
-        if counts is not None:
+    ) -> tuple[dict[str, Any], Resolve]:
+        """Return what tells rewards, as it is sent and how it is resolved."""
+        times = numbers_of(self.clock, t)
+        read = self._columns("y", y, variance, outcomes)
+        sent, made = {"X": _places(X), "t": times, **_plain(context=written(context))}, {}
+        if counts is None:
+            sent |= read
+        else:
+            # By these it is known again: its variance is another one when more is counted at its time.
             pairs = as_floats(counts, "counts")
             if pairs.ndim != 2 or pairs.shape[1] != 2:
                 raise ValueError(f"counts must be pairs, got {shown(counts)}")
-            given["counts"] = pairs.tolist()
-        return {**given, "t": numbers_of(self.clock, t)}
+            made = {name: read.pop(name) for name in ("y", "variance")}
+            sent |= {"counts": pairs.tolist(), **read}
+
+        def resolve(bandit: Bandit) -> dict[str, Any]:
+            return {"X": self._points(bandit, X, context, times).tolist(), **made}
+
+        return sent, resolve
 
     def correct(
         self,
@@ -621,29 +597,38 @@ class Campaign:
         The journal keeps both; whoever opens the campaign next computes everything since the last
         snapshot again, and a snapshot is kept now.
         """
-        if all(each is None for each in (y, to, variance)) and not outcomes:
-            # What is wrong with what was sent is said first.
-            self._places(X, None, numbers_of(self.clock, t), played=True)
-            for name, given_name in (("key", key), ("who", who)):
-                if given_name is not None:
-                    as_name(name, given_name)
-            raise ValueError("correct needs what is right: reward, time, variance or outcomes")
-        values = [float("nan")] if y is None else y
-        given = self._readings("y", values, variance, outcomes)
-        given |= {"t": numbers_of(self.clock, t), "to": numbers_of(self.clock, to, "to")}
-        given |= {"y": None} if y is None else {}
-        return self._done_at(X, "corrected", given, key, who, played=True)
+        t, to = numbers_of(self.clock, t), numbers_of(self.clock, to, "to")
+        read = self._columns("y", [float("nan")] if y is None else y, variance, outcomes)
+        if y is None:
+            del read["y"]
+        sent = {"X": _places(X), "t": t, "to": to, **read}
+
+        def resolve(bandit: Bandit) -> dict[str, Any]:
+            X_played = self._points(bandit, X, None, t, played=True)
+            if all(each is None for each in (y, to, variance)) and not outcomes:
+                raise ValueError("correct needs what is right: reward, time, variance or outcomes")
+            return {"X": X_played.tolist()}
+
+        return self._do_for_info("corrected", sent, resolve, key, who)
 
     def retract(
         self, X: ArrayLike | Named, t: Any = None, *, key: str | None = None, who: str | None = None
     ) -> Info:
         """Take back what was told, as `Bandit.retract`; the journal keeps both."""
-        given = {"t": numbers_of(self.clock, t)}
-        return self._done_at(X, "retracted", given, key, who, played=True)
+        t = numbers_of(self.clock, t)
+
+        def resolve(bandit: Bandit) -> dict[str, Any]:
+            return {"X": self._points(bandit, X, None, t, played=True).tolist()}
+
+        return self._do_for_info("retracted", {"X": _places(X), "t": t}, resolve, key, who)
 
     def drop(self, X: ArrayLike | Named, *, key: str | None = None, who: str | None = None) -> None:
         """Give up on points, as `Bandit.drop`."""
-        self._done_at(X, "dropped", {}, key, who)
+
+        def resolve(bandit: Bandit) -> dict[str, Any]:
+            return {"X": self._points(bandit, X).tolist()}
+
+        self._do("dropped", {"X": _places(X)}, resolve, key, who)
 
     def change_sites(
         self,
@@ -669,25 +654,27 @@ class Campaign:
         """
         names = list(add) if isinstance(add, Mapping) else several("add", add, "names")
         for name in names:
-            as_name("each of add", name)
+            check_name("each of add", name)
         places = add if isinstance(add, Mapping) else dict.fromkeys(names)
         known = {k: x if x is None else as_floats(x, f"add: {k}") for k, x in places.items()}
         gone = list(several("retire", retire, "names of sites"))
-        plain = {name: None if x is None else x.tolist() for name, x in known.items()}
-        given: dict[str, Any] = {"said": {"add": plain, "retire": gone}}
-        if self._repeated("sites", given, key) is None:
-            self._done("sites", {**given, **self.names.change(known, gone)}, key, who)
+
+        def resolve(bandit: Bandit) -> dict[str, Any]:  # noqa: ARG001 - by names alone
+            return self.names.change(known, gone)
+
+        self._do("sites", _plain(add=known, retire=gone), resolve, key, who)
 
     def questions(
         self, t: Any = None, among: Among = None, *, key: str | None = None, who: str | None = None
     ) -> Array:
         """What to ask somebody else now, as `Bandit.questions`."""
-        given = {"t": number_of(self.clock, t), **_as_sent(among=among)}
-        row = self._repeated("questions", given, key)
-        if row is None:
-            given["among"] = self.names.free(among, None, any_context=True)
-            row, _ = self._done("questions", given, key, who)
-        return self._points(row.body)
+        sent = {"t": number_of(self.clock, t), **_plain(among=_no_function(among))}
+
+        def resolve(bandit: Bandit) -> dict[str, Any]:  # noqa: ARG001 - by names alone
+            return {"among": self.names.available(among, None, any_context=True)}
+
+        row, _ = self._do("questions", sent, resolve, key, who)
+        return points(row.body["got"], self.domain.dimension)
 
     def answer(
         self,
@@ -700,249 +687,287 @@ class Campaign:
         who: str | None = None,
     ) -> Info:
         """Take answers that somebody brought, as `Bandit.answer`; each `key` counts once."""
-        given = {**self._readings("values", values, variance), "t": number_of(self.clock, t)}
-        return self._done_at(X, "answers", given, key, who)
+        read = self._columns("values", values, variance)
+        sent = {"X": _places(X), "t": number_of(self.clock, t), **read}
+
+        def resolve(bandit: Bandit) -> dict[str, Any]:
+            # The points of an answer have the context of what is out, whatever its time.
+            return {"X": self._points(bandit, X).tolist()}
+
+        return self._do_for_info("answers", sent, resolve, key, who)
 
     def snapshot(self) -> None:
         """Keep a snapshot now, so that opening takes less time."""
-        with self._turn() as (turn, follower):
-            self._keep(turn, follower)
-
-    # --- inside ----------------------------------------------------------------------------------
-
-    def _repeated(self, kind: str, given: Mapping[str, Any], key: str | None) -> Row | None:
-        """The row under the key, if the same was sent; whatever would be made of that by now."""
-        if key is None:
-            return None
-        as_name("key", key)
-        there = self._store.keyed(key).get(key)
-        return there if there is not None and is_same(there, kind, _plain(given)) else None
-
-    def _places(self, X: Any, context: Context, t: Any, *, played: bool = False) -> dict[str, Any]:
-        """Points of the domain as they are written down, and what was sent if that is something else."""
-        places = self.placed(X, context, t, played=played).tolist()
-        sent = _as_sent_places(X, context)
-        return {"X": places, **({} if sent.get("said") == {"X": places} else sent)}
-
-    def _done_at(
-        self,
-        X: Any,
-        kind: str,
-        given: dict[str, Any],
-        key: str | None,
-        who: str | None,
-        context: Context = None,
-        *,
-        played: bool = False,
-    ) -> Info:
-        """Do something at points once; what was known then."""
-        row = self._repeated(kind, {**given, **_as_sent_places(X, context)}, key)
-        if row is not None:
-            return self._info_after(row)
-        # The points of an answer have the context of what is out, whatever its time.
-        made = self._places(
-            X, context, None if kind == "answers" else given.get("t"), played=played
-        )
-        row, info = self._done(kind, {**given, **made}, key, who)
-        return self._info_after(row) if info is None else info
-
-    def _info_after(self, row: Row) -> Info:
-        """What was known after a row, as whoever wrote it was told."""
-        from tvbandits.campaign.following import Replayer
-
-        with self._read() as follower:
-            if follower.seq == row.seq:
-                return follower.bandit.info
-        before = next(each for each in self._store.snapshots() if each.seq <= row.seq)
-        past = Replayer(before, self._asks, None, self._trusted)
-        for each in self._store.rows(before.seq, before.head, row.seq - before.seq):
-            past.follow(each)
-        return past.bandit.info
-
-    def _on_record(self, kind: str, given: Mapping[str, Any], key: str | None) -> Row | None:
-        """The row under the key, if there is one.
-
-        Raises
-        ------
-        ConflictError
-            If something else is on record under the key; if no key is given, and a reading of the same
-            place and time is on record.
-        """
-        if key is not None:
-            there = self._store.keyed(key).get(key)
-            if there is not None:
-                same_operation(there, kind, given)
-            return there
-        if kind == "told":
-            known = self.ledger
-            told = known.told_next(given)
-            seen = OnRecord(known, self._rows_of, told.t)
-            if conflict := seen.conflict(told, given, self.names, self.when):
-                raise conflict
-        return None
-
-    def _done(
-        self, kind: str, given: dict[str, Any], key: str | None, who: str | None
-    ) -> tuple[Row, Info | None]:
-        """Do something once, and write it down; its row, and what is known now if it was not there."""
-        from tvbandits.campaign.following import Writer
-
-        given, key, who = as_given(kind, given, key, self._who if who is None else who)
-        with self._turn() as (turn, follower), self._in_words():
-            there = self._on_record(kind, given, key)
-            if there is not None:
-                return there, None
-            writer = Writer(turn, follower, who)
-            late = self._overdue(follower.bandit.state, given) if kind == "asked" else []
-            try:
-                if late:
-                    Writer(turn, follower, EXPIRY).operate("dropped", {"X": late}, None)
-                row = writer.operate(kind, given, key)
-            except BaseException:
-                if writer.uncertain:
-                    self._writer = None  # what is in memory may be ahead of the disk
-                raise
-            # Let those who look see it without computing it again.
-            self._latest = follower.bandit.state, follower.seq, follower.head
-            due = kind in ("corrected", "retracted")  # to do it again takes long
-            if due or follower.seq - follower.snapshot >= self._snapshot_every:
-                try:
-                    self._keep(turn, follower)
-                except StorageError as error:  # what was done is on the disk, and stays done
-                    warnings.warn(f"no snapshot: {error}", RuntimeWarning, stacklevel=4)
-            return row, follower.bandit.info
-
-    def _overdue(self, state: State, given: Mapping[str, Any]) -> list[list[float]]:
-        """Points that are out for longer than `drop_after` when something is asked for."""
-        if self.drop_after is None:
-            return []
-        out, t = state.pending, state.decision_time if given["t"] is None else given["t"]
-        found: list[list[float]] = out.X[t - out.t >= self.drop_after].tolist()
-        return found
-
-    def _keep(self, turn: Turn, follower: Replayer) -> None:
-        """Keep a snapshot, where what the expert knows is known."""
-        from tvbandits.campaign.following import snapshot_of
-
-        if follower.expert is None or follower.expert.present:
-            data = snapshot_of(follower.bandit.recipe, follower.bandit.state)
-            turn.snapshot(follower.seq, follower.head, data)
-            follower.snapshot = follower.seq
-
-    @contextmanager
-    def _turn(self) -> Iterator[tuple[Turn, Replayer]]:
-        """One's turn to write, with a bandit that is where the journal is."""
-        from tvbandits.campaign.following import Writer
-
-        with self._writing, self._store.turn() as turn:
-            known, self._writer = self._writer, None
-            follower = self._at_the_end(known, self._expert)
-            if follower.open:
-                Writer(turn, follower, self._who).recover()
-            self._writer = follower
-            yield turn, follower
-
-    def _readings(
-        self, name: str, values: Any, variance: Any, outcomes: Outcomes = None
-    ) -> dict[str, Any]:
-        """What was read, as it is written down."""
-        values, variance = with_variance(values, variance)
-        said = as_outcomes(outcomes).items()
-        read = {each: as_floats(zero_or_one(y), each).tolist() for each, y in said}
-        return {
-            name: as_floats(zero_or_one(values), name).tolist(),
-            "variance": None if variance is None else as_floats(variance, "variance").tolist(),
-            **({"outcomes": read} if read else {}),
-        }
-
-    def _points(self, body: Mapping[str, Any]) -> Array:
-        return points(body["got"], self.domain.dimension)
-
-    @contextmanager
-    def _field(self, name: str) -> Iterator[str]:
-        """What is kept under a name; `DamagedCampaignError` where that cannot be used."""
-        with reading(f"{self._store.place}: the field {name!r}"):
-            yield self._store.about.get(name, "")
-
-    def _rows_of(self, *kinds: str) -> list[Row]:
-        """The rows of some kinds."""
-        return [row for row in self._store.each(*self._store.mark(0)) if row.kind in kinds]
-
-    @property
-    def _known(self) -> tuple[Recipe, State]:
-        """The parts of the policy, and what it knows now."""
-        with self._read() as follower:
-            return follower.bandit.recipe, follower.bandit.state
-
-    @contextmanager
-    def _read(self) -> Iterator[Replayer]:
-        """A bandit that is where the journal is, apart from the one that writes."""
-        with self._looking:
-            known, self._reader = self._reader, None
-            reader = self._reader = self._at_the_end(known, None)
-            with self._in_words():
-                yield reader
-
-    def _at_the_end(self, follower: Replayer | None, expert: Expert | None) -> Replayer:
-        """A bandit that is where the journal is; it goes on from where the other one has come to."""
-        from tvbandits.campaign.following import Replayer
-
-        if follower is None:
-            unsaved = None if expert is None else self._unsaved
-            follower = Replayer(self._store.snapshot(), self._asks, expert, self._trusted, unsaved)
-        # What an expert learns from rewards is known to who shows them to it, row by row.
-        if self._latest is not None and expert is None:
-            follower.go_to(*self._latest)
-        follower.catch_up(self._store)
-        if not follower.open:
-            self._latest = follower.bandit.state, follower.seq, follower.head
-        return follower
-
-    @contextmanager
-    def _in_words(self) -> Iterator[None]:
-        """Errors of the bandit speak of sites by name and, where there is a clock, of dates."""
-        try:
-            yield
-        except ValueError as error:
-            if len(error.args) == 1 and not isinstance(error, CampaignError):
-                error.args = (self.names.in_words(str(error), self.clock),)
-            raise
+        with self._turn() as writer:
+            self._keep_snapshot(writer, due=True)
 
     def placed(
         self, X: ArrayLike | Named, context: Context = None, t: Any = None, *, played: bool = False
     ) -> Array:
         """Points of the domain (n, d), given as they are or by name, with their context at a time."""
         flag("played", played)
-        X, t = self.names.points(X), numbers_of(self.clock, t)
-        return self.ledger.placed(X, context, t, played=played)
+        times = numbers_of(self.clock, t)
+        with self._read() as replay:
+            return self._points(replay.bandit, X, context, times, played=played)
+
+    # --- inside: one's turn to write ---------------------------------------------------------------
+
+    def _do(
+        self, kind: str, sent: Mapping[str, Any], resolve: Resolve, key: str | None, who: str | None
+    ) -> tuple[Row, Info | None]:
+        """Do something once and write it down; its row, and what is known now if it was not there."""
+        who = self._who if who is None else who
+        _check_names(key, who)
+        with self._in_words():
+            if (row := self._repeated(kind, sent, key)) is not None:
+                return row, None
+            with self._turn() as writer:
+                # Somebody else may have done it meanwhile.
+                if (row := self._repeated(kind, sent, key)) is not None:
+                    return row, None
+                on_record = self._on_record(writer)
+                row = self._write(writer, kind, sent, resolve, key, who, on_record)
+                # To play a correction again takes long.
+                self._keep_snapshot(writer, due=kind in ("corrected", "retracted"))
+                return row, writer.replay.bandit.info
+
+    def _do_for_info(self, kind: str, *given: Any) -> Info:
+        """Do something once, and return what was known after it, also when it is repeated."""
+        from tvbandits.campaign.replay import Replay
+
+        row, info = self._do(kind, *given)
+        if info is not None:
+            return info
+        with self._read() as replay:
+            if replay.seq == row.seq:
+                return replay.bandit.info
+        before = next(each for each in self._store.snapshots() if each.seq <= row.seq)
+        past = Replay(before, self._asks, None, self._trusted)
+        for each in self._store.rows(before.seq, before.head):
+            if each.seq <= row.seq:
+                past.follow(each)
+        return past.bandit.info
+
+    def _repeated(self, kind: str, sent: Mapping[str, Any], key: str | None) -> Row | None:
+        """Return the row under the key; a `ConflictError` if something else is on record there."""
+        row = None if key is None else self._store.keyed([key]).get(key)
+        if row is not None:
+            _check_same(row, kind, sent)
+        return row
+
+    def _write(
+        self,
+        writer: Writer,
+        kind: str,
+        sent: Mapping[str, Any],
+        resolve: Resolve,
+        key: str | None,
+        who: str,
+        on_record: Readings,
+    ) -> Row:
+        """Check what is asked of the bandit, let it be done, and write it down."""
+        bandit = writer.replay.bandit
+        sent = {name: value for name, value in sent.items() if value is not None}
+        made = {k: each for k, each in resolve(bandit).items() if each != sent.get(k)}
+        if kind == "told" and key is None:
+            given = {**sent, **made}
+            variance, t = given.get("variance"), given.get("t")
+            columns = numbers(given["y"]), t, None if variance is None else numbers(variance)
+            X = points(given["X"], bandit.recipe.domain.dimension)
+            told = told_next(bandit.recipe, bandit.state, X, *columns)
+            on_record.check(bandit.state, told, given, self.names.name, self.when)
+        if kind == "asked" and self.drop_after is not None:
+            out, now = bandit.state.pending, {**sent, **made}["t"]
+            if late := out.X[now - out.t >= self.drop_after].tolist():
+                writer.operate("dropped", {"X": late}, {}, None, EXPIRY)
+        return writer.operate(kind, sent, made, key, who)
+
+    @contextmanager
+    def _turn(self) -> Iterator[Writer]:
+        """Take one's turn to write, with a bandit that is where the journal is."""
+        from tvbandits.campaign.replay import Writer
+
+        with self._writing, self._store.turn() as turn:
+            replay, self._writer = self._writer, None
+            writer = Writer(turn, self._at_the_end(replay, self._expert))
+            writer.recover()
+            try:
+                yield writer
+            finally:
+                if not writer.uncertain:  # else what is in memory may be ahead of the disk
+                    self._writer = replay = writer.replay
+                    # Let those who look see it without computing it again.
+                    self._latest = replay.bandit.state, replay.seq, replay.head
+
+    def _keep_snapshot(self, writer: Writer, *, due: bool = False) -> None:
+        """Keep a snapshot where it is due, and what the expert knows is known."""
+        from tvbandits.campaign.replay import snapshot_of
+
+        replay = writer.replay
+        due = due or replay.seq - replay.snapshot >= self._snapshot_every
+        if not due or (replay.expert is not None and not replay.expert.present):
+            return
+        data = snapshot_of(replay.bandit.recipe, replay.bandit.state)
+        try:
+            writer.turn.snapshot(replay.seq, replay.head, data)
+        except StorageError as error:  # what was done is on the disk, and stays done
+            warnings.warn(f"no snapshot: {error}", RuntimeWarning, stacklevel=4)
+        else:
+            replay.snapshot = replay.seq
+
+    # --- inside: who looks --------------------------------------------------------------------------
+
+    @contextmanager
+    def _read(self) -> Iterator[Replay]:
+        """Lend a bandit that is where the journal is, apart from the one that writes."""
+        with self._looking:
+            replay, self._reader = self._reader, None
+            self._reader = self._at_the_end(replay, None)
+            with self._in_words():
+                yield self._reader
+
+    def _at_the_end(self, replay: Replay | None, expert: Expert | None) -> Replay:
+        """Return a bandit that is where the journal is, from where another one has come to."""
+        from tvbandits.campaign.replay import Replay
+
+        self._store.check_open()
+        if replay is None:
+            unsaved = None if expert is None else self._unsaved
+            replay = Replay(self._store.snapshot(), self._asks, expert, self._trusted, unsaved)
+        # What an expert learns from rewards is known to who shows them to it, row by row.
+        if self._latest is not None and expert is None:
+            replay.go_to(*self._latest)
+        for row in self._store.rows(replay.seq, replay.head):
+            replay.follow(row)
+        if not replay.open:
+            self._latest = replay.bandit.state, replay.seq, replay.head
+        return replay
+
+    def _followed(self) -> Outline:
+        """Return what the journal says up to its end, for which no bandit is needed."""
+        with self._looking:
+            last = self._outline.last
+            for row in self._store.rows(last.seq, last.digest):
+                with reading(f"{self._store.place}: row {row.seq} ({row.kind})"):
+                    self._outline.follow(row)
+            return self._outline
+
+    def _rows_of(self, *kinds: str) -> list[Row]:
+        return [row for row in self._store.rows(0) if row.kind in kinds]
+
+    def _on_record(self, writer: Writer) -> Readings:
+        return Readings(writer.replay.bandit.recipe, partial(self._rows_of, "told"))
+
+    # --- inside: what is sent -----------------------------------------------------------------------
+
+    def _columns(
+        self, name: str, values: Any, variance: Any, outcomes: Outcomes = None
+    ) -> dict[str, Any]:
+        """Return what was read, as it is written down."""
+        values, variance = with_variance(values, variance)
+        read = as_outcomes(outcomes).items()
+        columns = {each: as_floats(zero_or_one(y), each).tolist() for each, y in read}
+        return {
+            name: as_floats(zero_or_one(values), name).tolist(),
+            "variance": None if variance is None else as_floats(variance, "variance").tolist(),
+            **({"outcomes": columns} if columns else {}),
+        }
+
+    def _points(
+        self,
+        bandit: Bandit,
+        X: Any,
+        context: Context = None,
+        t: Any = None,
+        *,
+        played: bool = False,
+    ) -> Array:
+        """Return points of the domain; without a context they have that of what is out or was played."""
+        domain, state = bandit.recipe.domain, bandit.state
+        X = self.names.points(X)
+        if measured(domain) or context is not None:
+            X = completed(domain, X, context, state.played if played else state.pending, t)
+        return domain.check(X)
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """Let errors of the bandit speak of sites by name and, where there is a clock, of dates."""
+        try:
+            yield
+        except PlayError as error:
+            error.sentence, error.values = error.worded(self._name_or_numbers, self.when), {}
+            raise
+
+    def _name_or_numbers(self, x: Array) -> str:
+        with suppress(ValueError):  # no site is there
+            return self.names.name(x)
+        return str(x.tolist())
 
 
-def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given, as it comes back from the disk."""
-    found: dict[str, Any] = json.loads(as_text(given))
+def _user() -> str:
+    return f"{getpass.getuser()}@{platform.node()}"
+
+
+def _check_names(key: object, who: object) -> None:
+    if key is not None:
+        check_name("key", key)
+    check_name("who", who)
+
+
+def _check_same(row: Row, kind: str, sent: Mapping[str, Any]) -> None:
+    """Raise a `ConflictError` unless what is on record under a key is what is sent under it again."""
+    sent = _on_disk({name: value for name, value in sent.items() if value is not None})
+    if row.kind != kind or row.body["sent"] != sent:
+        raise ConflictError(
+            f"the key {row.key!r} is taken: on record is {row.kind} {as_text(row.body['sent'])} "
+            f"(row {row.seq}, by {row.who} at {row.at}), and given is {kind} {as_text(sent)}",
+            key=row.key,
+        )
+
+
+def _on_disk(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as they come back from the disk."""
+    found: dict[str, Any] = json.loads(as_text(values))
     return found
 
 
-def _as_sent(**sent: Any) -> dict[str, Any]:
-    """What a caller sent, as it is written down; nothing where that is no plain value."""
-    with suppress(TypeError, ValueError):
-        return {"said": _plain(sent)}
-    return {}
+def _plain(**values: Any) -> dict[str, Any]:
+    """Return values as they come back from the disk."""
+    try:
+        return _on_disk(values)
+    except TypeError as error:
+        raise ValueError(
+            f"{', '.join(values)} cannot be written down in a campaign: {error}"
+        ) from error
 
 
-def _as_sent_places(X: Any, context: Context) -> dict[str, Any]:
-    return _as_sent(X=X, **({} if context is None else {"context": context}))
+def _no_function(among: Among) -> Among:
+    if callable(among):
+        raise ValueError(
+            "among: a function of points cannot be written down in a campaign: give ranges by name, "
+            'such as {"x0": (0, 5)}'
+        )
+    return among
+
+
+def _places(X: Any) -> Any:
+    """Return points as they are written down, by name where they are given so."""
+    if texts(X) is not None:
+        X = texts(X)
+    elif has_names(X):
+        X = rows_by_name(X)
+    return _plain(X=X)["X"]
 
 
 @contextmanager
 def _left_out(
-    refused: list[tuple[int, ValueError]], number: int, leave_out: bool
+    refused: list[tuple[int, ValueError]], number: int, leaves_out: bool
 ) -> Iterator[None]:
     """Put down what is wrong with a reading; what is wrong with the campaign is raised in any case."""
     try:
         yield
     except ValueError as error:
         own = not isinstance(error, CampaignError) or isinstance(error, ConflictError)
-        if not (leave_out and own):
+        if not (leaves_out and own):
             raise
         refused.append((number, error))

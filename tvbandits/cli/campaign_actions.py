@@ -18,7 +18,7 @@ import numpy as np
 import typer
 
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.naming import Names, number_of, time_in
+from tvbandits.campaign.names import Names, number_of, time_in
 from tvbandits.campaign.status import HALF_WIDTH as HALF_WIDTH, drop_command, since, without_formula
 from tvbandits.campaign.store.errors import CampaignError, ConflictError
 from tvbandits.cli.options import Call, Change, escaped
@@ -181,7 +181,7 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
         hint = f"; overdue, to tell or drop: {drop}" if overdue else ""
         doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         cost = f" at a cost of {found.cost:g}" if found.cost else ""
-        broken = f", {found.violations} limits violated" if campaign.ledger.outcomes else ""
+        broken = f", {found.violations} limits violated" if found.limits else ""
         text = (
             f"{found.told} told{broken}, pending: {said}; "
             f"{found.questions} questions asked{cost}{doubt}; "
@@ -311,11 +311,11 @@ class Doubts:
     """What is odd beside what was told so far, which grows by what is brought."""
 
     def __init__(self, campaign: Campaign) -> None:
-        known = campaign.ledger
-        self.campaign, self.count = campaign, len(known.rewards)
-        self.noise_variance = known.noise_variance or 0.0  # learned: values alone must do
-        self.times = _ends([*known.rewards.t, *known.failed.t, *known.pending.t])
-        self.values = _ends(known.rewards.y)
+        state, readings = campaign.state, campaign.state.readings
+        self.campaign, self.count = campaign, len(readings)
+        self.noise_variance = campaign.recipe.noise_variance or 0.0  # learned: values alone must do
+        self.times = _ends([*readings.t, *state.failed.t, *state.pending.t])
+        self.values = _ends(readings.y)
 
     def of_time(self, t: float, of_now: float = FAR_AHEAD) -> str:
         """Whether it is far from the times so far, or by more units than that ahead of now."""
@@ -409,11 +409,11 @@ def _placed(
 
     Where nobody can be asked whether what is odd in a table is right, it counts as wrong.
     """
-    known, names, usual = campaign.ledger, campaign.names, Doubts(campaign)
+    names, usual = campaign.names, Doubts(campaign)
 
     @cache
     def placed(site: str, context: str | None, t: float | None) -> Array:
-        return known.placed(names.points(site), names.context(context), t)
+        return campaign.placed(site, names.context(context), t)
 
     there, doubts = list[Placed](), dict[int, list[str]]()
     for reading in readings:
@@ -476,7 +476,7 @@ def _said(campaign: Campaign, reading: Input, X: Array | None, t: float | None) 
 def answer(call: Change, site: str, value: float, at: str | None, variance: float | None) -> None:
     """Bring an answer; without a time it is about what `Bandit.answer` takes it for."""
     with opened(call) as campaign:
-        t, before = time_of(campaign, at), campaign.ledger.seq
+        t, before = time_of(campaign, at), campaign.status.rows
         X = campaign.placed(site, t=t)
         if t is None:  # which takes a bandit
             from tvbandits.bandit.consulting import question_time
@@ -486,7 +486,7 @@ def answer(call: Change, site: str, value: float, at: str | None, variance: floa
         failed = ", failed" * math.isnan(value)
         key = call.key or f"answer {campaign.names.name(X[0])} at {t!r}{failed}"
         campaign.answer(X, [value], t, several(variance), key=key)
-        _say_brought(call, campaign, 1, int(campaign.ledger.seq > before))
+        _say_brought(call, campaign, 1, int(campaign.status.rows > before))
 
 
 def _say_brought(
@@ -554,7 +554,7 @@ def readings_in(
                 f"there must be columns {places}, and reward (or successes and trials, or events and "
                 f"exposure); there are: {', '.join(there)}"
             )
-        limits = [limit.name for limit in campaign.ledger.outcomes]
+        limits = [limit.name for limit in campaign.recipe.limits]
         told = {"site", "time", "reward", "variance", "key", "who", *counted}
         placing = {name.lower() for name in (*names.columns, *names.context_names)}
         for column in sorted(columns - told - placing):
@@ -629,6 +629,6 @@ def say_changed(call: Change, campaign: Campaign, what: str) -> None:
     row = next(row for row in reversed(campaign.journal()) if row.kind == what)
     told = campaign.status.told
     ((at, value),) = np.asarray(row.body["got"], dtype=np.float64)
-    name = campaign.names.name(np.asarray(row.body["X"][0]))
+    name = campaign.names.name(np.asarray(row.given["X"][0]))
     text = f"{what}: {name} at {campaign.when(at)} was told as {value:g}; {told} told"
     say(call, text, {what: name, "t": at, "was": value, "told": told})
