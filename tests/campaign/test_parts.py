@@ -122,7 +122,7 @@ def limited(path: Path) -> Campaign:
 
 @pytest.mark.filterwarnings("ignore::tvbandits.core.limits.LimitWarning")
 def test_limits_outlive_a_process(tmp_path: Path) -> None:
-    twin = limited(tmp_path / "twin.db")._read().__enter__().bandit
+    twin = limited(tmp_path / "twin.db")._shared.read().__enter__().bandit
     with limited(tmp_path / "campaign.db") as campaign:
         for t in range(1, 8):
             X = campaign.ask(t)

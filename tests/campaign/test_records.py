@@ -51,7 +51,7 @@ def same_without_a_bandit(place: Path) -> None:
     """Who opens the file without its expert is told what a bandit knows, and none is made for it."""
     with Campaign.open(place) as fresh:
         status, out, pending = fresh.status, fresh.outstanding, fresh.pending
-        assert fresh._reader is None
+        assert fresh._shared._reader is None
         state = fresh.state
         summary = summary_of(fresh.recipe, state)
         assert {name: getattr(status, name) for name in summary} == summary

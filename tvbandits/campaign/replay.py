@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -402,17 +403,19 @@ class Writer:
 
     def __init__(self, turn: Turn, replay: Replay) -> None:
         self.turn, self.replay, self.uncertain = turn, replay, False
-        self._held: list[Row] | None = None
 
-    def hold(self) -> None:
-        """Hold rows back, for several operations in one transaction; not where an expert is asked."""
-        self._held = [] if self.replay.expert is None else None
-
-    def flush(self) -> None:
-        """Write the rows that were held back, all or none."""
-        if self._held:
-            self.turn.append(self._held)
-        self._held, self.uncertain = None, False
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Do several operations in one transaction; where an expert is asked, one by one."""
+        if self.replay.expert is not None:
+            yield
+            return
+        try:
+            with self.turn.transaction():
+                yield
+        except BaseException:
+            self.uncertain = True
+            raise
 
     def operate(
         self, kind: str, sent: Mapping[str, Any], made: Mapping[str, Any], key: str | None, who: str
@@ -458,19 +461,16 @@ class Writer:
         except Exception as error:
             if begun:
                 write("failed", {"error": f"{type(error).__name__}: {error}"})
-            self.uncertain = bool(self._held)
+            self.uncertain = False
             raise
         row = self._write(kind, {**body, **outcome}, key, who)
-        self.uncertain = bool(self._held)
+        self.uncertain = False
         return row
 
     def _write(self, kind: str, body: Mapping[str, Any], key: str | None, who: str) -> Row:
         replay = self.replay
         row = next_row(replay.seq, replay.head, kind, body, key, who)
-        if self._held is None:
-            self.turn.append([row])
-        else:
-            self._held.append(row)
+        self.turn.append(row)
         replay.seq, replay.head = row.seq, row.digest
         replay.open = [] if kind in (*DONE, "failed") else [*replay.open, row]
         return row

@@ -16,7 +16,7 @@ import os
 import sqlite3
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -386,14 +386,21 @@ class Turn:
     def __init__(self, store: Store, connection: sql.Connection) -> None:
         self._store, self._connection = store, connection
 
-    def append(self, rows: Sequence[Row]) -> None:
-        """Write rows, all or none; they are on the disk on return."""
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Write what is written inside all or not at all; it is on the disk at the end."""
         with self._store.naming(), self._connection.begin():
-            self._connection.execute(JOURNAL.insert(), [_cells(row) for row in rows])
+            yield
+
+    def append(self, row: Row) -> None:
+        """Write a row; it is on the disk on return, or at the end of the transaction."""
+        inside = nullcontext() if self._connection.in_transaction() else self.transaction()
+        with inside, self._store.naming():
+            self._connection.execute(JOURNAL.insert(), [_cells(row)])
 
     def snapshot(self, seq: int, head: str, data: bytes) -> None:
         """Keep a snapshot after row `seq`, whose checksum is `head`, and the latest ones before it."""
-        with self._store.naming(), self._connection.begin():
+        with self.transaction():
             there = sql.select(SNAPSHOTS.c.seq).where(SNAPSHOTS.c.seq > 0)
             old = self._connection.execute(there.order_by(SNAPSHOTS.c.seq.desc())).scalars().all()
             if seq in old or seq == 0:
