@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tvbandits.bandit.told import told_next
@@ -195,7 +196,7 @@ class SharedBandit:
                 with self._turn() as writer:
                     row = self._repeated(request, key)  # somebody else may have done it meanwhile
                     if row is None:
-                        row = self._write(writer, request, key, who, self._readings(writer))
+                        row = self._write(writer, request, key, who, *self._known(writer))
                         # To play a correction again takes long.
                         self._keep_snapshot(writer, due=request.kind in ("corrected", "retracted"))
                         return row, writer.replay.bandit.info
@@ -209,7 +210,7 @@ class SharedBandit:
         new = 0
         with self._turn() as writer:
             rows = self.store.keyed([key for *_, key, _ in requests])
-            readings = self._readings(writer)
+            names, readings = self._known(writer)
             with writer.together():
                 for number, request, key, who in requests:
                     with left_out(refused, number, leave_out), self._in_words():
@@ -217,7 +218,7 @@ class SharedBandit:
                             _check_same(rows[key], request)
                             continue
                         try:
-                            row = self._write(writer, request, key, who, readings)
+                            row = self._write(writer, request, key, who, names, readings)
                         except ConflictError as error:
                             if not error.same:
                                 raise
@@ -240,15 +241,23 @@ class SharedBandit:
             _check_same(row, request)
         return row
 
-    def _readings(self, writer: Writer) -> Readings:
-        return Readings(writer.replay.bandit.recipe, lambda: self.rows_of("told"))
+    def _known(self, writer: Writer) -> tuple[Names, Readings]:
+        """Return what stays as it is in one's turn, until sites are changed."""
+        told = partial(self.rows_of, "told")
+        return self.names, Readings(writer.replay.bandit.recipe, told)
 
     def _write(
-        self, writer: Writer, request: Request, key: str | None, who: str, readings: Readings
+        self,
+        writer: Writer,
+        request: Request,
+        key: str | None,
+        who: str,
+        names: Names,
+        readings: Readings,
     ) -> Row:
         """Check what is asked of the bandit, let it be done, and write it down."""
         bandit, kind, sent = writer.replay.bandit, request.kind, request.sent
-        resolved = request.resolve(bandit, self.names)
+        resolved = request.resolve(bandit, names)
         made = {name: value for name, value in resolved.items() if value != sent.get(name)}
         given = {**sent, **made}
         if kind == "told" and key is None:
@@ -256,7 +265,7 @@ class SharedBandit:
             X = points(given["X"], bandit.recipe.domain.dimension)
             read = (None if each is None else numbers(each) for each in columns)
             told = told_next(bandit.recipe, bandit.state, X, *read)
-            readings.check(bandit.state, told, given, self.names.name, self.when)
+            readings.check(bandit.state, told, given, names.name, self.when)
         if kind == "asked" and self.drop_after is not None:
             out = bandit.state.pending
             if late := out.X[given["t"] - out.t >= self.drop_after].tolist():
