@@ -27,10 +27,9 @@ from tvbandits.acquisition.confidence import (
 )
 from tvbandits.acquisition.rules import Decision, LastingBound
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.lasting import LATER, TENTH, lasting_share
-from tvbandits.gp.ensemble.mixture import GUESS_OF_A_FUNCTION, FilterEnsemble
-from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, function_settings, network_settings
-from tvbandits.gp.ensemble.rule import ModelEnsemble
+from tvbandits.gp.ensemble.mixture import CONFIG, FilterEnsemble
+from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, function_models, network_models
+from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.cholesky import by_cholesky
@@ -227,6 +226,7 @@ def test_a_rule_is_told_of_points_that_are_out_by_one_call() -> None:
 POINTS = np.array([[0.0, 0.0], [1.0, 0.2], [0.3, 0.9], [0.8, 0.7], [0.1, 0.5]])
 NEAR, ALONE = SpatialSpec("matern12", 0.5), SpatialSpec("identity")
 NOISE_LASTING = 0.1
+LATER_STEPS = 32
 MODELS = {
     "rough": ModelSpec(ALONE, NEAR, 0.3, 0.5, 0.4, 0.2, 40.0, 2.0, 5.0),
     "smooth": ModelSpec(ALONE, NEAR, 0.3, 0.5, 0.4, 0.05, 40.0, 4.0, 5.0, smooth=True),
@@ -239,27 +239,30 @@ def test_the_share_is_what_the_future_would_show(name: str, step: float) -> None
     """All places read in 32 steps after the decision, in one joint normal variable."""
     model, rng = MODELS[name], np.random.default_rng(2)
     bank, rows = (
-        replace(FilterEnsemble.of(POINTS, NOISE_LASTING, [model]), step=step),
+        replace(FilterEnsemble.of(POINTS, NOISE_LASTING, [model]), step_length=step),
         rng.integers(0, 5, 14),
     )
     for t, row in enumerate(rows):
-        bank = bank.observe([row], rng.normal(size=1), None, t * step)
+        bank = bank.update([row], rng.normal(size=1), None, t * step)
     (filters,) = bank.filters
     own = NOISE_LASTING / float(filters.variance[0])
-    H = filters.layout.rows(np.arange(5))
-    ahead = filters.moved(1.0)
+    H = filters.dynamics.observation(np.arange(5))
+    ahead = filters.predict(1.0)
     given = H @ ahead.covariance[0] @ H.T
-    rounded = math.exp(TENTH * round(math.log(model.nugget + own) / TENTH))
-    F = np.zeros((LATER, *ahead.covariance[0].shape))
-    for k in range(LATER):
-        F[k] = ahead.layout.moved(np.eye(ahead.layout.size)[None], k + 1.0)[0]
+    rounded = 1.1 ** round(math.log(model.nugget + own) / math.log(1.1))
+    F = np.zeros((LATER_STEPS, *ahead.covariance[0].shape))
+    for k in range(LATER_STEPS):
+        F[k] = ahead.dynamics.propagate(np.eye(ahead.dynamics.size)[None], k + 1.0)[0]
     across = np.concatenate([H @ f @ ahead.covariance[0] @ H.T for f in F])
     spread = np.block(
-        [[_later(ahead, H, i, j) for j in range(1, LATER + 1)] for i in range(1, LATER + 1)]
+        [
+            [_later(ahead, H, i, j) for j in range(1, LATER_STEPS + 1)]
+            for i in range(1, LATER_STEPS + 1)
+        ]
     )
     moved = across.T @ np.linalg.solve(spread + rounded * np.eye(len(spread)), across)
     expected = np.sqrt(np.diag(moved) / np.diag(given))
-    found = lasting_share(bank, 14.0 * step)
+    found = bank.persistent_share(14.0 * step)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert (found > 0.05).all()
     assert (found < 1.0).all()
@@ -268,15 +271,15 @@ def test_the_share_is_what_the_future_would_show(name: str, step: float) -> None
 def _later(ahead: object, H: Array, i: int, j: int) -> Array:
     """Covariance of all rewards i steps later with those j steps later."""
     first = min(i, j)
-    state = ahead.moved(float(first))  # type: ignore[attr-defined]
-    F = state.layout.moved(np.eye(state.layout.size)[None], float(abs(i - j)))[0]
+    state = ahead.predict(float(first))  # type: ignore[attr-defined]
+    F = state.dynamics.propagate(np.eye(state.dynamics.size)[None], float(abs(i - j)))[0]
     block = H @ F @ state.covariance[0] @ H.T
     return np.asarray(block if i >= j else block.T)
 
 
 def test_before_any_observation_everything_lasts() -> None:
     np.testing.assert_array_equal(
-        lasting_share(FilterEnsemble.of(POINTS, NOISE_LASTING), 3.0), np.ones(5)
+        FilterEnsemble.of(POINTS, NOISE_LASTING).persistent_share(3.0), np.ones(5)
     )
 
 
@@ -304,9 +307,9 @@ def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
         at, rows = np.column_stack([SITES.X, np.full(10, t)]), SITES.index(out.X)
         C = known.cross_covariance(at, at)
         noise = known.pending_noise(at[:0], at[:0], t - out.t, np.full(len(rows), 0.01))
-        available = C[np.ix_(rows, rows)] + np.diag(noise + known.own_nugget)
-        left = variance - np.einsum("ij,ij->j", C[rows], np.linalg.solve(available, C[rows]))
-        share = lasting_share(known.ensemble, t)
+        among = C[np.ix_(rows, rows)] + np.diag(noise + known.own_nugget)
+        left = variance - np.einsum("ij,ij->j", C[rows], np.linalg.solve(among, C[rows]))
+        share = known.ensemble.persistent_share(t)
         best, *others = (
             int((mean[:, 0] + 2.0 * width * np.sqrt(each)).argmax())
             for width, each in ((share, left), (1.0, left), (share, variance))
@@ -338,12 +341,12 @@ def test_both_are_a_networks_models_and_a_functions() -> None:
     made = bandit()
     played(made, 2)
     known = made.state.posterior
-    assert known.ensemble.settings == network_settings() + function_settings(SITES.dimension)
+    assert known.ensemble.models == network_models() + function_models(SITES.dimension)
     assert known.ensemble.powers == FilterEnsemble.of(SITES.X, 0.01).powers
-    assert known.ensemble.guess == GUESS_OF_A_FUNCTION
+    assert known.ensemble.scale_count == CONFIG.function_scale_count
     many = policies.adaptive_gp_ucb(Candidates(np.arange(97.0)[:, None]), noise_variance=0.01)
     played(many, 2)
-    assert many.state.posterior.ensemble.settings == function_settings()
+    assert many.state.posterior.ensemble.models == function_models()
 
 
 def test_it_needs_a_bank() -> None:

@@ -291,13 +291,13 @@ def test_tell_judges_a_long_history_in_one_pass(monkeypatch: pytest.MonkeyPatch)
     rows, t = rng.integers(6, size=n), np.arange(1.0, n + 1)
     y = np.sin(5 * points[rows, 0] + t / 30) + 0.1 * rng.standard_normal(n)
     y += 20.0 * (rng.random(n) < 0.1)
-    observed, observe = [0], FilterEnsemble.observe
+    observed, observe = [0], FilterEnsemble.update
 
     def counted(ensemble: FilterEnsemble, *parts: Any) -> FilterEnsemble:
         observed[0] += 1
         return observe(ensemble, *parts)
 
-    monkeypatch.setattr(FilterEnsemble, "observe", counted)
+    monkeypatch.setattr(FilterEnsemble, "update", counted)
 
     def bandit() -> Bandit:
         return policies.adaptive_gp_ucb(Candidates(points), noise_variance=0.01, robust=True)
@@ -324,7 +324,7 @@ def test_tell_goes_on_after_an_outlier(monkeypatch: pytest.MonkeyPatch) -> None:
     y = np.sin(5 * points[rows, 0]) + 0.1 * rng.standard_normal(n)
     y[30] += 20.0
     bandit = policies.adaptive_gp_ucb(Candidates(points), noise_variance=0.01, robust=True)
-    observed, observe = [0], FilterEnsemble.observe
+    observed, observe = [0], FilterEnsemble.update
 
     def counted(ensemble: FilterEnsemble, *parts: Any) -> FilterEnsemble:
         observed[0] += 1
@@ -332,7 +332,7 @@ def test_tell_goes_on_after_an_outlier(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for i in range(n):
         if i == 32:
-            monkeypatch.setattr(FilterEnsemble, "observe", counted)
+            monkeypatch.setattr(FilterEnsemble, "update", counted)
         bandit.tell(points[rows[[i]]], y[[i]], float(i))
     assert bandit.state.outliers is not None
     assert bandit.state.outliers.rows.tolist() == [30]

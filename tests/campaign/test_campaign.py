@@ -23,7 +23,7 @@ from tvbandits.campaign import (
     NoCampaignError,
     StorageError,
 )
-from tvbandits.campaign.following import JournaledExpert, Replayer
+from tvbandits.campaign.replay import JournaledExpert, Replay
 from tvbandits.campaign.store.store import SCHEMA, Row, Store
 from tvbandits.core.protocols import Answers, ExpertError, state_of
 from tvbandits.experts import Budgeted, Calibrated, CallableExpert
@@ -132,9 +132,9 @@ def test_what_an_expert_was_paid_for_in_vain_is_known_again(tmp_path: Path) -> N
     spent.query(LINE.X[:4], 1.0)
     body = {"meant": {}, "consulted": {"knows": state_of(spent)}, "failed": {"error": "none"}}
     with Campaign.create(tmp_path / "campaign.db", asking(expert)) as campaign:
-        follower = Replayer(campaign._store.snapshot(), True, expert, {})
+        replay = Replay(campaign._store.snapshot(), True, expert, {})
         for seq, kind in enumerate(body, 1):
-            follower.follow(Row(seq, kind, None, "", "", body[kind]))
+            replay.follow(Row(seq, kind, None, "", "", body[kind]))
     assert state_of(expert) == state_of(spent)
 
 
@@ -159,7 +159,7 @@ def test_who_opens_it_while_others_write_finds_it_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Campaign.create(tmp_path / "campaign.db", plain()) as writer:
-        rows, snapshot = Store.rows, Store.snapshot
+        page, snapshot = Store._page, Store.snapshot
 
         def slowly(read: Any) -> Any:
             def reading(store: Store, *given: Any) -> Any:
@@ -171,7 +171,7 @@ def test_who_opens_it_while_others_write_finds_it_whole(
 
             return reading
 
-        monkeypatch.setattr(Store, "rows", slowly(rows))
+        monkeypatch.setattr(Store, "_page", slowly(page))
         monkeypatch.setattr(Store, "snapshot", slowly(snapshot))
         with Campaign.open(tmp_path / "campaign.db") as campaign:
             monkeypatch.undo()
@@ -325,9 +325,8 @@ def test_a_snapshot_of_another_version_names_the_campaign(
 ) -> None:
     with Campaign.create(tmp_path / "c.db", plain()) as campaign:
         monkeypatch.setattr("tvbandits.io.VERSION", 0)
-        for look in (lambda: campaign.status, lambda: campaign.ask(1.0)):
-            with pytest.raises(SavedFileError, match=r"c\.db: .* of version \d+, and 0 is known"):
-                look()
+        with pytest.raises(SavedFileError, match=r"c\.db: .* of version \d+, and 0 is known"):
+            campaign.ask(1.0)
 
 
 def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:
@@ -342,7 +341,8 @@ def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:
     other.unlink()
     Campaign.create(other, plain()).close()
     for version in (1, 4, 99):
-        execute(other, f"UPDATE about SET value = '{version}' WHERE name = 'schema'")
+        schema = f"json_set(body, '$.schema', {version})"
+        execute(other, f"UPDATE journal SET body = {schema} WHERE seq = 0")
         refused(
             NoCampaignError, f"of version {version}, and {SCHEMA} is known", Campaign.open, other
         )
@@ -351,7 +351,7 @@ def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("UPDATE about SET value = zeroblob(200001) WHERE name = 'clock'", "a cell has more than"),
+        ("UPDATE journal SET body = zeroblob(200001) WHERE seq = 0", "a cell has more than 200000"),
         ("UPDATE snapshots SET data = zeroblob(200001)", "a cell has more than 200000 bytes"),
         ("UPDATE journal SET body = hex(zeroblob(100001))", "a cell has more than 200000 bytes"),
     ],

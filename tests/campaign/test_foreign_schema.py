@@ -51,7 +51,7 @@ def test_a_file_with_a_foreign_schema_is_refused_and_left_as_it_is(
         Campaign.open(place)
     assert place.read_bytes() == before
     with closing(sqlite3.connect(place)) as file:
-        assert file.execute("SELECT count(*) FROM journal").fetchone() == (4,)
+        assert file.execute("SELECT count(*) FROM journal").fetchone() == (5,)
 
 
 def test_the_name_of_a_foreign_trigger_cannot_command_the_terminal(

@@ -56,8 +56,9 @@ def test_a_campaign_says_that_candidates_in_a_file_are_to_be_handed_over(tmp_pat
     with Campaign.open(tmp_path / "c.db", trusted=trusted) as campaign:
         campaign.tell(X := campaign.ask(1.0), X[:, 0], 1.0)
     with Campaign.open(tmp_path / "c.db") as campaign:  # nothing is damaged
+        assert campaign.status.told == len(X)
         refused(
-            SavedFileError, "^it uses 'tvbandits:MappedRows'.*hand it over", lambda: campaign.status
+            SavedFileError, "^it uses 'tvbandits:MappedRows'.*hand it over", lambda: campaign.domain
         )
     with Campaign.open(tmp_path / "c.db", trusted=trusted) as campaign:
         assert campaign.status.told == len(X)
@@ -123,7 +124,7 @@ def limited(path: Path) -> Campaign:
 
 @pytest.mark.filterwarnings("ignore::tvbandits.core.limits.LimitWarning")
 def test_limits_outlive_a_process(tmp_path: Path) -> None:
-    twin = limited(tmp_path / "twin.db")._read().__enter__().bandit
+    twin = limited(tmp_path / "twin.db")._shared.read().__enter__().bandit
     with limited(tmp_path / "campaign.db") as campaign:
         for t in range(1, 8):
             X = campaign.ask(t)

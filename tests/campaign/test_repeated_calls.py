@@ -157,14 +157,6 @@ def test_record_refuses_a_reading_before_it_is_in_the_journal(
         assert campaign.verify().fine
 
 
-def test_no_row_of_an_unknown_form_can_be_written(campaign: Campaign) -> None:
-    with pytest.raises(ValueError, match="unknown 'unit'"):
-        campaign._done("dropped", {"X": [[1.0]], "unit": "ppb"}, None, None)
-    with pytest.raises(ValueError, match="'X' is missing"):
-        campaign._done("dropped", {}, None, None)
-    assert campaign.journal() == []
-
-
 def test_record_leaves_out_refused_readings_where_a_list_takes_them(campaign: Campaign) -> None:
     campaign.tell(["a"], [1.0], 1.0)
     readings = [

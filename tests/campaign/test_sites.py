@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import refused
 from tvbandits import Arms, Box, Campaign, Candidates, Clock, policies
-from tvbandits.campaign.naming import Names
+from tvbandits.campaign.names import Names
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.cli.campaign_config import read_config
 

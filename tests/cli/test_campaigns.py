@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.campaign.test_campaign import execute
 from tests.helpers.commands import Command, commands, fine, one_line
 from tvbandits import Campaign, Candidates, policies, rate
-from tvbandits.cli.campaign_actions import Doubts, Input
+from tvbandits.cli.campaign_readings import Doubts
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
 from tvbandits.comparison.playing import Run
@@ -225,7 +225,7 @@ def test_a_table_is_told_as_its_rows_one_by_one(
     command: Command, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
     """In parts: once stopped, and then all of it, each row once; of a wrong row all others."""
-    monkeypatch.setattr("tvbandits.cli.campaign_actions.PART", 4)
+    monkeypatch.setattr("tvbandits.cli.campaign_readings.PART", 4)
     Path("p.toml").write_text(CONFIG.format(policy=policy, options=""))
     for name in ("t.db", "twin.db", "wrong.db"):
         assert command("new", name, "--config", "p.toml").err == ""
@@ -524,17 +524,14 @@ def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> No
 
 
 def test_another_value_after_equal_ones_is_no_doubt(tmp_path: Path) -> None:
-    bandit, X = (
-        policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=None),
-        np.zeros((1, 1)),
-    )
+    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=None)
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
         campaign.tell([[0.0]] * 3, [5.0] * 3, [1, 2, 3])
         doubts = Doubts(campaign)
-        assert doubts.of_reading(X, 4.0, Input(value=5.1)) == []
+        assert doubts.of_reading("A", 4.0, 5.1) == []
         # A share of few visits may be far from the others.
-        assert doubts.of_reading(X, 5.0, Input(value=20.0, variance=400.0)) == []
-        assert len(doubts.of_reading(X, 5.0, Input(value=99.0))) == 1
+        assert doubts.of_reading("A", 5.0, 20.0, 400.0) == []
+        assert len(doubts.of_reading("A", 5.0, 99.0)) == 1
 
 
 # --- a folder that holds a comparison: the same is resumed, another is refused

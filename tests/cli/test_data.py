@@ -326,7 +326,7 @@ def test_a_mistyped_year_is_asked_about_and_taken_back(told: Command) -> None:
         assert f"{site}: 2500 is far from the 21 to 24 told so far; nothing is told" in error
     fine(reading(told, "tell", "AQ05", *late, "--yes"))
     refused = wrong(told("campaign", "ask", "c.db", "--at", 5))
-    assert "a reward at t = 8768.0 is told" in refused
+    assert "a reward at t = 8768 is told" in refused
     out = fine(reading(told, "correct", "AQ05", "--at", 8768, "--to", 5, "--who", "anna"))
     assert out == "corrected: AQ05 at t = 8768 was told as 25; 5 told\n"
     fine(told("campaign", "ask", "c.db", "--at", 6))

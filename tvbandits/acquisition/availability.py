@@ -15,6 +15,7 @@ from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown
 from tvbandits.core.context import AtContext, Context, coordinate_names, opened
+from tvbandits.core.errors import PlayError
 from tvbandits.core.moving import Move
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Space
@@ -24,7 +25,7 @@ from tvbandits.core.space import Space
 Availability = ArrayLike | Mapping[str, Sequence[float | str]] | Callable[[Array], ArrayLike] | None
 
 
-class NothingAvailableError(ValueError):
+class NothingAvailableError(PlayError):
     """No point of the domain is available."""
 
 

@@ -51,6 +51,7 @@ from tvbandits.core.candidates import Candidates, CandidatesInContext, candidate
 from tvbandits.core.coercion import of_kind
 from tvbandits.core.context import Context, chosen_of, completed, inputs_of
 from tvbandits.core.counts import Counted
+from tvbandits.core.errors import PlayError
 from tvbandits.core.observations import changed
 from tvbandits.core.parameters import Named
 from tvbandits.core.protocols import Domain, restored, state_of
@@ -393,7 +394,9 @@ class Bandit:
         state = self._state
         now = state.decision_time if t is None else as_time(t)
         if state.time is not None and now < state.time:
-            raise ValueError(f"cannot ask for t = {now}: a reward at t = {state.time} is told")
+            raise PlayError(
+                "cannot ask for {t}: a reward at {latest} is told", t=now, latest=state.time
+            )
         if n is not None:
             whole_number("n", n, at_most=MOST_POINTS)
             limited = self._recipe.options.limits or self._recipe.options.move_cost is not None

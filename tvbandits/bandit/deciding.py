@@ -43,6 +43,7 @@ from tvbandits.bandit.told import ToldReadings, usual_variance, values_and_varia
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import at_values_of, chosen_of
+from tvbandits.core.errors import PlayError
 from tvbandits.core.limits import Limit, LimitWarning, as_outcomes, check_outcome
 from tvbandits.core.moving import Move, Position, check_near, distances, nearby, tour
 from tvbandits.core.observations import Observations, Told, changed
@@ -577,7 +578,7 @@ def _within(
     free = narrowed(domain, free, lambda X: distances(whole, here, X) <= reach)
     if free is not None and free.mask is not None and not free.mask.any():
         raise NothingAvailableError(
-            f"nothing available is within near={reach:g} of {here.tolist()}"
+            "nothing available is within near={reach} of {here}", reach=f"{reach:g}", here=here
         )
     return nearby(domain, here, reach), free
 
@@ -610,7 +611,7 @@ def _control_first(
     if not near:
         return none
     if n == 1:
-        raise ValueError(f"a batch with a control has at least 2 points, got n=1 at t = {now:g}")
+        raise PlayError("a batch with a control has at least 2 points, got n=1 at {t}", t=now)
     count = 1
     if n is not None and isinstance(recipe.domain, Candidates):
         there = len(recipe.domain) if free is None else int(free(recipe.domain.X).sum())

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from tvbandits.core.arrays import Array, Index, as_times, as_values, as_variances, row_keys
 from tvbandits.core.coercion import is_of
 from tvbandits.core.counts import Counted, with_variance
+from tvbandits.core.errors import PlayError
 from tvbandits.core.observations import Observations, Record, Told, answers_of, changed
 from tvbandits.core.protocols import Domain
 
@@ -292,10 +293,13 @@ class ToldReadings:
         rows = self.found(X, t)
         if rows.min(initial=0) < 0:
             i = int(rows.argmin())
-            times = ", ".join(f"{each:.15g}" for each in self.t[(X[i] == self.X).all(axis=1)][-8:])
-            at = "" if t is None else f" at t = {t[i]:.15g}"
-            told = f"it was told at t = {times}" if times else "nothing was told of it"
-            raise ValueError(f"no reading of {X[i].tolist()}{at} was told; {told}")
+            times = self.t[(X[i] == self.X).all(axis=1)][-8:].tolist()
+            said = {f"t{k}": each for k, each in enumerate(times)}
+            listed = ", ".join(f"{{{name}}}" for name in said)
+            told = f"it was told at {listed}" if said else "nothing was told of it"
+            at = "" if t is None else " at {t}"
+            said |= {} if t is None else {"t": float(t[i])}
+            raise PlayError(f"no reading of {{point}}{at} was told; {told}", point=X[i], **said)
         return rows
 
     def with_rows(self, rows: Index, **columns: Array) -> ToldReadings:
@@ -325,12 +329,13 @@ def readings_at(
     times = None if t is None else as_times(t, len(points))
     try:
         return told, points, told.rows_of(points, times)
-    except ValueError as error:
+    except PlayError as error:
         gone = state.gone
         if not gone.rewards:
             raise
-        left = f"{gone.rewards} rewards from before t = {gone.until:.15g} have left the history"
-        raise ValueError(f"{error}; {left}") from error
+        left = "{gone} rewards from before {until} have left the history"
+        said = error.values | {"gone": gone.rewards, "until": gone.until}
+        raise PlayError(f"{error.sentence}; {left}", **said) from error
 
 
 def corrected(

@@ -1,62 +1,39 @@
 """`Campaign`: a bandit in a database, which several processes share and none of them can lose.
 
-Every call that changes something is a row of the journal, on the disk before the call returns. A process
-that opens the campaign takes the latest snapshot, plays the rows after it again, and is where the others
-are, to the last bit. What may ask the expert is written down before it begins, and every answer before
-it is used: if the process dies in between, the next one ends what was begun, and pays for no answer that
-is on record.
+Every call that changes something is checked, done in one's turn and written to the journal; it is on
+the disk before the call returns. What is believed is a replay of the journal: a process that opens the
+campaign takes the latest snapshot, plays the rows after it again, and is where the others are, to the
+last bit. What may ask the expert is written down before it begins, and every answer before it is used:
+if the process dies in between, the next one ends what was begun, and pays for no answer on record.
 """
 
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import platform
-import threading
 import tomllib
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Availability
-from tvbandits.bandit.told import zero_or_one
-from tvbandits.campaign.ledger import Ledger, NotFollowedError, OnRecord, columns_of
-from tvbandits.campaign.naming import (
-    Names,
-    check_options,
-    clock_of,
-    length_of,
-    number_of,
-    numbers_of,
-)
-from tvbandits.campaign.status import PointOut, Status, VerifiedCampaign, points_out, status_of
-from tvbandits.campaign.store.errors import CampaignError, ConflictError, StorageError, reading
-from tvbandits.campaign.store.store import (
-    Operation,
-    Row,
-    Store,
-    Turn,
-    as_given,
-    as_name,
-    is_same,
-    now,
-    opened,
-    points,
-    same_operation,
-)
-from tvbandits.core.arrays import Array, as_floats, as_time, flag, positive_number, whole_number
+from tvbandits.campaign import verbs
+from tvbandits.campaign.names import Names, check_options, length_of, number_of, numbers_of
+from tvbandits.campaign.records import columns_of
+from tvbandits.campaign.shared import Numbered, Refused, SharedBandit, check_names, left_out
+from tvbandits.campaign.status import PointOut, Status, VerifiedCampaign, summary_of
+from tvbandits.campaign.store.errors import reading
+from tvbandits.campaign.store.store import Row, Store, opened
+from tvbandits.core.arrays import Array, as_time, flag, whole_number
 from tvbandits.core.candidates import candidates_of
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import check_part, file_path, of_kind, several, shown
-from tvbandits.core.context import Context, measured, written
-from tvbandits.core.counts import Counted, with_variance
-from tvbandits.core.files.journal import as_text
-from tvbandits.core.limits import as_outcomes
+from tvbandits.core.coercion import check_part, file_path, of_kind
+from tvbandits.core.context import Context
+from tvbandits.core.counts import Counted
+from tvbandits.core.files.journal import points
 from tvbandits.core.parameters import Named
 from tvbandits.core.protocols import Domain, Expert, state_of
 
@@ -66,21 +43,11 @@ if TYPE_CHECKING:
     from tvbandits.bandit.bandit import Bandit
     from tvbandits.bandit.recipe import Recipe
     from tvbandits.bandit.state import Info, State
-    from tvbandits.campaign.following import Replayer, Unsaved
 
 Place = str | os.PathLike[str]
 
 # What else was read, by name.
 Outcomes = Mapping[str, ArrayLike] | None
-
-# A reading without its place, its place and context, its key, and who tells it.
-Reading = tuple[dict[str, Any], Any, Any, str | None, str]
-
-# What a reading may say, by name.
-READING = ("X", "y", "t", "variance", "outcomes", "context", "counts", "key", "who")
-
-# Who is said to have dropped what nobody told in time.
-EXPIRY = "expiry"
 
 
 class Campaign:
@@ -112,21 +79,9 @@ class Campaign:
         who: str | None,
         snapshot_every: int,
     ) -> None:
-        self._store, self._expert, self._trusted = store, expert, trusted
-        self._who = who or f"{getpass.getuser()}@{platform.node()}"
-        self._snapshot_every = snapshot_every
-        with self._field("asks") as said:
-            self._asks = {"true": True, "false": False}[said]
-        with self._field("clock") as said:
-            self._clock = clock_of(*json.loads(said)) if said else None
-        # Who looks has a bandit of its own, and never waits for who writes.
-        self._writing, self._looking = threading.RLock(), threading.RLock()
-        self._writer: Replayer | None = None
-        self._reader: Replayer | None = None
-        self._ledger: Ledger | None = None
-        self._latest: tuple[State, int, str] | None = None
-        self._unsaved: Unsaved = {}
-        self._named: tuple[Domain, Names] | None = None
+        self._store, self._trusted = store, trusted
+        self._who = who or _user()
+        self._shared = SharedBandit(store, expert, trusted, snapshot_every)
 
     def __repr__(self) -> str:
         return f"<Campaign at {self._store.place}>"
@@ -169,26 +124,31 @@ class Campaign:
             If a part of the bandit has no name by which it could be read back.
         """
         from tvbandits.bandit.bandit import Bandit
-        from tvbandits.campaign.following import JournaledExpert, snapshot_of
+        from tvbandits.campaign.replay import JournaledExpert, snapshot_of
 
         of_kind("bandit", bandit, Bandit, "a Bandit, with which a campaign begins")
         if clock is not None:
             of_kind("clock", clock, Clock, "a Clock, or None")
         if about is not None:
             of_kind("about", about, Mapping, "a mapping of names to texts, or None")
-            length_of(about.get("drop_after", ""))
-            Names(bandit.recipe.domain, {key: str(value) for key, value in about.items()}, "about")
+        kept = {name: str(value) for name, value in (about or {}).items()}
+        length_of(kept.get("drop_after", ""))
+        Names(bandit.recipe.domain, kept, "about")
         check_options(trusted, who, patience, snapshot_every)
-        asking = bandit.recipe.asking
-        expert = None if asking is None else asking.expert
-        known = None if expert is None else state_of(JournaledExpert(expert))
-        first = snapshot_of(bandit.recipe, replace(bandit.state, expert=known))
+        recipe, state = bandit.recipe, bandit.state
+        expert = None if recipe.asking is None else recipe.asking.expert
+        knowledge = None if expert is None else state_of(JournaledExpert(expert))
+        parts = None if clock is None else [clock.unit, clock.origin, clock.origin.tz]
+        body = {
+            "about": kept,
+            "asks": expert is not None,
+            "clock": None if parts is None else [*map(str, parts)],
+            "status": summary_of(recipe, state),
+            "pending": [*zip(state.pending.X.tolist(), state.pending.t.tolist(), strict=True)],
+        }
+        first = snapshot_of(recipe, replace(state, expert=knowledge))
         with opened(place, patience) as store:
-            parts = [] if clock is None else [clock.unit, clock.origin, clock.origin.tz]
-            said = json.dumps([*map(str, parts)]) if parts else ""
-            kept = {f"user:{key}": str(value) for key, value in (about or {}).items()}
-            kept |= {"asks": json.dumps(expert is not None), "clock": said}
-            store.create(kept, first)
+            store.create(body, first, who or _user())
             return cls(store, expert, trusted or {}, who, snapshot_every)
 
     @classmethod
@@ -230,8 +190,9 @@ class Campaign:
             check_part("expert", expert, "an expert, or None", "query")
         with opened(place, patience) as store:
             store.open()
-            store.check_chain()
-            return cls(store, expert, trusted or {}, who, snapshot_every)
+            campaign = cls(store, expert, trusted or {}, who, snapshot_every)
+            campaign._shared.check_rows()
+            return campaign
 
     def __enter__(self) -> Campaign:
         self._store.check_open()
@@ -259,29 +220,29 @@ class Campaign:
         relative: bool = False,
     ) -> tuple[Array, Array]:
         """Posterior mean and deviation, as `Bandit.predict`; waits for nobody."""
-        with self._read() as follower:
+        with self._shared.read() as replay:
             place, now = self.names.points(X), number_of(self.clock, t)
-            return follower.bandit.predict(place, now, outcome, context, relative=relative)
+            return replay.bandit.predict(place, now, outcome, context, relative=relative)
 
     def recommend(
         self, t: Any = None, available: Availability = None, context: Context = None
     ) -> Array:
         """The point of the best posterior mean, as `Bandit.recommend`."""
-        with self._read() as follower:
-            return follower.bandit.recommend(
-                number_of(self.clock, t), self.names.rows(available), context
-            )
+        with self._shared.read() as replay:
+            now, rows = number_of(self.clock, t), self.names.rows(available)
+            return replay.bandit.recommend(now, rows, context)
 
     @property
     def pending(self) -> Array:
         """Points asked and not yet told, shape (k, d)."""
-        return self.ledger.pending.X.copy()
+        return self._shared.outline().pending(self.domain.dimension)
 
     @property
     def outstanding(self) -> list[PointOut]:
         """The points of `pending`: place, the time `t` that each is for, and who asked when."""
-        pending = self.ledger.pending
-        return points_out(pending, self._rows_of("asked") if len(pending) else [], self.names)
+        outline, names = self._shared.outline(), self.names
+        pairs = zip(outline.pending(names.domain.dimension), outline.out, strict=True)
+        return [PointOut(names.name(x), t, at, who) for x, (_, t, at, who) in pairs]
 
     @property
     def history(self) -> pd.DataFrame:
@@ -300,40 +261,39 @@ class Campaign:
     @property
     def history_columns(self) -> dict[str, Any]:
         """The columns of `history`, by name; dates are texts."""
-        columns = columns_of(self.ledger, self._rows_of("corrected", "retracted"))
+        with self._shared.read() as replay:
+            changes = self._shared.rows_of("corrected", "retracted")
+            columns = columns_of(replay.bandit.recipe, replay.bandit.state, changes)
         return self.names.history(columns, self.clock)
 
     @property
     def info(self) -> Info:
         """What happened last."""
-        return self._known[1].info
+        with self._shared.read() as replay:
+            return replay.bandit.info
 
     @property
     def state(self) -> State:
         """Everything that is known, as of a bandit with the same expert that nobody stopped."""
-        _, state = self._known
+        with self._shared.read() as replay:
+            state = replay.bandit.state
         return replace(state, expert=None if state.expert is None else state.expert["inside"])
+
+    @property
+    def recipe(self) -> Recipe:
+        """The parts of the policy; its expert is the one on record."""
+        with self._shared.read() as replay:
+            return replay.bandit.recipe
+
+    @property
+    def names(self) -> Names:
+        """What people call its points."""
+        return self._shared.names
 
     @property
     def domain(self) -> Domain:
         """Where it may play."""
-        return self.ledger.domain
-
-    @property
-    def ledger(self) -> Ledger:
-        """What is on record; no bandit is made for it, unless only a bandit can follow."""
-        self._store.check_open()
-        with self._looking:
-            known = self._ledger
-            if known is None:
-                known = Ledger.of_snapshot(self._store.snapshot(), self._asks, self._trusted)
-            if self._reader is None:
-                with suppress(NotFollowedError):
-                    self._ledger = known.caught_up(self._store)
-                    return self._ledger
-            with self._read() as reader:
-                self._ledger = known.at(reader.bandit, reader.seq, reader.head, reader.open)
-                return self._ledger
+        return self.names.domain
 
     @property
     def sites(self) -> list[str]:
@@ -345,73 +305,55 @@ class Campaign:
         return [names.name(domain.X[row]) for row in rows]
 
     @property
-    def recipe(self) -> Recipe:
-        """The parts of the policy; its expert is the one on record."""
-        return self._known[0]
-
-    @property
     def clock(self) -> Clock | None:
         """The clock by which times may be given as dates."""
         self._store.check_open()
-        return self._clock
+        return self._shared.clock
 
     @property
     def about(self) -> dict[str, str]:
         """What is kept with it."""
-        prefix = "user:"
-        found = self._store.about.items()
-        return {key.removeprefix(prefix): value for key, value in found if key.startswith(prefix)}
-
-    @property
-    def names(self) -> Names:
-        """What people call its points."""
-        domain = self.domain
-        if self._named is None or self._named[0] is not domain:
-            place = str(self._store.place)
-            self._named = domain, Names(domain, self.about, place, self._rows_of)
-        return self._named[1]
+        self._store.check_open()
+        return {**self._shared.about}
 
     def when(self, t: float | None) -> str:
         """A time as people write it."""
         if t is None:
             return "no time yet"
-        t = as_time(t)
-        return f"t = {t:.15g}" if self.clock is None else self.clock.text(t)
+        return self._shared.when(as_time(t))
 
     @property
     def drop_after(self) -> float | None:
         """In units of time: so long after its time a point is dropped that was asked and never told."""
-        with self._field("user:drop_after") as said:
-            return length_of(said)
+        return self._shared.drop_after
 
     @property
     def id(self) -> str:
         """What no other campaign is called; its copies are."""
-        return self._store.about["id"]
+        return str(self._store.first.body["id"])
 
     @property
     def budget(self) -> int | None:
         """Questions in all, as the configuration that is kept with it says."""
-        with self._field("user:config") as said:
-            total = tomllib.loads(said).get("expert", {}).get("budget")
+        with reading(f"{self._store.place}: the field 'config'"):
+            config = tomllib.loads(self.about.get("config", ""))
+            total = config.get("expert", {}).get("budget")
             return None if total is None else whole_number("budget", total, at_least=0)
 
     @property
     def status(self) -> Status:
         """At a glance."""
-        known = self.ledger
-        return status_of(known, self._store.in_doubt(known.seq))
+        return self._shared.outline().status
 
     def journal(self, since: int = 0) -> list[Row]:
         """The rows after row `since`: what happened, who did it, and when."""
-        whole_number("since", since, at_least=0)
-        return self._store.rows(*self._store.mark(since))
+        return [*self._store.rows(whole_number("since", since, at_least=0))]
 
     def verify(self) -> VerifiedCampaign:
         """Play everything again from the beginning, and compare with what is on record."""
-        from tvbandits.campaign.following import verified
+        from tvbandits.campaign.replay import verified
 
-        return verified(self._store, self._asks, self._trusted)
+        return verified(self._store, self._shared.asks, self._trusted)
 
     def backup(self, path: Place) -> None:
         """Copy the campaign to a new file while others go on; an SQLite file only.
@@ -451,27 +393,15 @@ class Campaign:
         BusyError, StorageError
             If it cannot be written now; nothing has happened then, or it is found under the key.
         """
-        if n is not None:
-            n = whole_number("n", n)
-        given: dict[str, Any] = {"t": number_of(self.clock, t), "n": n}
-        if measured(self.domain):
-            given["context"] = written(context)
-        if near is not None:
-            given["near"] = positive_number("near", near)
-        out = [*several("without", without, "names of sites")]
-        given |= _as_sent(available=available, **({"without": out} if out else {}))
-        row = self._repeated("asked", given, key)
-        if row is None:
-            given["available"] = self.names.free(available, context, out)
-            row, _ = self._done("asked", given, key, who)
-        return self._points(row.body)
+        request = verbs.ask(self.clock, t, n, available, context, near, without)
+        return self._points(request, key, who)
 
     def tell(
         self,
         X: ArrayLike | Named,
         y: ArrayLike | Counted,
         t: Any = None,
-        variance: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
         outcomes: Outcomes = None,
         context: Context = None,
         *,
@@ -486,14 +416,10 @@ class Campaign:
             If other rewards are on record under the key; the message shows both. Without a key, if a
             reading of the same place and time is on record.
         """
-        given = self._told(y, t, variance, outcomes)
-        return self._done_at(X, "told", given, key, who, context)
+        request = verbs.tell(self.clock, X, y, t, noise_variance, outcomes, context)
+        return self._info(request, key, who)
 
-    def record(
-        self,
-        readings: Iterable[Mapping[str, Any]],
-        refused: list[tuple[int, ValueError]] | None = None,
-    ) -> int:
+    def record(self, readings: Iterable[Mapping[str, Any]], refused: Refused | None = None) -> int:
         """Write rewards down as if `tell` told one after the other, all or none; how many are new.
 
         With a list as `refused`, readings that cannot be told are left out: their numbers, from 0, and
@@ -503,116 +429,28 @@ class Campaign:
         [successes, trials] or [events, exposure]. By these it is known again, though its variance is
         another one once more is counted at its time. What is on record as it is given is passed over.
 
-        No bandit is made where it would do no more than take note: it asks no expert, and fits no number
-        in between. Others are told one by one, and what comes before a refused reading stays told.
+        All are one transaction, unless the campaign has an expert, which is asked reading by reading:
+        what comes before a refused reading stays told then.
         """
-        leave_out, said = refused is not None, list[tuple[int, Reading]]()
-        wrong: list[tuple[int, ValueError]] = []
+        requests, wrong = list[Numbered](), Refused()
         for number, each in enumerate(readings):
-            with _left_out(wrong, number, leave_out):
-                said.append((number, self._reading(each)))
-        keyed = self._store.keyed(*(key for _, (_, _, _, key, _) in said))
-        operations = []
-        for number, (given, X, context, key, who) in said:
-            with _left_out(wrong, number, leave_out):
-                sent = {**given, **_as_sent_places(X, context)}
-                if key not in keyed or not is_same(keyed[key], "told", _plain(sent)):
-                    given |= self._places(X, context, given["t"])
-                    operations.append((number, *as_given("told", given, key, who)))
-        found: list[tuple[int, ValueError]] = []
-        try:
-            new = self._recorded(operations, found, leave_out)
-        except NotFollowedError:
-            found.clear()
-            new = 0
-            for number, given, key, who in operations:
-                with _left_out(found, number, leave_out):
-                    try:
-                        if self._on_record("told", given, key) is None:
-                            self._done("told", given, key, who)
-                            new += 1
-                    except ConflictError as error:
-                        if not error.same:
-                            raise
+            with left_out(wrong, number, refused is not None):
+                said = {**each} if isinstance(each, Mapping) else each
+                key, who = (said.pop(name, None) for name in ("key", "who"))
+                check_names(key, who or self._who)
+                request = verbs.reading(self.clock, said)
+                requests.append((number, request, key, who or self._who))
+        new = self._shared.do_all(requests, wrong, refused is not None)
         if refused is not None:
-            refused += sorted([*wrong, *found], key=lambda each: each[0])
+            refused += sorted(wrong, key=lambda each: each[0])
         return new
-
-    def _recorded(
-        self,
-        operations: Sequence[tuple[int, dict[str, Any], str | None, str]],
-        refused: list[tuple[int, ValueError]],
-        leave_out: bool,
-    ) -> int:
-        """Write down what can be told without a bandit, in one transaction; how many are new.
-
-        Raises
-        ------
-        NotFollowedError
-            If only a bandit can follow; nothing is written then.
-        """
-        names, rows = self.names, list[Operation]()
-        with self._writing, self._store.turn() as turn:
-            known = self.ledger
-            if known.open or not known.tells_only:
-                raise NotFollowedError("told")
-            keyed = self._store.keyed(*(key for _, _, key, _ in operations))
-            seen = OnRecord(known, self._rows_of)
-            for number, given, key, who in operations:
-                with _left_out(refused, number, leave_out), self._in_words():
-                    told = known.told_next(given)
-                    conflict = None if key else seen.conflict(told, given, names, self.when)
-                    if key in keyed:
-                        same_operation(keyed[key], "told", given)
-                    elif conflict is None:
-                        _, known = known.told(given)  # what is refused here would be by a bandit
-                        rows.append(({**given, "got": told.t.tolist()}, key, who))
-                        seen.add(told)
-                        row = Row(known.seq + len(rows), "told", key, who, now(), given)
-                        keyed |= {} if key is None else {key: row}
-                    elif not conflict.same:
-                        raise conflict
-            if rows:
-                last = turn.append(known.seq, known.head, "told", *rows)
-                with self._looking:
-                    self._ledger = replace(known, seq=last.seq, head=last.digest)
-            return len(rows)
-
-    def _reading(self, said: Any) -> Reading:
-        """A reading that `record` is given, in its parts."""
-        of_kind("readings", said, Mapping, "mappings by the names of tell")
-        if unknown := [*said.keys() - READING]:
-            there = ", ".join(READING)
-            raise ValueError(f"unknown {shown(unknown[0])} in a reading; there are: {there}")
-        if missing := [name for name in ("X", "y") if name not in said]:
-            raise ValueError(f"a reading must say {missing[0]}, got {shown(dict(said))}")
-        given = dict(said)
-        key, who = given.pop("key", None), given.pop("who", None) or self._who
-        X, context = given.pop("X"), given.pop("context", None)
-        return self._told(**given), X, context, key, who
-
-    def _told(
-        self,
-        y: Any,
-        t: Any = None,
-        variance: Any = None,
-        outcomes: Outcomes = None,
-        counts: Any = None,
-    ) -> dict[str, Any]:
-        given = self._readings("y", y, variance, outcomes)
-        if counts is not None:
-            pairs = as_floats(counts, "counts")
-            if pairs.ndim != 2 or pairs.shape[1] != 2:
-                raise ValueError(f"counts must be pairs, got {shown(counts)}")
-            given["counts"] = pairs.tolist()
-        return {**given, "t": numbers_of(self.clock, t)}
 
     def correct(
         self,
         X: ArrayLike | Named,
         y: ArrayLike | Counted | None = None,
         t: Any = None,
-        variance: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
         *,
         to: Any = None,
         outcomes: Outcomes = None,
@@ -624,29 +462,18 @@ class Campaign:
         The journal keeps both; whoever opens the campaign next computes everything since the last
         snapshot again, and a snapshot is kept now.
         """
-        if all(each is None for each in (y, to, variance)) and not outcomes:
-            # What is wrong with what was sent is said first.
-            self._places(X, None, numbers_of(self.clock, t), played=True)
-            for name, given_name in (("key", key), ("who", who)):
-                if given_name is not None:
-                    as_name(name, given_name)
-            raise ValueError("correct needs what is right: reward, time, variance or outcomes")
-        values = [float("nan")] if y is None else y
-        given = self._readings("y", values, variance, outcomes)
-        given |= {"t": numbers_of(self.clock, t), "to": numbers_of(self.clock, to, "to")}
-        given |= {"y": None} if y is None else {}
-        return self._done_at(X, "corrected", given, key, who, played=True)
+        request = verbs.correct(self.clock, X, y, t, noise_variance, to, outcomes)
+        return self._info(request, key, who)
 
     def retract(
         self, X: ArrayLike | Named, t: Any = None, *, key: str | None = None, who: str | None = None
     ) -> Info:
         """Take back what was told, as `Bandit.retract`; the journal keeps both."""
-        given = {"t": numbers_of(self.clock, t)}
-        return self._done_at(X, "retracted", given, key, who, played=True)
+        return self._info(verbs.retract(self.clock, X, t), key, who)
 
     def drop(self, X: ArrayLike | Named, *, key: str | None = None, who: str | None = None) -> None:
         """Give up on points, as `Bandit.drop`."""
-        self._done_at(X, "dropped", {}, key, who)
+        self._do(verbs.drop(X), key, who)
 
     def change_sites(
         self,
@@ -670,16 +497,7 @@ class Campaign:
         ValueError
             If there is such a site already, none such to retire, or none would be left.
         """
-        names = list(add) if isinstance(add, Mapping) else several("add", add, "names")
-        for name in names:
-            as_name("each of add", name)
-        places = add if isinstance(add, Mapping) else dict.fromkeys(names)
-        known = {k: x if x is None else as_floats(x, f"add: {k}") for k, x in places.items()}
-        gone = list(several("retire", retire, "names of sites"))
-        plain = {name: None if x is None else x.tolist() for name, x in known.items()}
-        given: dict[str, Any] = {"said": {"add": plain, "retire": gone}}
-        if self._repeated("sites", given, key) is None:
-            self._done("sites", {**given, **self.names.change(known, gone)}, key, who)
+        self._do(verbs.change_sites(add, retire), key, who)
 
     def questions(
         self,
@@ -690,267 +508,49 @@ class Campaign:
         who: str | None = None,
     ) -> Array:
         """What to ask somebody else now, as `Bandit.questions`."""
-        given = {"t": number_of(self.clock, t), **_as_sent(available=available)}
-        row = self._repeated("questions", given, key)
-        if row is None:
-            given["available"] = self.names.free(available, None, any_context=True)
-            row, _ = self._done("questions", given, key, who)
-        return self._points(row.body)
+        return self._points(verbs.questions(self.clock, t, available), key, who)
 
     def answer(
         self,
         X: ArrayLike | Named,
         values: ArrayLike,
         t: Any = None,
-        variance: ArrayLike | None = None,
+        noise_variance: ArrayLike | None = None,
         *,
         key: str | None = None,
         who: str | None = None,
     ) -> Info:
         """Take answers that somebody brought, as `Bandit.answer`; each `key` counts once."""
-        given = {**self._readings("values", values, variance), "t": number_of(self.clock, t)}
-        return self._done_at(X, "answers", given, key, who)
+        return self._info(verbs.answer(self.clock, X, values, t, noise_variance), key, who)
 
     def snapshot(self) -> None:
         """Keep a snapshot now, so that opening takes less time."""
-        with self._turn() as (turn, follower):
-            self._keep(turn, follower)
-
-    # --- inside ----------------------------------------------------------------------------------
-
-    def _repeated(self, kind: str, given: Mapping[str, Any], key: str | None) -> Row | None:
-        """The row under the key, if the same was sent; whatever would be made of that by now."""
-        if key is None:
-            return None
-        as_name("key", key)
-        there = self._store.keyed(key).get(key)
-        return there if there is not None and is_same(there, kind, _plain(given)) else None
-
-    def _places(self, X: Any, context: Context, t: Any, *, played: bool = False) -> dict[str, Any]:
-        """Points of the domain as they are written down, and what was sent if that is something else."""
-        places = self.placed(X, context, t, played=played).tolist()
-        sent = _as_sent_places(X, context)
-        return {"X": places, **({} if sent.get("said") == {"X": places} else sent)}
-
-    def _done_at(
-        self,
-        X: Any,
-        kind: str,
-        given: dict[str, Any],
-        key: str | None,
-        who: str | None,
-        context: Context = None,
-        *,
-        played: bool = False,
-    ) -> Info:
-        """Do something at points once; what was known then."""
-        row = self._repeated(kind, {**given, **_as_sent_places(X, context)}, key)
-        if row is not None:
-            return self._info_after(row)
-        # The points of an answer have the context of what is out, whatever its time.
-        made = self._places(
-            X, context, None if kind == "answers" else given.get("t"), played=played
-        )
-        row, info = self._done(kind, {**given, **made}, key, who)
-        return self._info_after(row) if info is None else info
-
-    def _info_after(self, row: Row) -> Info:
-        """What was known after a row, as whoever wrote it was told."""
-        from tvbandits.campaign.following import Replayer
-
-        with self._read() as follower:
-            if follower.seq == row.seq:
-                return follower.bandit.info
-        before = next(each for each in self._store.snapshots() if each.seq <= row.seq)
-        past = Replayer(before, self._asks, None, self._trusted)
-        for each in self._store.rows(before.seq, before.head, row.seq - before.seq):
-            past.follow(each)
-        return past.bandit.info
-
-    def _on_record(self, kind: str, given: Mapping[str, Any], key: str | None) -> Row | None:
-        """The row under the key, if there is one.
-
-        Raises
-        ------
-        ConflictError
-            If something else is on record under the key; if no key is given, and a reading of the same
-            place and time is on record.
-        """
-        if key is not None:
-            there = self._store.keyed(key).get(key)
-            if there is not None:
-                same_operation(there, kind, given)
-            return there
-        if kind == "told":
-            known = self.ledger
-            told = known.told_next(given)
-            seen = OnRecord(known, self._rows_of, told.t)
-            if conflict := seen.conflict(told, given, self.names, self.when):
-                raise conflict
-        return None
-
-    def _done(
-        self, kind: str, given: dict[str, Any], key: str | None, who: str | None
-    ) -> tuple[Row, Info | None]:
-        """Do something once, and write it down; its row, and what is known now if it was not there."""
-        from tvbandits.campaign.following import Writer
-
-        given, key, who = as_given(kind, given, key, self._who if who is None else who)
-        with self._turn() as (turn, follower), self._in_words():
-            there = self._on_record(kind, given, key)
-            if there is not None:
-                return there, None
-            writer = Writer(turn, follower, who)
-            late = self._overdue(follower.bandit.state, given) if kind == "asked" else []
-            try:
-                if late:
-                    Writer(turn, follower, EXPIRY).operate("dropped", {"X": late}, None)
-                row = writer.operate(kind, given, key)
-            except BaseException:
-                if writer.uncertain:
-                    self._writer = None  # what is in memory may be ahead of the disk
-                raise
-            # Let those who look see it without computing it again.
-            self._latest = follower.bandit.state, follower.seq, follower.head
-            due = kind in ("corrected", "retracted")  # to do it again takes long
-            if due or follower.seq - follower.snapshot >= self._snapshot_every:
-                try:
-                    self._keep(turn, follower)
-                except StorageError as error:  # what was done is on the disk, and stays done
-                    warnings.warn(f"no snapshot: {error}", RuntimeWarning, stacklevel=4)
-            return row, follower.bandit.info
-
-    def _overdue(self, state: State, given: Mapping[str, Any]) -> list[list[float]]:
-        """Points that are out for longer than `drop_after` when something is asked for."""
-        if self.drop_after is None:
-            return []
-        out, t = state.pending, state.decision_time if given["t"] is None else given["t"]
-        found: list[list[float]] = out.X[t - out.t >= self.drop_after].tolist()
-        return found
-
-    def _keep(self, turn: Turn, follower: Replayer) -> None:
-        """Keep a snapshot, where what the expert knows is known."""
-        from tvbandits.campaign.following import snapshot_of
-
-        if follower.expert is None or follower.expert.present:
-            data = snapshot_of(follower.bandit.recipe, follower.bandit.state)
-            turn.snapshot(follower.seq, follower.head, data)
-            follower.snapshot = follower.seq
-
-    @contextmanager
-    def _turn(self) -> Iterator[tuple[Turn, Replayer]]:
-        """One's turn to write, with a bandit that is where the journal is."""
-        from tvbandits.campaign.following import Writer
-
-        with self._writing, self._store.turn() as turn:
-            known, self._writer = self._writer, None
-            follower = self._at_the_end(known, self._expert)
-            if follower.open:
-                Writer(turn, follower, self._who).recover()
-            self._writer = follower
-            yield turn, follower
-
-    def _readings(
-        self, name: str, values: Any, variance: Any, outcomes: Outcomes = None
-    ) -> dict[str, Any]:
-        """What was read, as it is written down."""
-        values, variance = with_variance(values, variance)
-        said = as_outcomes(outcomes).items()
-        read = {each: as_floats(zero_or_one(y), each).tolist() for each, y in said}
-        return {
-            name: as_floats(zero_or_one(values), name).tolist(),
-            "variance": None if variance is None else as_floats(variance, "variance").tolist(),
-            **({"outcomes": read} if read else {}),
-        }
-
-    def _points(self, body: Mapping[str, Any]) -> Array:
-        return points(body["got"], self.domain.dimension)
-
-    @contextmanager
-    def _field(self, name: str) -> Iterator[str]:
-        """What is kept under a name; `DamagedCampaignError` where that cannot be used."""
-        with reading(f"{self._store.place}: the field {name!r}"):
-            yield self._store.about.get(name, "")
-
-    def _rows_of(self, *kinds: str) -> list[Row]:
-        """The rows of some kinds."""
-        return [row for row in self._store.each(*self._store.mark(0)) if row.kind in kinds]
-
-    @property
-    def _known(self) -> tuple[Recipe, State]:
-        """The parts of the policy, and what it knows now."""
-        with self._read() as follower:
-            return follower.bandit.recipe, follower.bandit.state
-
-    @contextmanager
-    def _read(self) -> Iterator[Replayer]:
-        """A bandit that is where the journal is, apart from the one that writes."""
-        with self._looking:
-            known, self._reader = self._reader, None
-            reader = self._reader = self._at_the_end(known, None)
-            with self._in_words():
-                yield reader
-
-    def _at_the_end(self, follower: Replayer | None, expert: Expert | None) -> Replayer:
-        """A bandit that is where the journal is; it goes on from where the other one has come to."""
-        from tvbandits.campaign.following import Replayer
-
-        if follower is None:
-            unsaved = None if expert is None else self._unsaved
-            follower = Replayer(self._store.snapshot(), self._asks, expert, self._trusted, unsaved)
-        # What an expert learns from rewards is known to who shows them to it, row by row.
-        if self._latest is not None and expert is None:
-            follower.go_to(*self._latest)
-        follower.catch_up(self._store)
-        if not follower.open:
-            self._latest = follower.bandit.state, follower.seq, follower.head
-        return follower
-
-    @contextmanager
-    def _in_words(self) -> Iterator[None]:
-        """Errors of the bandit speak of sites by name and, where there is a clock, of dates."""
-        try:
-            yield
-        except ValueError as error:
-            if len(error.args) == 1 and not isinstance(error, CampaignError):
-                error.args = (self.names.in_words(str(error), self.clock),)
-            raise
+        self._shared.keep_snapshot()
 
     def placed(
         self, X: ArrayLike | Named, context: Context = None, t: Any = None, *, played: bool = False
     ) -> Array:
         """Points of the domain (n, d), given as they are or by name, with their context at a time."""
         flag("played", played)
-        X, t = self.names.points(X), numbers_of(self.clock, t)
-        return self.ledger.placed(X, context, t, played=played)
+        times = numbers_of(self.clock, t)
+        with self._shared.read() as replay:
+            return verbs.points_of(replay.bandit, self.names, X, context, times, played=played)
+
+    def _do(
+        self, request: verbs.Request, key: str | None, who: str | None
+    ) -> tuple[Row, Info | None]:
+        return self._shared.do(request, key, self._who if who is None else who)
+
+    def _points(self, request: verbs.Request, key: str | None, who: str | None) -> Array:
+        """Do something once, and return the points that it has got."""
+        row, _ = self._do(request, key, who)
+        return points(row.body["got"], self.domain.dimension)
+
+    def _info(self, request: verbs.Request, key: str | None, who: str | None) -> Info:
+        """Do something once, and return what was known after it, also when it is repeated."""
+        row, info = self._do(request, key, who)
+        return self._shared.info_after(row) if info is None else info
 
 
-def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given, as it comes back from the disk."""
-    found: dict[str, Any] = json.loads(as_text(given))
-    return found
-
-
-def _as_sent(**sent: Any) -> dict[str, Any]:
-    """What a caller sent, as it is written down; nothing where that is no plain value."""
-    with suppress(TypeError, ValueError):
-        return {"said": _plain(sent)}
-    return {}
-
-
-def _as_sent_places(X: Any, context: Context) -> dict[str, Any]:
-    return _as_sent(X=X, **({} if context is None else {"context": context}))
-
-
-@contextmanager
-def _left_out(
-    refused: list[tuple[int, ValueError]], number: int, leave_out: bool
-) -> Iterator[None]:
-    """Put down what is wrong with a reading; what is wrong with the campaign is raised in any case."""
-    try:
-        yield
-    except ValueError as error:
-        own = not isinstance(error, CampaignError) or isinstance(error, ConflictError)
-        if not (leave_out and own):
-            raise
-        refused.append((number, error))
+def _user() -> str:
+    return f"{getpass.getuser()}@{platform.node()}"

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tvbandits.campaign.ledger import Ledger
-from tvbandits.campaign.naming import Names
-from tvbandits.campaign.store.store import Row, points
-from tvbandits.core.observations import Plays
+import numpy as np
+
+from tvbandits.campaign.store.store import DONE, Row
+from tvbandits.core.arrays import Array
 from tvbandits.core.tables import as_text
+
+if TYPE_CHECKING:
+    from tvbandits.bandit.recipe import Recipe
+    from tvbandits.bandit.state import State
 
 # Standard deviations of a normal law from its mean to the ends of its 95% interval: what stands after ±.
 HALF_WIDTH = 1.96
@@ -29,8 +33,8 @@ class Status:
         Of the journal.
     told, failed, pending, answers : int
         Rewards told, points played without a reading, points out, and answers in use.
-    violations : int
-        Readings of further outcomes that violate a limit.
+    limits, violations : int
+        Limits on further outcomes, and readings that violate one.
     questions, cost : int, float
         Asked so far, and what they have cost.
     time : float or None
@@ -57,6 +61,7 @@ class Status:
     failed: int
     pending: int
     answers: int
+    limits: int
     violations: int
     questions: int
     cost: float
@@ -73,21 +78,114 @@ class Status:
         return as_text("Status", self.summary)
 
 
-def status_of(known: Ledger, in_doubt: int) -> Status:
-    """Of what is on record at the end of the journal, and questions in doubt."""
-    return Status(
-        rows=known.seq,
-        told=known.gone.rewards + len(known.rewards),
-        failed=known.gone.failed + len(known.failed),
-        pending=len(known.pending),
-        answers=known.gone.answers + len(known.answers),
-        violations=sum(int((~limit.holds(read.y)).sum()) for limit, read in known.outcomes.items()),
-        questions=known.questions,
-        cost=known.cost,
-        time=known.time,
-        open=known.open[0].body.get("kind") if known.open else None,
-        in_doubt=in_doubt,
-    )
+class PointOut(NamedTuple):
+    """A point that is out: its place, the time `t` that it is for, who asked when (UTC, ISO 8601)."""
+
+    place: str
+    t: float
+    asked: str | None
+    who: str | None
+
+
+class Outline:
+    """What a journal says of a campaign, apart from what a bandit believes.
+
+    It follows the rows of any campaign in a moment, and needs neither a bandit nor the expert.
+
+    Parameters
+    ----------
+    first : Row
+        Row 0.
+
+    Attributes
+    ----------
+    last : Row
+        The latest that was followed.
+    out : list of (tuple, float, str or None, str or None)
+        Points asked and neither told nor dropped: place, time, and who asked when.
+    sites : list of dict
+        What each change of the sites has added and retired.
+    """
+
+    def __init__(self, first: Row) -> None:
+        self.last = first
+        self.out = [(_key(x), t, *_NOBODY) for x, t in first.body["pending"]]
+        self.sites: list[dict[str, Any]] = []
+        self._summary = Status(**_OPEN, **first.body["status"])
+        self._begun: str | None = None
+        self._unanswered = 0
+
+    def follow(self, row: Row) -> None:
+        """Note the next row."""
+        if self.last.kind == "consulting" and row.kind not in ("consulted", "failed"):
+            self._unanswered += 1
+        self.last = row
+        if row.kind == "meant":
+            self._begun = row.body["kind"]
+        elif row.kind in ("failed", *DONE):
+            self._begun = None
+        if row.kind not in DONE:
+            return
+        given, self._summary = row.given, Status(**_OPEN, **row.body["status"])
+        if row.kind == "asked":
+            self.out += [(_key(x), given["t"], row.at, row.who) for x in row.body["got"]]
+        elif row.kind == "told":
+            self._remove(given["X"], row.body["got"])
+        elif row.kind == "dropped":
+            self._remove(given["X"], [None] * len(given["X"]))
+        elif row.kind == "sites":
+            self.sites.append(given)
+
+    def _remove(self, X: Sequence[Sequence[float]], times: Sequence[float | None]) -> None:
+        """Remove a point for each that is there: that of the time, or else the oldest."""
+        for x, t in zip(X, times, strict=True):
+            there = [i for i, each in enumerate(self.out) if each[0] == _key(x)]
+            at_time = [i for i in there if self.out[i][1] == t]
+            if there:
+                del self.out[[*at_time, *there][0]]
+
+    def pending(self, dimension: int) -> Array:
+        """Return the points that are out, shape (k, d)."""
+        X = np.zeros((len(self.out), dimension))
+        for row, (x, *_) in zip(X, self.out, strict=True):
+            row[: len(x)] = x
+        return X
+
+    @property
+    def status(self) -> Status:
+        """The campaign at a glance."""
+        in_doubt = self._unanswered + (self.last.kind == "consulting")
+        rows, pending = self.last.seq, len(self.out)
+        return replace(
+            self._summary, rows=rows, pending=pending, open=self._begun, in_doubt=in_doubt
+        )
+
+
+# What a row does not say of itself.
+_OPEN: dict[str, Any] = {"rows": 0, "pending": 0, "open": None, "in_doubt": 0}
+
+_NOBODY: tuple[str | None, str | None] = (None, None)
+
+
+def _key(x: Sequence[float]) -> tuple[float, ...]:
+    """Return a point without zeros at its end, which come with arms that are added later."""
+    return tuple(x[: max((i + 1 for i, each in enumerate(x) if each), default=0)])
+
+
+def summary_of(recipe: Recipe, state: State) -> dict[str, Any]:
+    """Return what `Status` says of a bandit."""
+    read = [(limit, state.outcomes[limit.name].rewards.y) for limit in recipe.options.limits]
+    queries = state.info.queries
+    return {
+        "told": state.gone.rewards + len(state.readings),
+        "failed": state.gone.failed + len(state.failed),
+        "answers": state.gone.answers + len(state.answers),
+        "limits": len(recipe.options.limits),
+        "violations": sum(int((~limit.holds(y)).sum()) for limit, y in read),
+        "questions": queries.total_asked,
+        "cost": queries.total_cost,
+        "time": state.time,
+    }
 
 
 @dataclass(frozen=True)
@@ -126,31 +224,6 @@ class VerifiedCampaign:
 
 # Where a spreadsheet would begin to calculate; in some countries it reads ; as the end of a cell.
 FORMULA = re.compile("(^|[;\t\r\n])(?=\\s*[-=+@\uff0d\uff1d\uff0b\uff20])")
-
-
-class PointOut(NamedTuple):
-    """A point that is out: its place, the time `t` that it is for, who asked when (UTC, ISO 8601)."""
-
-    place: str
-    t: float
-    asked: str | None
-    who: str | None
-
-
-def points_out(pending: Plays, asked: Iterable[Row], names: Names) -> list[PointOut]:
-    """The points that are out, and what the journal says of them."""
-    rows: dict[tuple[tuple[float, ...], float | None], list[Row]] = {}
-    for row in asked:
-        for x in points(row.body["got"], pending.X.shape[1]).tolist():  # arms that were added since
-            rows.setdefault((tuple(x), row.body["t"]), []).append(row)
-    found = []
-    for x, t in zip(pending.X[::-1], pending.t[::-1].tolist(), strict=True):
-        place = tuple(x.tolist())
-        there = rows.get((place, t)) or rows.get((place, None))
-        latest = there.pop() if there else None  # asked before the campaign began
-        at, who = (None, None) if latest is None else (latest.at, latest.who)
-        found.append(PointOut(names.name(x), t, at, who))
-    return found[::-1]
 
 
 def since(moment: str | None) -> str:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,29 +16,23 @@ import numpy as np
 import typer
 
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.naming import Names, number_of, time_in
-from tvbandits.campaign.status import HALF_WIDTH as HALF_WIDTH, drop_command, since, without_formula
-from tvbandits.campaign.store.errors import CampaignError, ConflictError
+from tvbandits.campaign.names import number_of, time_in
+from tvbandits.campaign.status import HALF_WIDTH, drop_command, since, without_formula
+from tvbandits.cli.campaign_readings import Input, bring, several
 from tvbandits.cli.options import Call, Change, escaped
 from tvbandits.comparison.html import generated_by
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import candidates_of
 from tvbandits.core.coercion import file_path
-from tvbandits.core.counts import Counted, count, rate
 from tvbandits.core.files.journal import without_nan
-from tvbandits.core.space import Arms
-from tvbandits.datasets.tables.spreadsheets import read_spreadsheet
-from tvbandits.io import naming
 
 if TYPE_CHECKING:
     from tvbandits.gp.fitting.noise import NoiseEstimate
 
 
 @contextmanager
-def opened(call: Call, *, decides: bool = False) -> Iterator[Campaign]:
-    """The campaign; its own expert is imported only if it was named here."""
-    if decides:
-        import_kernels()
+def opened(call: Call) -> Iterator[Campaign]:
+    """Open the campaign; its own expert is imported only if it was named here."""
     who, named = (call.who, call.expert) if isinstance(call, Change) else (None, None)
     with Campaign.open(call.file, who=who) as campaign:
         if named is None:
@@ -122,28 +114,6 @@ def for_json(campaign: Campaign, X: Array) -> list[dict[str, Any]]:
     return [{"site": campaign.names.name(x), "x": x.tolist()} for x in X]
 
 
-def everywhere(campaign: Campaign) -> Array:
-    """The points of all sites."""
-    sites = candidates_of(campaign.domain)
-    if sites is None:
-        raise ValueError(f"the campaign plays on {campaign.domain!r}, not on sites: give --site")
-    return sites.X
-
-
-def import_kernels() -> None:
-    """Import scikit-learn's kernels without pandas, which it takes in where it is there.
-
-    No decision needs pandas, and it takes a third of the time of a command that makes one. Whatever asks
-    for it afterwards finds it.
-    """
-    if "pandas" not in sys.modules:
-        sys.modules["pandas"] = None  # type: ignore[assignment]  # to an import: not there
-        try:
-            import sklearn.gaussian_process.kernels  # noqa: F401
-        finally:
-            del sys.modules["pandas"]
-
-
 def remote(campaign: Campaign, add: Mapping[str, Any]) -> list[str]:
     """What is odd about the places of new sites; what is wrong with them is said when they are added."""
     with suppress(ValueError):
@@ -171,7 +141,7 @@ def placed(texts: list[str]) -> dict[str, list[float] | None]:
 
 def status(call: Call, context: str | None = None, *, best: bool = False) -> None:
     """How things stand, as far as the journal says it; which point is best takes a bandit."""
-    with opened(call, decides=best) as campaign:
+    with opened(call) as campaign:
         found = campaign.status
         points = campaign.outstanding
         ages = [since(each.asked) for each in points]
@@ -182,7 +152,7 @@ def status(call: Call, context: str | None = None, *, best: bool = False) -> Non
         hint = f"; overdue, to tell or drop: {drop}" if overdue else ""
         doubt = f", {found.in_doubt} questions in doubt" if found.in_doubt else ""
         cost = f" at a cost of {found.cost:g}" if found.cost else ""
-        broken = f", {found.violations} limits violated" if campaign.ledger.outcomes else ""
+        broken = f", {found.violations} limits violated" if found.limits else ""
         text = (
             f"{found.told} told{broken}, pending: {said}; "
             f"{found.questions} questions asked{cost}{doubt}; "
@@ -210,6 +180,38 @@ def _noise_text(noise: NoiseEstimate) -> str:
     interval = f"{noise.low:.2g} to {noise.high:.2g} (95%)"
     readings = "1 reading" if noise.readings == 1 else f"{noise.readings} readings"
     return f"{noise.variance:.2g}, {interval}, from {readings}"
+
+
+def forecast(
+    call: Call,
+    at: str | None,
+    site: str | None,
+    outcome: str | None,
+    context: str | None,
+    *,
+    relative: bool,
+) -> None:
+    """Say what to expect, at one site or at all, the best first."""
+    with opened(call) as campaign:
+        names, sites = campaign.names, candidates_of(campaign.domain)
+        if site is None and sites is None:
+            raise ValueError(
+                f"the campaign plays on {campaign.domain!r}, not on sites: give --site"
+            )
+        t, where = time_of(campaign, at), sites.X if site is None and sites is not None else site
+        X = campaign.placed(where, names.context(context))  # type: ignore[arg-type]
+        predicted = campaign.predict(X, t, outcome, relative=relative)
+        mean, deviation = (each.tolist() for each in predicted)
+        lower_first = bool(campaign.recipe.minimize)
+        unit = campaign.about.get("unit", "") if outcome is None else ""
+        rows, lines = [], []
+        for i in sorted(range(len(X)), key=mean.__getitem__, reverse=not lower_first):
+            name, half = names.name(X[i]), HALF_WIDTH * deviation[i]
+            bounds = [mean[i] - half, mean[i] + half]
+            row = {"site": name, "mean": mean[i], "deviation": deviation[i], "interval_95": bounds}
+            rows.append(row)
+            lines.append(f"{name}: {mean[i]:.4g} +- {half:.2g}{f' {unit}' if unit else ''} (95%)")
+        say(call, lines, {"t": t, "unit": unit, "forecast": rows})
 
 
 def history(call: Call, last: int) -> None:
@@ -258,111 +260,6 @@ def report(place: str, out: str | None) -> None:
         )
 
 
-# --- readings that people bring, one or a table -------------------------------------
-
-
-@dataclass(frozen=True)
-class Input:
-    """A reading.
-
-    Attributes
-    ----------
-    site, at : str or None
-        Which, as people write it.
-    value, variance : float or None
-    key : str or None
-    outcomes : mapping of str to list of float
-        What else was read.
-    context, who : str or None
-    counts : tuple of float, optional
-        Of what the value was made, if it was.
-    line : int
-        Of the table, whose first says what its columns are.
-    """
-
-    site: str | None = None
-    value: float | None = None
-    at: str | None = None
-    variance: float | None = None
-    key: str | None = None
-    outcomes: Mapping[str, list[float]] = field(default_factory=dict)
-    context: str | None = None
-    who: str | None = None
-    counts: tuple[float, ...] = ()
-    line: int = 1
-
-
-# A reading, where it was made (1, d), where that is known, and when.
-Placed = tuple[Input, Array | None, float | None]
-
-# What is wrong with lines of a table.
-Wrong = dict[int, ValueError]
-
-# Readings that are told in one transaction.
-PART = 5000
-
-# From so many readings there is something to compare with.
-FEWEST = 3
-
-# A time further ahead than so many spans of all times, a value further out than so many ranges.
-FAR_AHEAD, FAR_OUT = 100, 3
-
-
-class Doubts:
-    """What is odd beside what was told so far, which grows by what is brought."""
-
-    def __init__(self, campaign: Campaign) -> None:
-        known = campaign.ledger
-        self.campaign, self.count = campaign, len(known.rewards)
-        self.noise_variance = known.noise_variance or 0.0  # learned: values alone must do
-        self.times = _ends([*known.rewards.t, *known.failed.t, *known.pending.t])
-        self.values = _ends(known.rewards.y)
-
-    def of_time(self, t: float, of_now: float = FAR_AHEAD) -> str:
-        """Whether it is far from the times so far, or by more units than that ahead of now."""
-        first, last = self.times or (t, t)
-        clock, when = self.campaign.clock, self.campaign.when
-        if not (t - last > FAR_AHEAD * (last - first) > 0 or (clock and t > clock.now + of_now)):
-            return ""
-        return f"{when(t)} is far ahead of {when(last) if self.times else 'now'}"
-
-    def of_reading(self, X: Array, t: float | None, reading: Input) -> list[str]:
-        """What is odd about it; if nothing is, it is counted among the usual then."""
-        value, name, found = reading.value, self.campaign.names.name(X[0]), list[str]()
-        if t is not None and (odd := self.of_time(t, of_now=1)):
-            found.append(f"{name} at {odd}")
-        read = value is not None and not math.isnan(value)
-        if read and self.count >= FEWEST:
-            assert value is not None
-            low, high = self.values
-            # A share of few visits is uncertain by itself.
-            noise = max(self.noise_variance, reading.variance or 0.0) ** 0.5
-            most = FAR_OUT * max(high - low, 3 * noise)
-            # Of equal readings, where the noise is learned, nobody knows yet what is far.
-            if most > 0 and not low - most <= value <= high + most:
-                found.append(f"{name}: {value:g} is far from the {low:g} to {high:g} told so far")
-        if not found and t is not None:
-            self.times = _ends([*self.times, t])
-        if not found and read:
-            self.values, self.count = _ends([*self.values, value]), self.count + 1
-        return found
-
-
-def _ends(numbers: Any) -> list[float]:
-    """The lowest and the highest."""
-    return [float(min(numbers)), float(max(numbers))] if len(numbers) else []
-
-
-def sure(doubts: list[str], yes: bool, done: str = "told") -> None:
-    """Go on if there are none, or if a person says so; else it is a `ValueError`."""
-    if yes or not any(doubts):
-        return
-    said = doubts[0] + (f" (and {len(doubts) - 1} more like it)" if len(doubts) > 1 else "")
-    question = f"{escaped(said)}; is that right?"
-    if not (sys.stdin.isatty() and typer.confirm(question, err=True)):
-        raise ValueError(f"{said}; nothing is {done}: say --yes if it is right")
-
-
 def tell(
     call: Change, one: Input, path: Path | None, decimal: str | None = None, *, yes: bool
 ) -> None:
@@ -374,110 +271,24 @@ def tell(
     if path is None and (one.site is None or one.value is None):
         raise ValueError("tell needs --site and --reward, or --csv")
     with opened(call) as campaign:
-        wrong: Wrong = {}
-        readings = [one] if path is None else readings_in(path, campaign, wrong, decimal)
-        there, new = _placed(campaign, readings, path, yes, wrong), 0
-        parts: Iterable[int] = range(0, len(there), PART)
-        with ExitStack() as shown:
-            if len(there) > PART:  # on a terminal there is a bar
-                from tvbandits.cli.terminal import bars
-
-                parts = shown.enter_context(bars()).track(parts, description="tell")
-            for start in parts:
-                new += _told(campaign, there[start : start + PART], path, wrong)
-        lines = [f"{path}, line {line}: {wrong[line]}" for line in sorted(wrong)]
-        count = len({reading.line for reading, *_ in there} - {*wrong})
-        if wrong and not count:
+        brought = bring(campaign, one, path, decimal, yes=yes)
+        lines = [f"{path}, line {line}: {error}" for line, error in brought.wrong.items()]
+        if lines and not brought.count:
             more = f" (and {len(lines) - 1} more rows are wrong)" if len(lines) > 1 else ""
             raise ValueError(lines[0] + more)
-        refused = [{"line": line, "error": str(wrong[line])} for line in sorted(wrong)]
-        _say_brought(call, campaign, count, new, {"refused": refused} if wrong else {})
+        refused = [{"line": line, "error": str(each)} for line, each in brought.wrong.items()]
+        more_said = {"refused": refused} if refused else {}
+        say_brought(call, campaign, brought.count, brought.new, more_said)
     for line in lines:
         print(f"tvbandits: {escaped(line)}; it is not told", file=sys.stderr)
     if lines:
         raise typer.Exit(2)
 
 
-def _own(error: ValueError) -> bool:
-    """Whether something is wrong with one reading, and not with the campaign."""
-    return not isinstance(error, CampaignError) or isinstance(error, ConflictError)
-
-
-def _placed(
-    campaign: Campaign, readings: list[Input], path: Path | None, yes: bool, wrong: Wrong
-) -> list[Placed]:
-    """The readings with their places and times; of a table without those in which something is wrong.
-
-    Where nobody can be asked whether what is odd in a table is right, it counts as wrong.
-    """
-    known, names, usual = campaign.ledger, campaign.names, Doubts(campaign)
-
-    @cache
-    def placed(site: str, context: str | None, t: float | None) -> Array:
-        return known.placed(names.points(site), names.context(context), t)
-
-    there, doubts = list[Placed](), dict[int, list[str]]()
-    for reading in readings:
-        with _row(path, reading, wrong):
-            t = time_of(campaign, reading.at)
-            if path is not None and t is None and reading.key is None:
-                raise ValueError("there must be a time, or a key: brought again, it counts once")
-            try:
-                X = placed(str(reading.site), reading.context, t)
-            except ValueError:
-                if reading.key is None:
-                    raise
-                there.append((reading, None, t))  # on record, it needs no place any more
-                continue
-            there.append((reading, X, t))
-            if odd := usual.of_reading(X, t, reading):
-                doubts[reading.line] = odd
-    if path is None or sys.stdin.isatty():
-        sure([each for odd in doubts.values() for each in odd], yes)
-    elif not yes:
-        for line, odd in doubts.items():
-            wrong[line] = ValueError(f"{'; '.join(odd)}: say --yes if it is right")
-    there = [each for each in there if each[0].line not in wrong]
-    _check_once(campaign, there, path, wrong)
-    return [each for each in there if each[0].line not in wrong]
-
-
-def _check_once(campaign: Campaign, there: list[Placed], path: Path | None, wrong: Wrong) -> None:
-    """Put down rows of a place and time that an earlier row has, too."""
-    first: dict[tuple[bytes, float], int] = {}
-    for reading, X, t in there:
-        if X is None or t is None or reading.key is not None:
-            continue
-        with _row(path, reading, wrong):
-            if (line := first.setdefault((X.tobytes(), t), reading.line)) != reading.line:
-                raise ValueError(
-                    f"{campaign.names.name(X[0])} at {campaign.when(t)} stands in line {line} "
-                    "already: give each a key in a column key if both are to count, or leave one out"
-                )
-
-
-def _told(campaign: Campaign, rows: list[Placed], path: Path | None, wrong: Wrong) -> int:
-    """Tell them; how many are new."""
-    refused: list[tuple[int, ValueError]] | None = None if path is None else []
-    new = campaign.record((_said(campaign, *row) for row in rows), refused)
-    wrong |= {rows[number][0].line: error for number, error in refused or ()}
-    return new
-
-
-def _said(campaign: Campaign, reading: Input, X: Array | None, t: float | None) -> dict[str, Any]:
-    counts = {"counts": [reading.counts]} if reading.counts else {}
-    who = {"key": reading.key, "who": reading.who, "outcomes": reading.outcomes}
-    variance = several(reading.variance)
-    place: dict[str, Any] = {"X": X}
-    if reading.key is not None:  # by what was written it is known again
-        place = {"X": [reading.site], "context": campaign.names.context(reading.context)}
-    return {**place, "y": [reading.value], "t": t, "variance": variance, **who, **counts}
-
-
 def answer(call: Change, site: str, value: float, at: str | None, variance: float | None) -> None:
     """Bring an answer; without a time it is about what `Bandit.answer` takes it for."""
     with opened(call) as campaign:
-        t, before = time_of(campaign, at), campaign.ledger.seq
+        t, before = time_of(campaign, at), campaign.status.rows
         X = campaign.placed(site, t=t)
         if t is None:  # which takes a bandit
             from tvbandits.bandit.consulting import question_time
@@ -487,102 +298,17 @@ def answer(call: Change, site: str, value: float, at: str | None, variance: floa
         failed = ", failed" * math.isnan(value)
         key = call.key or f"answer {campaign.names.name(X[0])} at {t!r}{failed}"
         campaign.answer(X, [value], t, several(variance), key=key)
-        _say_brought(call, campaign, 1, int(campaign.ledger.seq > before))
+        say_brought(call, campaign, 1, int(campaign.status.rows > before))
 
 
-def _say_brought(
+def say_brought(
     call: Change, campaign: Campaign, count: int, fresh: int, more: Mapping[str, Any] | None = None
 ) -> None:
+    """Say how many readings are on record now, and how many are new."""
     status = campaign.status
     new = {0: "known already", count: "new"}.get(fresh, f"{fresh} of them new")
     text = f"{count} brought, {new}; {status.told} told, {status.pending} pending"
     say(call, text, {"brought": count, "new": fresh, "told": status.told, **(more or {})})
-
-
-def several(number: float | None) -> list[float] | None:
-    """A number as a column of one, where there is one."""
-    return None if number is None else [number]
-
-
-@contextmanager
-def _row(path: Path | None, reading: Input, wrong: Wrong) -> Iterator[None]:
-    """Put down what is wrong with a row of a table."""
-    try:
-        yield
-    except ValueError as error:
-        if path is None or not _own(error):
-            raise
-        wrong[reading.line] = error
-
-
-# Columns of a table by other names.
-ALIKE = {"value": "reward", "reading": "reward", "t": "time"}
-
-# What may stand in the place of a reward, and what makes one of it.
-COUNTS: dict[tuple[str, ...], Callable[..., Counted]] = {
-    ("successes", "trials"): rate,
-    ("events", "exposure"): count,
-}
-
-
-def readings_in(
-    path: Path, campaign: Campaign, wrong: Wrong, decimal: str | None = None
-) -> list[Input]:
-    """The readings of a CSV: site or coordinates, context, time, reward, variance, key, who.
-
-    Rows that cannot be read are put down in `wrong` by their lines.
-
-    In the place of a reward: successes and trials, or events and exposure.
-    """
-    with naming(path):
-        # Names as they stand there: of two that are the same pandas makes different ones.
-        as_texts = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False}
-        frame = read_spreadsheet(path, decimal, header=None, **as_texts)
-        there = [str(name).strip().lower() for name in frame.iloc[0]]
-        there = [each if ALIKE.get(each, each) in there else ALIKE[each] for each in there]
-        if twice := [name for name in there if name and there.count(name) > 1]:
-            raise ValueError(f'there are two columns "{twice[0]}"')
-        names, columns = campaign.names, set(there)
-        pairs = [pair for pair in COUNTS if set(pair) <= columns]
-        counted = pairs[0] if pairs else ()
-        if pairs and (given := {"reward", "variance", *sum(pairs[1:], ())} & columns):
-            raise ValueError(f"{' and '.join(counted)} replace {min(given)}: give two tables")
-        placed = "site" in columns or {name.lower() for name in names.columns} <= columns
-        arms = isinstance(campaign.domain, Arms)  # whose coordinates nobody writes
-        places = "site" if arms else f"site (or {', '.join(names.columns)})"
-        if not (counted or "reward" in columns) or not placed:
-            raise ValueError(
-                f"there must be columns {places}, and reward (or successes and trials, or events and "
-                f"exposure); there are: {', '.join(there)}"
-            )
-        limits = [limit.name for limit in campaign.ledger.outcomes]
-        told = {"site", "time", "reward", "variance", "key", "who", *counted}
-        placing = {name.lower() for name in (*names.columns, *names.context_names)}
-        for column in sorted(columns - told - placing):
-            near = difflib.get_close_matches(column, limits, n=1)
-            if near and column != near[0].lower():
-                raise ValueError(f'there is no outcome {column!r}: did you mean "{near[0]}"?')
-        readings = []
-        for row, *said in frame[1:].itertuples(name=None):
-            cells = {name: str(cell).strip() for name, cell in zip(there, said, strict=True)}
-            try:
-                readings.append(_reading(cells, names, limits, counted, row + 1))
-            except ValueError as error:
-                wrong[row + 1] = error
-        return _with_variances(readings, COUNTS[counted]) if counted else readings
-
-
-def _with_variances(readings: list[Input], made: Callable[..., Counted]) -> list[Input]:
-    """With what is made of counts, of those of one time together."""
-    together: dict[str | None, list[int]] = {}
-    for number, reading in enumerate(readings):
-        together.setdefault(reading.at, []).append(number)
-    found = readings.copy()
-    for rows in together.values():
-        all_of = made(*np.transpose([readings[row].counts for row in rows]))
-        for row, value, variance in zip(rows, all_of.values, all_of.variance, strict=True):
-            found[row] = replace(found[row], value=float(value), variance=float(variance))
-    return found
 
 
 def read(said: list[str] | None) -> dict[str, list[float]]:
@@ -599,37 +325,11 @@ def read(said: list[str] | None) -> dict[str, list[float]]:
     return found
 
 
-def _reading(
-    cells: Mapping[str, str], names: Names, limits: list[str], counted: tuple[str, ...], line: int
-) -> Input:
-    context = {name: cells.get(name.lower()) for name in names.context_names}
-    said = [f"{name}={cell}" for name, cell in context.items() if cell and "site" in cells]
-    counts = tuple(float(cells[name] or "nan") for name in counted)
-    if counts:
-        COUNTS[counted](*counts)  # or it says what is wrong with them
-    return Input(
-        site=cells["site"]
-        if "site" in cells
-        else names.written([cells[each.lower()] for each in names.columns]),
-        value=None if counts else float(cells["reward"] or "nan"),
-        at=cells.get("time") or None,
-        variance=float(cells["variance"]) if cells.get("variance") else None,
-        key=cells.get("key") or None,
-        who=cells.get("who") or None,
-        counts=counts,
-        outcomes={
-            name: [float(cells[name.lower()] or "nan")] for name in limits if name.lower() in cells
-        },
-        context=", ".join(said) or None,
-        line=line,
-    )
-
-
 def say_changed(call: Change, campaign: Campaign, what: str) -> None:
     """What was on record, and how things stand."""
     row = next(row for row in reversed(campaign.journal()) if row.kind == what)
     told = campaign.status.told
     ((at, value),) = np.asarray(row.body["got"], dtype=np.float64)
-    name = campaign.names.name(np.asarray(row.body["X"][0]))
+    name = campaign.names.name(np.asarray(row.given["X"][0]))
     text = f"{what}: {name} at {campaign.when(at)} was told as {value:g}; {told} told"
     say(call, text, {what: name, "t": at, "was": value, "told": told})

@@ -18,9 +18,9 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.naming import Names
+from tvbandits.campaign.names import Names
 from tvbandits.campaign.store.places import place_of
-from tvbandits.campaign.store.store import as_name
+from tvbandits.campaign.store.store import check_name
 from tvbandits.cli.options import escaped
 from tvbandits.core.arrays import (
     LARGEST_VALUE,
@@ -100,7 +100,7 @@ def read_config(
                 raise ValueError(f"there must be a part [{part}]")
         domain, about = _domain(said["domain"], path.parent)
         for name in json.loads(about.get("names", "[]")):
-            as_name("the name of each site", name)
+            check_name("the name of each site", name)
         expert = _expert(said.get("expert", {}), allowed)
         scale_unit = about.get("length_unit", "")
         bandit = _bandit(said["policy"], domain, expert, "expert" in said, scale_unit)

@@ -12,10 +12,15 @@ from tvbandits.cli.options import ByName, Call, Change, File, Text, Texts, Who, 
 from tvbandits.cli.stopping import Later
 
 if TYPE_CHECKING:
-    from tvbandits.cli import campaign_actions as actions, campaign_config as configuring, serving
+    from tvbandits.cli import (
+        campaign_actions as actions,
+        campaign_config as configuring,
+        campaign_readings as readings,
+        serving,
+    )
 else:
     actions, configuring = Later("campaign_actions"), Later("campaign_config")
-    serving = Later("serving")
+    readings, serving = Later("campaign_readings"), Later("serving")
 
 app = typer.Typer(no_args_is_help=True, help="Run a bandit for weeks: a campaign in a file.")
 
@@ -104,10 +109,10 @@ def ask_command(
     yes: Yes = False,
 ) -> None:
     """Say where to go next; the same answer again under the same --key."""
-    with actions.opened(call, decides=True) as campaign:
+    with actions.opened(call) as campaign:
         t = actions.time_of(campaign, at)
         if t is not None:
-            actions.sure([actions.Doubts(campaign).of_time(t)], yes, "asked")
+            readings.check_sure([readings.Doubts(campaign).of_time(t)], yes, "asked")
         free, out = actions.available(campaign, available), actions.listed(campaign, without) or []
         where = campaign.names.context(actions.joined(context))
         X = campaign.ask(t, n, free, where, near, without=out, key=call.key)
@@ -134,7 +139,7 @@ def tell_command(
 
     Another reading of the same place and time needs a --key of its own.
     """
-    given = actions.Input(
+    given = readings.Input(
         site, reward, at, variance, call.key, actions.read(outcome), actions.joined(context)
     )
     actions.tell(call, given, csv, decimal, yes=yes)
@@ -143,7 +148,7 @@ def tell_command(
 @command(app, "questions")
 def questions_command(call: Change, at: At = None, available: Availability = None) -> None:
     """Say what to ask somebody who knows, where answers are brought by people."""
-    with actions.opened(call, decides=True) as campaign:
+    with actions.opened(call) as campaign:
         t = actions.time_of(campaign, at)
         X = campaign.questions(t, actions.available(campaign, available), key=call.key)
         text = "; ".join(campaign.names.name(x) for x in X) or "nothing to ask"
@@ -174,13 +179,13 @@ def correct_command(
     yes: Yes = False,
 ) -> None:
     """Put a reading right that was told wrong: its value, its time, or both; both are kept."""
-    y, noise, read = actions.several(reward), actions.several(variance), actions.read(outcome)
+    y, noise, read = readings.several(reward), readings.several(variance), actions.read(outcome)
     with actions.opened(call) as campaign:
         t, moved = actions.time_of(campaign, at), actions.time_of(campaign, to, "--to")
         X = campaign.placed(site, t=t, played=True)
-        right = actions.Input(value=reward, variance=variance)
-        odd = actions.Doubts(campaign).of_reading(X, t if moved is None else moved, right)
-        actions.sure(odd, yes)
+        name, when = campaign.names.name(X[0]), t if moved is None else moved
+        odd = readings.Doubts(campaign).of_reading(name, when, reward, variance)
+        readings.check_sure(odd, yes)
         campaign.correct(X, y, t, noise, to=moved, outcomes=read, key=call.key)
         actions.say_changed(call, campaign, "corrected")
 
@@ -218,12 +223,12 @@ def sites_command(
     yes: Yes = False,
 ) -> None:
     """Add sites or arms, or retire some: beliefs go on, readings of retired ones are welcome."""
-    with actions.opened(call, decides=True) as campaign:
+    with actions.opened(call) as campaign:
         if what == "retire":
             campaign.change_sites(retire=names, key=call.key)
         else:
             add = actions.placed(names)
-            actions.sure(actions.remote(campaign, add), yes, "added")
+            readings.check_sure(actions.remote(campaign, add), yes, "added")
             campaign.change_sites(add, key=call.key)
         left = campaign.sites
         actions.say(call, f"{len(left)} sites may be played", {"sites": left})
@@ -259,23 +264,7 @@ def forecast_command(
     relative: Annotated[bool, Option("--relative", help="Beside the control.")] = False,
 ) -> None:
     """Say what to expect, at one site or at all, the best first."""
-    with actions.opened(call, decides=True) as campaign:
-        where = actions.everywhere(campaign) if site is None else site
-        t = actions.time_of(campaign, at)
-        X = campaign.placed(where, campaign.names.context(actions.joined(context)))
-        predicted = campaign.predict(X, t, outcome, relative=relative)
-        mean, deviation = (each.tolist() for each in predicted)
-        lower_first = bool(campaign.recipe.minimize)
-        order = sorted(range(len(X)), key=mean.__getitem__, reverse=not lower_first)
-        unit = campaign.about.get("unit", "") if outcome is None else ""
-        rows, lines = [], []
-        for i in order:
-            name, half = campaign.names.name(X[i]), actions.HALF_WIDTH * deviation[i]
-            bounds = [mean[i] - half, mean[i] + half]
-            row = {"site": name, "mean": mean[i], "deviation": deviation[i], "interval_95": bounds}
-            rows.append(row)
-            lines.append(f"{name}: {mean[i]:.4g} +- {half:.2g}{f' {unit}' if unit else ''} (95%)")
-        actions.say(call, lines, {"t": t, "unit": unit, "forecast": rows})
+    actions.forecast(call, at, site, outcome, actions.joined(context), relative=relative)
 
 
 @command(app, "backup")

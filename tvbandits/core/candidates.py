@@ -28,6 +28,7 @@ from tvbandits.core.box import TOLERANCE, as_bounds
 from tvbandits.core.box_search import Acquisition
 from tvbandits.core.coercion import require, settle, several, shown
 from tvbandits.core.context import INSTEAD_OF_WORDS, as_measured, joined
+from tvbandits.core.errors import PlayError
 from tvbandits.core.parameters import Category, Parameter
 from tvbandits.core.rows import HeldRows, Rows, keys_of, rows_elsewhere
 
@@ -260,9 +261,13 @@ class Candidates:
             distance, rows[unknown] = self._nearest(points[unknown])
             if (distance > TOLERANCE).any():
                 row = unknown[(distance > TOLERANCE).argmax()]
-                raise ValueError(
-                    f"{name} must be candidates, but {points[row].tolist()} in row {row} is none; "
-                    f"the nearest candidate is {self._points_at(rows[[row]])[0].tolist()}"
+                raise PlayError(
+                    "{name} must be candidates, but {point} in row {row} is none; "
+                    "the nearest candidate is {nearest}",
+                    name=name,
+                    point=points[row],
+                    row=row,
+                    nearest=self._points_at(rows[[row]])[0],
                 )
         return rows
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from tvbandits.core.arrays import Array, as_floats, as_points, as_times
 from tvbandits.core.box_search import Acquisition, Smooth
 from tvbandits.core.coercion import of_kind, shown
+from tvbandits.core.errors import PlayError
 from tvbandits.core.observations import Plays
 from tvbandits.core.parameters import Parameter, as_parameter, check_names, has_names, rows_by_name
 from tvbandits.core.protocols import Domain
@@ -190,8 +191,12 @@ def completed(
     for i, x in reversed(list(enumerate(X))):
         there = np.flatnonzero((plays.X[:, :-count] == x).all(axis=1)).tolist()
         if not there:
-            say = f"it was not asked for, without one: say context={{{next(iter(parts))!r}: ...}}"
-            raise ValueError(f"the context of {x.tolist()} is not known: {say}")
+            raise PlayError(
+                "the context of {point} is not known: it was not asked for, without one: say "
+                "context={context}",
+                point=x,
+                context=f"{{{next(iter(parts))!r}: ...}}",
+            )
         ranks = [
             (row not in taken and (t is None or at == times[i]), at <= times[i], at, row)
             for row, at in zip(there, plays.t[there].tolist(), strict=True)

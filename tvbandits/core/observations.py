@@ -22,6 +22,7 @@ from tvbandits.core.arrays import (
     row_keys,
     whole_number,
 )
+from tvbandits.core.errors import PlayError
 
 T = TypeVar("T")
 
@@ -395,7 +396,9 @@ class Plays:
         rows = self.rows_of(X)
         if None in rows:
             left = len(self) - rows.index(None)
-            raise ValueError(f"{X[rows.index(None)].tolist()} is not pending; {left} points are")
+            raise PlayError(
+                "{point} is not pending; {left} points are", point=X[rows.index(None)], left=left
+            )
         return self.without(X)
 
     def without(self, X: Array, t: Array | None = None) -> Plays:

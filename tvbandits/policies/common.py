@@ -15,7 +15,7 @@ from tvbandits.bandit.recipe import NEEDED_POSTERIOR, Recipe
 from tvbandits.core.coercion import check_part, choice, of_kind
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import space_of
-from tvbandits.gp.ensemble.rule import ModelEnsemble
+from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.fitting.online import Every, as_every
 from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.posteriors.exact import Exact

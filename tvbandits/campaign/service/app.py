@@ -30,7 +30,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from tvbandits._version import __version__
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.naming import time_in
+from tvbandits.campaign.names import time_in
 from tvbandits.campaign.service import bodies
 from tvbandits.campaign.service.page import campaign_page, sign_in_page
 from tvbandits.campaign.service.tokens import Holder, Tokens

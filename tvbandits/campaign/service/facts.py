@@ -11,7 +11,7 @@ import pandas as pd
 
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.naming import Names
+from tvbandits.campaign.names import Names
 from tvbandits.campaign.status import HALF_WIDTH
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates

@@ -52,3 +52,11 @@ def digest_of(before: str, *cells: object) -> str:
 def numbers(values: Any) -> Array:
     """A column out of a body, with NaN where it says so."""
     return np.asarray(values, dtype=np.float64)
+
+
+def points(values: Any, dimension: int) -> Array:
+    """Points (n, d) out of a body; arms that were added since are coordinates more, which are 0."""
+    X = numbers(values)
+    if X.ndim == 2 and 0 < X.shape[1] < dimension:
+        return np.pad(X, ((0, 0), (0, dimension - X.shape[1])))
+    return X.reshape(-1, dimension)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -16,14 +15,9 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from tvbandits.acquisition.availability import (
-    Availability,
-    NothingAvailableError,
-    availability_of,
-    decision_domain,
-)
+from tvbandits.acquisition.availability import Availability, NothingAvailableError, decision_domain
 from tvbandits.campaign.store.errors import reading
-from tvbandits.campaign.store.store import Row, as_name, points
+from tvbandits.campaign.store.store import check_name
 from tvbandits.core.arrays import (
     Array,
     as_floats,
@@ -39,14 +33,10 @@ from tvbandits.core.candidates import Candidates, CandidatesInContext, candidate
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import of_kind, require, shown
 from tvbandits.core.context import Context, coordinate_names, measured
+from tvbandits.core.files.journal import points
 from tvbandits.core.parameters import Category, Parameter, exactly, texts
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms, Space
-
-# As errors of a bandit write times, and points.
-_NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
-_NUMBERS = rf"{_NUMBER}(?:, {_NUMBER})*"
-_SAID = re.compile(rf"t = ({_NUMBERS})|\[({_NUMBERS})\]")
 
 # Of a history besides the coordinates: if one is called so, or as an outcome, all keep their numbers.
 COLUMNS = {"time", "t", "site", "reward", "value", "variance", "source", "kind"}
@@ -69,8 +59,8 @@ class Names:
         the table of sites where latitude and longitude in it were turned into kilometres.
     place : str
         Of the campaign.
-    rows_of : callable, optional
-        The rows of its journal of a kind: those on sites that were added since.
+    changes : sequence of dict
+        What each change of the sites has added and retired since.
 
     Raises
     ------
@@ -83,12 +73,12 @@ class Names:
         domain: Domain,
         about: Mapping[str, str],
         place: str = "",
-        rows_of: Callable[[str], Iterable[Row]] = lambda _: (),
+        changes: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        self._domain = domain
+        self.domain = domain
 
         def listed(name: str, *counts: int) -> list[str]:
-            with reading(f"{place}: the field 'user:{name}'"):
+            with reading(f"{place}: the field '{name}'"):
                 found: list[str] = json.loads(about.get(name, "[]"))
                 texts = isinstance(found, list) and all(isinstance(each, str) for each in found)
                 if not texts or (counts and len(found) not in counts):
@@ -97,15 +87,13 @@ class Names:
 
         sites = candidates_of(domain)
         count = 0 if sites is None else len(sites)
-        changed = 0 < len(listed("names")) < count
-        added = [row.body for row in rows_of("sites")] if changed else []
-        first = count - sum(len(body["names"]) for body in added)
+        first = count - sum(len(change["names"]) for change in changes)
         self.sites = listed("names", 0, first)
-        with reading(f"{place}: the field 'user:given'"):
+        with reading(f"{place}: the field 'given'"):
             self.given: dict[str, list[float]] = json.loads(about.get("given", "{}"))
-            for body in added:
-                self.sites += body["names"]
-                for column, values in body["given"].items():
+            for change in changes if self.sites else ():
+                self.sites += change["names"]
+                for column, values in change["given"].items():
                     self.given[column] += values
         if isinstance(domain, Space):
             named: Sequence[str] = domain.names
@@ -123,7 +111,7 @@ class Names:
     @property
     def context_names(self) -> list[str]:
         """What the world gives, and a table says beside a site."""
-        return list(measured(self._domain))
+        return list(measured(self.domain))
 
     @cached_property
     def _rows(self) -> dict[str, int]:
@@ -149,7 +137,7 @@ class Names:
 
     def point(self, text: str) -> Array:
         """The point that a text means, shape (1, d)."""
-        domain = self._domain
+        domain = self.domain
         if isinstance(domain, Space) and "=" in text:
             values = _parameters(dict(zip(domain.names, domain.parameters, strict=True)), text)
             return (domain if set(domain.context) & set(values) else domain.chosen).encode(values)
@@ -175,9 +163,9 @@ class Names:
         """The values in "outside=3.2, tariff=day", by name."""
         if text is None:
             return None
-        if not measured(self._domain):
+        if not measured(self.domain):
             raise ValueError(f'there is no context to give, got "{text}"')
-        return _parameters(measured(self._domain), text)
+        return _parameters(measured(self.domain), text)
 
     def points(self, given: Any) -> Any:
         """Points out of one text or several; what is no text stays as it is."""
@@ -185,7 +173,7 @@ class Names:
         if found is None:
             return given
         return np.concatenate(
-            [self.point(x) if isinstance(x, str) else self._domain.check([x]) for x in found]
+            [self.point(x) if isinstance(x, str) else self.domain.check([x]) for x in found]
         )
 
     def rows(self, available: Any) -> Any:
@@ -195,7 +183,7 @@ class Names:
             return available
         return [self.row(each) if isinstance(each, str) else each for each in found]
 
-    def free(
+    def available(
         self,
         available: Availability,
         context: Context,
@@ -209,17 +197,12 @@ class Names:
         except ValueError as error:
             raise ValueError(f"available: {error}") from error
         if any_context:
-            found = availability_of(self._domain, rows, None, any_context=True)
+            found = available(self.domain, rows, None, any_context=True)
         else:
-            _, found = decision_domain(self._domain, rows, context)
-        if found is not None and found.mask is None and not isinstance(rows, Mapping):
-            raise ValueError(
-                "available: a function of points cannot be written down in a campaign: give ranges "
-                'by name, such as {"x0": (0, 5)}'
-            )
+            _, found = decision_domain(self.domain, rows, context)
         mask = None if found is None else found.mask
         if len(without):
-            sites = candidates_of(self._domain)
+            sites = candidates_of(self.domain)
             require(sites is not None, "without", "given on sites or arms only", without)
             mask = np.ones(len(sites), dtype=bool) if mask is None else mask.copy()  # type: ignore[arg-type]
             out = as_rows(np.asarray(self.rows(without)), len(mask), "without")
@@ -232,7 +215,7 @@ class Names:
 
     def written(self, cells: Sequence[str]) -> str:
         """What stands in the `columns` of a table, as `point` takes it."""
-        if isinstance(self._domain, Space):
+        if isinstance(self.domain, Space):
             pairs = zip(self.coordinates, cells, strict=True)
             return ", ".join(f"{name}={cell}" for name, cell in pairs)
         return ",".join(cells)
@@ -247,9 +230,9 @@ class Names:
         ValueError
             If there is such a site already, none such to retire, or coordinates have another number.
         """
-        domain = candidates_of(self._domain)
+        domain = candidates_of(self.domain)
         if domain is None or not (isinstance(domain, Arms) or type(domain) is Candidates):
-            raise ValueError(f"sites come and go among sites or arms, got {self._domain!r}")
+            raise ValueError(f"sites come and go among sites or arms, got {self.domain!r}")
         last = len(domain) - 1
         gone = [whole_number("each of retire", row, 0, last) for row in self.rows(retire)]
         if again := {*gone} & {*domain.retired}:
@@ -275,7 +258,7 @@ class Names:
         """Points (n, d) inside from coordinates as people give them."""
         if not self.given:
             return table
-        domain = candidates_of(self._domain)
+        domain = candidates_of(self.domain)
         assert domain is not None
         from tvbandits.datasets.tables.sensor_field import degrees_in
 
@@ -312,7 +295,7 @@ class Names:
 
     def remote(self, add: Mapping[str, Any]) -> list[str]:
         """What is odd about sites that are to be added: they are far from all that are there."""
-        domain, body = candidates_of(self._domain), self.change(add, ())
+        domain, body = candidates_of(self.domain), self.change(add, ())
         X = np.asarray(body["X"], dtype=np.float64)
         if domain is None or not X.size:
             return []
@@ -328,7 +311,7 @@ class Names:
 
     def name(self, x: Array) -> str:
         """What people call a point (d,)."""
-        domain = self._domain
+        domain = self.domain
         if isinstance(domain, Space):
             (row,) = domain.decode(np.atleast_2d(x)).to_dict("records")
             return ", ".join(f"{key}={value}" for key, value in row.items())
@@ -340,7 +323,7 @@ class Names:
 
     def history(self, columns: Mapping[str, Any], clock: Clock | None) -> dict[str, Any]:
         """A bandit's history with the names of sites and coordinates, and with dates beside `t`."""
-        domain, said, renamed = self._domain, self.coordinates, dict[str, str]()
+        domain, said, renamed = self.domain, self.coordinates, dict[str, str]()
         found = {"time": columns["time"]}
         if clock is not None:
             found = {"time": [clock.text(t) for t in columns["time"]], "t": columns["time"]}
@@ -355,19 +338,6 @@ class Names:
                 renamed = dict(zip(numbered, said, strict=True))
         rest = {name: column for name, column in columns.items() if name != "time"}
         return found | {renamed.get(name, name): column for name, column in rest.items()}
-
-    def in_words(self, text: str, clock: Clock | None) -> str:
-        """A bandit's error, with the names of sites in the place of points, and dates of times."""
-
-        def word(found: re.Match[str]) -> str:
-            with suppress(ValueError):
-                if found[1] and clock is not None:
-                    return ", ".join(map(clock.text, _numbers(found[1])))
-                if found[2] and self.sites:
-                    return self.name(np.array(_numbers(found[2])))
-            return found[0]
-
-        return _SAID.sub(word, text)
 
 
 def nearest(known: Array, X: Array) -> Array:
@@ -466,6 +436,6 @@ def check_options(trusted: object, who: object, patience: object, snapshot_every
     if trusted is not None:
         of_kind("trusted", trusted, Mapping, 'a mapping of "module:name" to parts, or None')
     if who is not None:
-        as_name("who", who)
+        check_name("who", who)
     not_negative("patience", patience)
     whole_number("snapshot_every", snapshot_every)
