@@ -27,7 +27,7 @@ from tvbandits.acquisition.confidence import (
 )
 from tvbandits.acquisition.rules import Decision, LastingBound
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.mixture import NUMBERS, FilterEnsemble
+from tvbandits.gp.ensemble.mixture import CONFIG, FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, function_models, network_models
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
@@ -340,7 +340,7 @@ def test_both_are_a_networks_models_and_a_functions() -> None:
     known = made.state.posterior
     assert known.ensemble.models == network_models() + function_models(SITES.dimension)
     assert known.ensemble.powers == FilterEnsemble.of(SITES.X, 0.01).powers
-    assert known.ensemble.scale_count == NUMBERS.function_scale_count
+    assert known.ensemble.scale_count == CONFIG.function_scale_count
     many = policies.adaptive_gp_ucb(Candidates(np.arange(97.0)[:, None]), None, 0.01)
     played(many, 2)
     assert many.state.posterior.ensemble.models == function_models()

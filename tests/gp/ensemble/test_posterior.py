@@ -15,7 +15,7 @@ from tvbandits.gp.ensemble.candidates import Readings
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
 from tvbandits.gp.ensemble.posterior import (
-    NUMBERS,
+    CONFIG,
     EnsemblePosterior,
     ModelEnsemble,
     ReplayBuffer,
@@ -264,7 +264,7 @@ def ensemble_in_order(readings: list[tuple[float, Readings]]) -> FilterEnsemble:
 
 
 def test_late_readings_count_at_their_own_time() -> None:
-    readings = history(NUMBERS.replay_times + 5)
+    readings = history(CONFIG.replay_times + 5)
     late = [*readings[:-4], *readings[-3:], readings[-4]]  # the fourth last comes at the end
     assert same_value(buffer_of(late).latest, ensemble_in_order(readings))
     # Also in the first steps, where the second time says how long a step is.
@@ -294,15 +294,15 @@ def test_buffer_at_ignores_later_readings() -> None:
 
 def test_buffer_is_bounded() -> None:
     sizes = []
-    for steps in (NUMBERS.replay_times + 5, NUMBERS.replay_times + 30, NUMBERS.replay_times + 60):
+    for steps in (CONFIG.replay_times + 5, CONFIG.replay_times + 30, CONFIG.replay_times + 60):
         buffer = buffer_of(history(steps))
-        assert len(buffer.times) == NUMBERS.replay_times
+        assert len(buffer.times) == CONFIG.replay_times
         sizes.append(len(pickle.dumps(buffer)))
     assert max(sizes) <= 1.1 * min(sizes)  # a backlog grows and shrinks
 
 
 def test_reading_before_buffer_counts_with_decayed_noise() -> None:
-    buffer = buffer_of(history(NUMBERS.replay_times + 9))
+    buffer = buffer_of(history(CONFIG.replay_times + 9))
     begins = buffer.start.time
     old = Readings(np.array([2]), np.array([3.0]), np.array([0.1]))
     after = buffer.add(begins - 1.5, old)
@@ -361,12 +361,12 @@ def test_predict_from_few_hundred_candidates_is_close_to_all(monkeypatch) -> Non
     others = rng.uniform(0.0, 1.0, (20, 2))
     everyone = bandit.predict(others, 13)
     monkeypatch.setattr(
-        posterior_module, "NUMBERS", replace(posterior_module.NUMBERS, kriging_points=200)
+        posterior_module, "CONFIG", replace(posterior_module.CONFIG, kriging_points=200)
     )
     mean, deviation = bandit.predict(others, 13)
     assert mean == pytest.approx(everyone[0], abs=1e-3)
     assert deviation == pytest.approx(everyone[1], abs=0.03)  # rough models predict less from fewer
     monkeypatch.setattr(
-        posterior_module, "NUMBERS", replace(posterior_module.NUMBERS, kriging_points=5)
+        posterior_module, "CONFIG", replace(posterior_module.CONFIG, kriging_points=5)
     )
     assert not np.allclose(bandit.predict(others, 13)[0], everyone[0], atol=2e-3)

@@ -36,8 +36,8 @@ from tvbandits.gp.ensemble.models import ModelSpec
 
 
 @dataclass(frozen=True)
-class FilterNumbers:
-    """The numbers of the filters.
+class FilterConfig:
+    """The constants of the filters.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class FilterNumbers:
     batch_size: int = 128
 
 
-NUMBERS = FilterNumbers()
+CONFIG = FilterConfig()
 
 # The fields of `Filters` that have one entry for each model.
 PER_MODEL = "mean", "covariance", "squares", "count"
@@ -251,7 +251,7 @@ class Filters:
             Log joint densities of the readings with no restart, and with or without one.
         """
         probability = np.exp(log_stay - log_total)
-        certain, likely = probability >= NUMBERS.no_restart, probability > 0.5
+        certain, likely = probability >= CONFIG.no_restart, probability > 0.5
         nu = np.where(certain, 1.0, np.where(likely, probability, 0.0))
         if (nu == 1.0).all():
             return self
@@ -329,7 +329,7 @@ def student_log_density(
 
 def forget_innovations(squares: Array, count: Array) -> tuple[Array, Array]:
     """Return sums of squares (M,) and counts (M,), scaled down to the memory of the scale."""
-    factor = np.minimum(1.0, NUMBERS.scale_memory / count)
+    factor = np.minimum(1.0, CONFIG.scale_memory / count)
     return squares * factor, count * factor
 
 
@@ -428,7 +428,7 @@ def squared_differences(errors: Array) -> Array:
 
 def batch_slices(count: int) -> list[slice]:
     """Return slices of so many readings, each of them of at most a batch."""
-    size = NUMBERS.batch_size
+    size = CONFIG.batch_size
     return [slice(start, start + size) for start in range(0, count, size)]
 
 
@@ -447,7 +447,7 @@ def batched_update(
     step_length : float
         Duration of a step.
     """
-    if len(steps) == 1 and len(steps[0].rows) > NUMBERS.batch_size:
+    if len(steps) == 1 and len(steps[0].rows) > CONFIG.batch_size:
         return _update_in_batches(filters, time, steps[0], step_length)
     stack = _Stack.of(steps, time, step_length)
     covariances = _PriorCovariances.of(filters.dynamics, stack)

@@ -34,7 +34,7 @@ from tvbandits.gp.ensemble.candidates import (
 )
 from tvbandits.gp.ensemble.dynamics import distances, largest_extent
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
-from tvbandits.gp.ensemble.models import NUMBERS as MODEL_NUMBERS, ModelSpec
+from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, ModelSpec
 from tvbandits.gp.ensemble.predictions import Forecast
 from tvbandits.gp.ensemble.seasons import SeasonSearch
 from tvbandits.gp.kernels.units import column_units, in_column_units
@@ -45,8 +45,8 @@ from tvbandits.gp.posteriors.protocol import Conditioning, PosteriorRule, as_of_
 
 
 @dataclass(frozen=True)
-class PosteriorNumbers:
-    """The numbers of the posterior.
+class PosteriorConfig:
+    """The constants of the posterior.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class PosteriorNumbers:
     carried_weight: float = 1e-3
 
 
-NUMBERS = PosteriorNumbers()
+CONFIG = PosteriorConfig()
 
 
 # --- late readings --------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class ReplayBuffer:
         latest = exists and i == len(times) - 1
         more = [self.latest.update(*readings, t)] if latest else []
         buffer = ReplayBuffer(self.start, times, parts, [*self._ensembles[:i], *more])
-        surplus = len(times) - NUMBERS.replay_times
+        surplus = len(times) - CONFIG.replay_times
         if surplus <= 0:
             return buffer
         start = buffer._ensemble_after(surplus)
@@ -183,7 +183,7 @@ def decayed_noise(ensemble: FilterEnsemble, age: float | Array, variance: Array)
         shared += weight * scale * model.covariance(np.zeros(1), steps, 1.0)
         total += weight * scale * (model.static + model.drift)
     r2 = (shared / total) ** 2
-    noise = np.where(r2 < NUMBERS.smallest_correlation, np.inf, as_of_now(variance, total, r2))
+    noise = np.where(r2 < CONFIG.smallest_correlation, np.inf, as_of_now(variance, total, r2))
     return np.where(ages > 0, noise, variance)
 
 
@@ -232,7 +232,7 @@ class ModelEnsemble(PosteriorRule):
         if isinstance(season, str):
             require(season == "find", "season", 'a positive number, "find" or None', season)
         elif season is not None:
-            finite_number("season", season, low=NUMBERS.shortest_season)
+            finite_number("season", season, low=CONFIG.shortest_season)
         not_negative("prior_scale", self.prior_scale)
         pairs = "a tuple of pairs (ModelSpec, weight)"
         for pair in several("prior_weights", self.prior_weights, pairs):
@@ -245,7 +245,7 @@ class ModelEnsemble(PosteriorRule):
         """Return the rule with weights and scale of another posterior as prior."""
         ensemble: FilterEnsemble = known.ensemble
         pairs = zip(ensemble.active_models, ensemble.weights.tolist(), strict=True)
-        heavy = tuple((each, w) for each, w in pairs if w >= NUMBERS.carried_weight)
+        heavy = tuple((each, w) for each, w in pairs if w >= CONFIG.carried_weight)
         return replace(self, prior_weights=heavy, prior_scale=ensemble.transform.scale)
 
     def initial_ensemble(
@@ -290,7 +290,7 @@ class ModelEnsemble(PosteriorRule):
         points = in_column_units(surface.points)
         buffer = ReplayBuffer(self.initial_ensemble(points, noise_variance, None))
         # On a function of many points a season would take more features than a step can afford.
-        searches = self.season == "find" and len(points) <= MODEL_NUMBERS.largest_network
+        searches = self.season == "find" and len(points) <= MODEL_CONFIG.largest_network
         search = SeasonSearch() if searches else None
         posterior = EnsemblePosterior(kernel, surface, self, data, buffer, now, search)
         return posterior.update(data, data, now)
@@ -463,8 +463,8 @@ class EnsemblePosterior(CandidatePosterior):
         pivoted = linalg.pivoted_cholesky(
             np.full(len(points), total),
             lambda i: covariance(points[[i]])[0],
-            NUMBERS.kriging_points,
-            NUMBERS.kriging_residual * total,
+            CONFIG.kriging_points,
+            CONFIG.kriging_residual * total,
         )
         pivots, factor = pivoted.pivots, pivoted.G[:, pivoted.pivots].T
         half = linalg.solve_lower(factor, covariance(X)[:, pivots].T)
@@ -514,7 +514,7 @@ class EnsemblePosterior(CandidatePosterior):
     def learned(self) -> Mapping[str, Any]:
         """Return origin, scale, nugget and inflation, and the models of the largest weights."""
         ensemble, weights = self.ensemble, self.ensemble.weights
-        heaviest = (-weights).argsort(kind="stable")[: NUMBERS.shown_models].tolist()
+        heaviest = (-weights).argsort(kind="stable")[: CONFIG.shown_models].tolist()
         return {
             "centre": ensemble.origin,
             "scale": math.sqrt(float(weights @ ensemble.squared_scales)),
