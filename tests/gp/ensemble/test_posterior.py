@@ -11,7 +11,7 @@ from tvbandits import Candidates, Observations, policies
 from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble import posterior as posterior_module
-from tvbandits.gp.ensemble.candidates import Readings
+from tvbandits.gp.ensemble.candidate_posterior import Readings
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
 from tvbandits.gp.ensemble.posterior import (
@@ -19,7 +19,7 @@ from tvbandits.gp.ensemble.posterior import (
     EnsemblePosterior,
     ModelEnsemble,
     ReplayBuffer,
-    decayed_noise,
+    effective_noise,
 )
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
@@ -301,19 +301,19 @@ def test_buffer_is_bounded() -> None:
     assert max(sizes) <= 1.1 * min(sizes)  # a backlog grows and shrinks
 
 
-def test_reading_before_buffer_counts_with_decayed_noise() -> None:
+def test_reading_before_buffer_counts_with_effective_noise() -> None:
     buffer = buffer_of(history(CONFIG.replay_times + 9))
     begins = buffer.start.time
     old = Readings(np.array([2]), np.array([3.0]), np.array([0.1]))
     after = buffer.add(begins - 1.5, old)
-    noise = decayed_noise(buffer.start, 1.5, old.variance)
+    noise = effective_noise(buffer.start, 1.5, old.variance)
     assert noise > 0.1
     assert same_value(after.start, buffer.start.update(old.rows, old.values, noise, begins))
     assert after.latest.predict(20.0).mean[2] > buffer.latest.predict(20.0).mean[2]
     # So old that it says nothing: nothing changes.
     assert (
         buffer.add(begins - 1e9, old) is buffer
-        or not np.isfinite(decayed_noise(buffer.start, 1e9, old.variance)).any()
+        or not np.isfinite(effective_noise(buffer.start, 1e9, old.variance)).any()
     )
 
 
@@ -325,7 +325,7 @@ def test_decayed_noise_is_conditional_variance(smooth: bool) -> None:
     (unit,) = ensemble.filters[0].variance
     x = 3.0 / 4.0 * (np.sqrt(3.0) if smooth else 1.0)
     r = (1.0 + x if smooth else 1.0) * np.exp(-x)  # Matern-3/2 or -1/2 over three steps
-    noise = decayed_noise(ensemble, 3.0, np.array([0.2]))
+    noise = effective_noise(ensemble, 3.0, np.array([0.2]))
     # f_now given a reading of f_then, and given one of f_now with that noise.
     then = unit - (r * unit) ** 2 / (unit + 0.2)
     np.testing.assert_allclose(unit - unit**2 / (unit + noise), then, rtol=1e-12)

@@ -15,7 +15,7 @@ from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.gp.ensemble import seasons
-from tvbandits.gp.ensemble.candidates import Readings
+from tvbandits.gp.ensemble.candidate_posterior import Readings
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import function_models, models_for
 from tvbandits.gp.ensemble.posterior import EnsemblePosterior, ModelEnsemble, ReplayBuffer

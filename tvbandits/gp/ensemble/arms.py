@@ -24,13 +24,13 @@ import numpy as np
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import changed
-from tvbandits.gp.ensemble.candidates import (
+from tvbandits.gp.ensemble.candidate_posterior import (
     CandidatePosterior,
     candidate_rows,
     prior_posterior,
     readings_by_time,
 )
-from tvbandits.gp.ensemble.dynamics import distances, largest_extent
+from tvbandits.gp.ensemble.dynamics import largest_extent, pairwise_distances
 from tvbandits.gp.kernels.units import in_column_units
 from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, without_levels
@@ -352,7 +352,7 @@ class EffectFilters:
         axes = grid.variances, times, np.arange(len(lengths))
         mesh = np.meshgrid(*axes, indexing="ij")
         signal, scale = mesh[0].ravel(), mesh[1].ravel()
-        distance = distances(points, points) / largest_extent(points)
+        distance = pairwise_distances(points, points) / largest_extent(points)
         correlations = [
             np.exp(-0.5 * (distance / each) ** 2) if each else np.eye(len(points))
             for each in lengths

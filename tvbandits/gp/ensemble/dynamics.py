@@ -139,7 +139,7 @@ class Dynamics:
         rough = is_rough(first, count)
         if rough:
             # Each point is its own feature, so that models with different correlations share a basis.
-            distance, extent = distances(points, points), largest_extent(points)
+            distance, extent = pairwise_distances(points, points), largest_extent(points)
             static = drift = np.eye(count), np.zeros(count)
             correlations = [
                 [space.correlation(distance, extent) for space in both] for both in spaces
@@ -182,7 +182,7 @@ class Dynamics:
         return np.array([each.nugget for each in self.models])
 
     @cached_property
-    def unshared(self) -> Array:
+    def local_variance(self) -> Array:
         """Return the variance (M, A) of a reward about which no other point tells anything."""
         return self.nugget[:, None] + self.residual
 
@@ -398,7 +398,7 @@ def _prior_covariance(model: ModelSpec, static: Array, drift: Array, season_size
 # --- features over points -------------------------------------------------------------------------
 
 
-def distances(X: Array, Y: Array) -> Array:
+def pairwise_distances(X: Array, Y: Array) -> Array:
     """Return the distances (n, m) between points (n, d) and (m, d)."""
     return np.asarray(np.sqrt(((X[:, None, :] - Y[None, :, :]) ** 2).sum(axis=2)))
 
@@ -419,7 +419,7 @@ def features(
     extent, count = largest_extent(points), len(points)
 
     def column(i: int) -> Array:
-        return space.correlation(distances(points[i : i + 1], points)[0], extent)
+        return space.correlation(pairwise_distances(points[i : i + 1], points)[0], extent)
 
     rank = min(largest_rank, count)
     factor = linalg.pivoted_cholesky(np.ones(count), column, rank, TOLERANCE)

@@ -183,8 +183,8 @@ class Filters:
         """
         dynamics = self.dynamics
         H = dynamics.observation(points)
-        unshared = dynamics.unshared[:, points]
-        noise = np.maximum(unshared + noise / self.variance[:, None], dynamics.smallest_noise)
+        local_variance = dynamics.local_variance[:, points]
+        noise = np.maximum(local_variance + noise / self.variance[:, None], dynamics.smallest_noise)
         readings = _Whitened.of(self, H, values, noise)
         start, log_likelihood, squares = self, readings.log_likelihood, readings.squares
         errors, variances = readings.errors, readings.diagonal * self.variance[:, None]
@@ -203,7 +203,7 @@ class Filters:
         one = len(values) == 1
         covariance = gain * readings.projection if one else np.matmul(gain, readings.projection)
         np.subtract(start.covariance, covariance, out=covariance)
-        share = np.minimum(np.maximum(1.0 - (noise - unshared) / readings.diagonal, 0.0), 1.0)
+        share = np.minimum(np.maximum(1.0 - (noise - local_variance) / readings.diagonal, 0.0), 1.0)
         share = share.sum(axis=1) / len(values)
         squares, count = forget_innovations(
             self.squares + share * squares, self.count + share * len(values)
@@ -603,9 +603,9 @@ class _JointReadings(NamedTuple):
     @classmethod
     def of(cls, filters: Filters, stack: _Stack, prior: _PriorCovariances) -> _JointReadings:
         dynamics = filters.dynamics
-        unshared = dynamics.unshared[:, stack.rows]
+        local_variance = dynamics.local_variance[:, stack.rows]
         sensor = stack.noise / filters.variance[:, None]
-        noise = np.maximum(unshared + sensor, dynamics.smallest_noise)
+        noise = np.maximum(local_variance + sensor, dynamics.smallest_noise)
         change = filters.covariance - dynamics.prior
         cross = np.matmul(change, prior.observation)
         observation = prior.observation.transpose(0, 2, 1)
@@ -622,7 +622,7 @@ class _JointReadings(NamedTuple):
         error_squares = stack.sum_by_time(errors_white**2)
         log_root = stack.sum_by_time(np.log(np.einsum("mii->mi", root)))
         # An innovation counts by the share of its variance that is not the sensor's noise.
-        share = 1.0 - (noise - unshared) / (blocks**2).sum(axis=2)
+        share = 1.0 - (noise - local_variance) / (blocks**2).sum(axis=2)
         share = stack.sum_by_time(np.minimum(np.maximum(share, 0.0), 1.0)) / n
         scales = [(filters.squares, filters.count)]
         for square, count in zip(share * error_squares, share * n, strict=True):

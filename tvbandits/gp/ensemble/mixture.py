@@ -45,18 +45,18 @@ from tvbandits.gp.ensemble.filters import (
     filters_at_prior,
     squared_differences,
 )
-from tvbandits.gp.ensemble.models import (
-    CONFIG as MODEL_CONFIG,
-    ModelSpec,
-    allows_both_kinds,
-    models_for,
-)
-from tvbandits.gp.ensemble.predictions import (
+from tvbandits.gp.ensemble.forecasts import (
     Forecast,
     MixtureMoments,
     MixturePrediction,
     PowerTransform,
     persistent_share,
+)
+from tvbandits.gp.ensemble.models import (
+    CONFIG as MODEL_CONFIG,
+    ModelSpec,
+    allows_both_kinds,
+    models_for,
 )
 from tvbandits.gp.fitting.calibration import HALF, LARGEST
 from tvbandits.gp.posteriors.lookahead import JointPosterior
@@ -133,7 +133,7 @@ CONFIG = MixtureConfig()
 # --- weights --------------------------------------------------------------------------------------
 
 
-def log_evidence(log_likelihood: Array, squares: Array, variance: Array | float) -> Array:
+def step_evidence(log_likelihood: Array, squares: Array, variance: Array | float) -> Array:
     """Return by how much a step changes the log weights (M,) of models.
 
     Half of the log density of the readings, and half of that of their differences, the latter as if the
@@ -196,7 +196,7 @@ class ModelGroup:
         for steps in _batches([each for each in backlog if each.t > self.time]):
             filters, scores = batched_update(filters, time, steps, step_length)
             variances = np.array([[each.difference_variance] for each in steps])
-            for evidence in log_evidence(*scores, variances):
+            for evidence in step_evidence(*scores, variances):
                 log_weights = CONFIG.forgetting * log_weights + evidence
             time = steps[-1].t
         return ModelGroup(filters, log_weights, time)
@@ -469,7 +469,7 @@ class FilterEnsemble:
     def persistent_share(self, t: float) -> Array:
         """Return the persistent share (A,) of a decision at a time, not before the latest readings.
 
-        As `predictions.persistent_share`, under the model of the largest weight; 1 before any reading.
+        As `forecasts.persistent_share`, under the model of the largest weight; 1 before any reading.
         """
         if not self.filters:
             return np.ones(len(self.points))
@@ -633,7 +633,7 @@ class FilterEnsemble:
         latest = float(weights @ squares / weights.sum()) / max(count - 1, 1)
         rate = max(CONFIG.error_rate, 1.0 / (self.steps + 1))
         variance = self._error_variance + rate * (latest - self._error_variance)
-        return log_evidence(log_likelihood, squares, variance + self.noise_variance), variance
+        return step_evidence(log_likelihood, squares, variance + self.noise_variance), variance
 
     # --- the first steps --------------------------------------------------------------------------
 

@@ -25,17 +25,17 @@ from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, finite_number, not_negative
 from tvbandits.core.coercion import of_kind, require, several
 from tvbandits.core.observations import changed
-from tvbandits.gp.ensemble.candidates import (
+from tvbandits.gp.ensemble.candidate_posterior import (
     CandidatePosterior,
     Readings,
     candidate_rows,
     prior_posterior,
     readings_by_time,
 )
-from tvbandits.gp.ensemble.dynamics import distances, largest_extent
+from tvbandits.gp.ensemble.dynamics import largest_extent, pairwise_distances
+from tvbandits.gp.ensemble.forecasts import Forecast
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, ModelSpec
-from tvbandits.gp.ensemble.predictions import Forecast
 from tvbandits.gp.ensemble.seasons import SeasonSearch
 from tvbandits.gp.kernels.units import column_units, in_column_units
 from tvbandits.gp.posteriors.cholesky import ExactPosterior
@@ -88,7 +88,7 @@ class ReplayBuffer:
 
     A filter only goes forward. A late reading goes back to its time, and those after it are taken in
     once more. One from before the buffer counts at its beginning, as the noisier reading of that time
-    that it is by then (`decayed_noise`).
+    that it is by then (`effective_noise`).
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class ReplayBuffer:
 
     def _add_before_start(self, t: float, readings: Readings) -> ReplayBuffer:
         """Return the buffer with readings of a time before its beginning."""
-        noise = decayed_noise(self.start, self.start.time - t, readings.variance)
+        noise = effective_noise(self.start, self.start.time - t, readings.variance)
         finite = np.isfinite(noise)
         if not finite.any():
             return self
@@ -157,7 +157,7 @@ class ReplayBuffer:
         return ensembles[count - 1] if count else self.start
 
 
-def decayed_noise(ensemble: FilterEnsemble, age: float | Array, variance: Array) -> Array:
+def effective_noise(ensemble: FilterEnsemble, age: float | Array, variance: Array) -> Array:
     """Return the noise variances (n,) with which earlier readings tell about now; infinite for nothing.
 
     By `as_of_now`, with the prior correlation of static part and drift together, averaged over the
@@ -455,7 +455,7 @@ class EnsemblePosterior(CandidatePosterior):
 
         def covariance(others: Array) -> Array:
             """Return the prior covariance (m, A) of points (m, d) with the candidates."""
-            apart = distances(others, points)
+            apart = pairwise_distances(others, points)
             terms = (variance * space.correlation(apart, extent) for variance, space in parts)
             return np.asarray(sum(terms))
 
@@ -502,7 +502,7 @@ class EnsemblePosterior(CandidatePosterior):
         step = ensemble.step_length if math.isfinite(ensemble.step_length) else 1.0
         lags, extent = np.abs(times[:, None] - times) / step, largest_extent(ensemble.points)
         model = ensemble.active_models[heaviest]
-        covariance = model.covariance(distances(X, X), lags, extent)
+        covariance = model.covariance(pairwise_distances(X, X), lags, extent)
         return np.asarray(ensemble.squared_scales[heaviest] * covariance)
 
     @property
@@ -526,4 +526,4 @@ class EnsemblePosterior(CandidatePosterior):
 
     def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
         """Return the noise (n,) with which values of some ages ago tell about the time `now`."""
-        return decayed_noise(self.ensemble, ages, noise)
+        return effective_noise(self.ensemble, ages, noise)

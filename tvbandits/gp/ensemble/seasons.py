@@ -125,7 +125,7 @@ class SeasonSearch:
 
     def period_of(self, times: Array, places: Index, values: Array) -> float | None:
         """Return the period of readings (N,) in order of time, in the unit of time; or None."""
-        grid = steps_of(times)
+        grid = regular_steps(times)
         if grid is None:
             return None
         step, steps = grid
@@ -134,7 +134,7 @@ class SeasonSearch:
         return None if period is None else period * step
 
 
-def steps_of(times: Array) -> tuple[float, Index] | None:
+def regular_steps(times: Array) -> tuple[float, Index] | None:
     """Return the median gap between times (N,), which are in order, and their numbers in such steps.
 
     None if times are irregular, or gaps leave nothing to compare.

@@ -27,7 +27,7 @@ from tvbandits.gp.posteriors.lookahead import EVERY, NODES, WEIGHTS, JointPoster
 
 
 @dataclass(frozen=True)
-class PredictionConfig:
+class ForecastConfig:
     """The constants of the predictions.
 
     Attributes
@@ -46,7 +46,7 @@ class PredictionConfig:
     noise_ratio: float = 1.1
 
 
-CONFIG = PredictionConfig()
+CONFIG = ForecastConfig()
 
 
 @dataclass(frozen=True)
