@@ -74,9 +74,9 @@ def only(condition: Callable[[ModelSpec], bool], name: str) -> Switch:
     return models, name, lambda *dimension: tuple(filter(condition, every(*dimension)))
 
 
-def numbers(module: Any, **changes: Any) -> Switch:
-    """Change some numbers of a module of the ensemble."""
-    return module, "NUMBERS", replace(module.NUMBERS, **changes)
+def constants(module: Any, **changes: Any) -> Switch:
+    """Change some constants of a module of the ensemble."""
+    return module, "CONFIG", replace(module.CONFIG, **changes)
 
 
 ENSEMBLE = mixture.FilterEnsemble
@@ -84,17 +84,17 @@ INACTIVE = mixture.InactiveModels
 # What takes the place of each layer.
 LAYERS: dict[str, tuple[Switch, ...]] = {
     "inactive models": ((INACTIVE, "exchange", lambda self, *step: (*step[:2], self)),),
-    "waking after a surprise": (numbers(mixture, large_innovation=math.inf),),
-    "thinning": (numbers(mixture, prune_steps=()),),
-    "evidence of differences": ((mixture, "log_evidence", density_alone),),
-    "evidence of differences, half": ((mixture, "log_evidence", half_density),),
-    "transforms": (numbers(mixture, powers=(1.0,)),),
+    "waking after a surprise": (constants(mixture, large_innovation=math.inf),),
+    "thinning": (constants(mixture, prune_steps=()),),
+    "evidence of differences": ((mixture, "step_evidence", density_alone),),
+    "evidence of differences, half": ((mixture, "step_evidence", half_density),),
+    "transforms": (constants(mixture, powers=(1.0,)),),
     "first-guess replay": ((ENSEMBLE, "_learns_scale", lambda _: False),),
-    "its replay after 4 steps": (numbers(mixture, start_steps=(16,)),),
-    "first guess worth 30": (numbers(mixture, function_scale_count=1.0),),
+    "its replay after 4 steps": (constants(mixture, start_steps=(16,)),),
+    "first guess worth 30": (constants(mixture, function_scale_count=1.0),),
     "variance inflation": ((ENSEMBLE, "inflation", 1.0),),
-    "forgetting of weights": (numbers(mixture, forgetting=1.0),),
-    "forgetting of the scale": (numbers(filters, scale_memory=math.inf),),
+    "forgetting of weights": (constants(mixture, forgetting=1.0),),
+    "forgetting of the scale": (constants(filters, scale_memory=math.inf),),
     "models that restart": (only(lambda each: each.hazard == 0, "function_models"),),
     "slow weather": (only(lambda each: each.drift_time < 8, "network_models"),),
     "smooth drift": (

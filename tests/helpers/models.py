@@ -51,7 +51,7 @@ def dense_covariance(model: ModelSpec, rows: Array, times: Array) -> Array:
         periodic = waves * np.exp(-lag / (season.decay_periods * season.period)) * shared
     return np.asarray(
         periodic
-        + dynamics.NUMBERS.constant_variance
+        + dynamics.CONFIG.constant_variance
         + model.trend * np.exp(-lag / model.trend_time)
         + model.static
         * model.static_space.correlation(distance, extent)

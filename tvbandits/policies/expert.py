@@ -35,7 +35,7 @@ from tvbandits.core.space import Arms, Space, space_of
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold, Window
 from tvbandits.gp.ensemble.arms import IndependentArms
-from tvbandits.gp.ensemble.models import NUMBERS as MODEL_NUMBERS
+from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import (
@@ -125,7 +125,7 @@ def learned_parts(
     if unfitted and plain and len(domain) <= MOST_CANDIDATES:  # type: ignore[arg-type]
         posterior = ModelEnsemble(both=True)
         if not asks:
-            network = len(domain) <= MODEL_NUMBERS.largest_network  # type: ignore[arg-type]
+            network = len(domain) <= MODEL_CONFIG.largest_network  # type: ignore[arg-type]
             parts["acquisition"] = LastingBound() if network else SpreadFirst()
     every = Every() if asks else Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT)
     start, every, beliefs = _fitted(domain, kernel, as_rule(learn, every), posterior)

@@ -233,4 +233,4 @@ def test_batches_are_bounded(monkeypatch: pytest.MonkeyPatch, count: int) -> Non
         ensemble = ensemble.update(
             rows, (rng.random(count) < 0.1 + 0.2 * (rows == 4)) * 1.0, None, t
         )
-    assert 100 <= max(sizes) <= filters_module.NUMBERS.batch_size
+    assert 100 <= max(sizes) <= filters_module.CONFIG.batch_size

@@ -21,8 +21,8 @@ from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble import mixture
 from tvbandits.gp.ensemble.filters import Filters, filters_at_prior
-from tvbandits.gp.ensemble.mixture import NUMBERS, FilterEnsemble
-from tvbandits.gp.ensemble.models import NUMBERS as MODEL_NUMBERS, SpatialSpec, function_models
+from tvbandits.gp.ensemble.mixture import CONFIG, FilterEnsemble
+from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, SpatialSpec, function_models
 from tvbandits.queries.plans import questions
 
 
@@ -78,7 +78,7 @@ def test_weights_follow_plain_restatement() -> None:
         before = np.exp(score) / np.exp(score).sum()
         spread += max(0.02, 1 / (t + 1)) * (before @ np.array(squares) / 2 - spread)
         density = np.array(log_likelihood) - np.array(squares) / (2 * (spread + 0.04))
-        score = NUMBERS.forgetting * score + density / 2
+        score = CONFIG.forgetting * score + density / 2
         np.testing.assert_allclose(ensemble.weights, np.exp(score) / np.exp(score).sum(), rtol=1e-8)
 
 
@@ -152,8 +152,8 @@ def test_large_innovations_inflate_deviations() -> None:
 
 def test_prune_keeps_covariances_within_capacity(monkeypatch) -> None:
     grid = np.linspace(0, 1, 101)[:, None]
-    monkeypatch.setattr(mixture, "NUMBERS", replace(NUMBERS, capacity=60_000))
-    ensemble = ensemble_of_field(FilterEnsemble.of(grid, 0.04), NUMBERS.prune_steps[-1] + 2)
+    monkeypatch.setattr(mixture, "CONFIG", replace(CONFIG, capacity=60_000))
+    ensemble = ensemble_of_field(FilterEnsemble.of(grid, 0.04), CONFIG.prune_steps[-1] + 2)
     assert sum(each.covariance.size for each in ensemble.filters) <= 60_000
     assert len(ensemble.weights) == len(ensemble.active_models)
 
@@ -195,8 +195,8 @@ def test_constant_rewards_are_predicted(noise: float, value: float) -> None:
 
 
 def test_start_anew_is_close_to_sequential_updates() -> None:
-    rng, steps = np.random.default_rng(4), NUMBERS.start_steps[-1]
-    line = np.linspace(0.0, 1.0, MODEL_NUMBERS.largest_network + 1)[:, None]
+    rng, steps = np.random.default_rng(4), CONFIG.start_steps[-1]
+    line = np.linspace(0.0, 1.0, MODEL_CONFIG.largest_network + 1)[:, None]
     rows, t = rng.integers(0, len(line), steps + 1), np.arange(steps + 1.0)
     y = 3.0 + np.sin(6.0 * line[rows, 0] + 0.1 * t) + 0.1 * rng.normal(size=steps + 1)
     ensemble = FilterEnsemble.of(line, 0.01)
@@ -204,7 +204,7 @@ def test_start_anew_is_close_to_sequential_updates() -> None:
     for each in readings:
         ensemble = ensemble.update(*each)
     plain = FilterEnsemble.of(line, 0.01, function_models())
-    plain = replace(plain, scale_count=NUMBERS.function_scale_count)
+    plain = replace(plain, scale_count=CONFIG.function_scale_count)
     plain = plain._at_prior(float(np.median(y[:-1])), float(y[:-1].var()), 1.0)
     plain = replace(plain, scale_count=1.0)  # so that it does not start anew
     for each in readings:
@@ -248,7 +248,7 @@ def inactive_count(ensemble: FilterEnsemble) -> int:
 def test_predict_is_close_to_prediction_of_all_models(monkeypatch: pytest.MonkeyPatch) -> None:
     ensemble = ensemble_of_wave()
     assert inactive_count(ensemble) > len(ensemble.models) / 2
-    monkeypatch.setattr(mixture, "NUMBERS", replace(NUMBERS, active_weight=1e-300))
+    monkeypatch.setattr(mixture, "CONFIG", replace(CONFIG, active_weight=1e-300))
     everyone = ensemble_of_wave()
     assert inactive_count(everyone) == 0
     one, other = ensemble.predict(STEPS + 1.0), everyone.predict(STEPS + 1.0)
@@ -258,20 +258,20 @@ def test_predict_is_close_to_prediction_of_all_models(monkeypatch: pytest.Monkey
 
 def test_inactive_models_are_complete_and_lag_one_turn_at_most() -> None:
     ensemble = ensemble_of_wave()
-    for steps in range(STEPS, STEPS + NUMBERS.turn_period):
+    for steps in range(STEPS, STEPS + CONFIG.turn_period):
         ensemble = ensemble_of_wave(1, ensemble=ensemble, begin=steps + 1)
         inactive = [each for group in ensemble._inactive.groups for each in group.filters.models]
         everyone = sorted(map(repr, (*ensemble.active_models, *inactive)))
         assert everyone == sorted(map(repr, ensemble.models))
-        assert len(ensemble._inactive.backlog) <= NUMBERS.turn_period
+        assert len(ensemble._inactive.backlog) <= CONFIG.turn_period
         for each in ensemble._inactive.groups:
-            assert ensemble.time - each.time <= NUMBERS.turn_period + 1
+            assert ensemble.time - each.time <= CONFIG.turn_period + 1
 
 
 def test_jump_reactivates_models(monkeypatch: pytest.MonkeyPatch) -> None:
     jump = 41
     ensemble = ensemble_of_wave(jump + 6, jump_at=jump)
-    monkeypatch.setattr(mixture, "NUMBERS", replace(NUMBERS, active_weight=1e-300))
+    monkeypatch.setattr(mixture, "CONFIG", replace(CONFIG, active_weight=1e-300))
     everyone = ensemble_of_wave(jump + 6, jump_at=jump)
     at = jump + 7.0
     off, without = (np.abs(e.predict(at).mean + wave(at)).mean() for e in (ensemble, everyone))
@@ -284,14 +284,14 @@ def test_exchange_leaves_active_models_above_smallest_weight() -> None:
     _, log_weights, _ = ensemble._inactive.exchange(
         ensemble.filters, ensemble._log_weights - 1e6, step, None, ensemble.step_length
     )
-    assert log_weights.min() >= log_weights.max() + math.log(NUMBERS.active_weight)
+    assert log_weights.min() >= log_weights.max() + math.log(CONFIG.active_weight)
 
 
 def test_inactive_models_are_pickled() -> None:
     ensemble = ensemble_of_wave()
     again = pickle.loads(pickle.dumps(ensemble))
     assert same_value(ensemble, again)
-    for t in range(STEPS + 1, STEPS + 1 + NUMBERS.turn_period):
+    for t in range(STEPS + 1, STEPS + 1 + CONFIG.turn_period):
         y = wave(t)[[3]]
         ensemble, again = (each.update([3], y, None, float(t)) for each in (ensemble, again))
     assert same_value(ensemble, again)

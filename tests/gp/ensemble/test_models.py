@@ -7,7 +7,7 @@ from tvbandits.gp.ensemble.dynamics import representable_models
 from tvbandits.gp.ensemble.filters import filters_at_prior
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import (
-    NUMBERS as MODEL_NUMBERS,
+    CONFIG as MODEL_CONFIG,
     Season,
     SpatialSpec,
     function_models,
@@ -28,7 +28,7 @@ def test_function_models_scale_lengths_with_dimension() -> None:
         [each.drift_space.length for each in function_models(dimension)] for dimension in (1, 4)
     )
     np.testing.assert_allclose(four, 2.0 * np.array(one))
-    plane = np.random.default_rng(0).uniform(size=(MODEL_NUMBERS.largest_network + 1, 2))
+    plane = np.random.default_rng(0).uniform(size=(MODEL_CONFIG.largest_network + 1, 2))
     assert FilterEnsemble.of(plane, 0.01).models == function_models(2)
 
 
@@ -38,7 +38,7 @@ def test_representable_models_leave_little_residual() -> None:
     lengths = sorted({each.drift_space.length for each in function_models(3)})
     assert {each.drift_space.length for each in models} == set(lengths[2:])
     for (filters,) in (filters_at_prior([each], scattered, 1.0) for each in models):
-        assert filters.dynamics.residual.mean() <= dynamics.NUMBERS.largest_residual
+        assert filters.dynamics.residual.mean() <= dynamics.CONFIG.largest_residual
     shortest = function_models(3)[:1]
     assert representable_models(shortest, scattered) == shortest
     assert FilterEnsemble.of(scattered, 0.01, function_models(3)).models == function_models(3)

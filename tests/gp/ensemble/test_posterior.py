@@ -11,15 +11,15 @@ from tvbandits import Candidates, Observations, policies
 from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble import posterior as posterior_module
-from tvbandits.gp.ensemble.candidates import Readings
+from tvbandits.gp.ensemble.candidate_posterior import Readings
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
 from tvbandits.gp.ensemble.posterior import (
-    NUMBERS,
+    CONFIG,
     EnsemblePosterior,
     ModelEnsemble,
     ReplayBuffer,
-    decayed_noise,
+    effective_noise,
 )
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
@@ -264,7 +264,7 @@ def ensemble_in_order(readings: list[tuple[float, Readings]]) -> FilterEnsemble:
 
 
 def test_late_readings_count_at_their_own_time() -> None:
-    readings = history(NUMBERS.replay_times + 5)
+    readings = history(CONFIG.replay_times + 5)
     late = [*readings[:-4], *readings[-3:], readings[-4]]  # the fourth last comes at the end
     assert same_value(buffer_of(late).latest, ensemble_in_order(readings))
     # Also in the first steps, where the second time says how long a step is.
@@ -294,26 +294,26 @@ def test_buffer_at_ignores_later_readings() -> None:
 
 def test_buffer_is_bounded() -> None:
     sizes = []
-    for steps in (NUMBERS.replay_times + 5, NUMBERS.replay_times + 30, NUMBERS.replay_times + 60):
+    for steps in (CONFIG.replay_times + 5, CONFIG.replay_times + 30, CONFIG.replay_times + 60):
         buffer = buffer_of(history(steps))
-        assert len(buffer.times) == NUMBERS.replay_times
+        assert len(buffer.times) == CONFIG.replay_times
         sizes.append(len(pickle.dumps(buffer)))
     assert max(sizes) <= 1.1 * min(sizes)  # a backlog grows and shrinks
 
 
-def test_reading_before_buffer_counts_with_decayed_noise() -> None:
-    buffer = buffer_of(history(NUMBERS.replay_times + 9))
+def test_reading_before_buffer_counts_with_effective_noise() -> None:
+    buffer = buffer_of(history(CONFIG.replay_times + 9))
     begins = buffer.start.time
     old = Readings(np.array([2]), np.array([3.0]), np.array([0.1]))
     after = buffer.add(begins - 1.5, old)
-    noise = decayed_noise(buffer.start, 1.5, old.variance)
+    noise = effective_noise(buffer.start, 1.5, old.variance)
     assert noise > 0.1
     assert same_value(after.start, buffer.start.update(old.rows, old.values, noise, begins))
     assert after.latest.predict(20.0).mean[2] > buffer.latest.predict(20.0).mean[2]
     # So old that it says nothing: nothing changes.
     assert (
         buffer.add(begins - 1e9, old) is buffer
-        or not np.isfinite(decayed_noise(buffer.start, 1e9, old.variance)).any()
+        or not np.isfinite(effective_noise(buffer.start, 1e9, old.variance)).any()
     )
 
 
@@ -325,7 +325,7 @@ def test_decayed_noise_is_conditional_variance(smooth: bool) -> None:
     (unit,) = ensemble.filters[0].variance
     x = 3.0 / 4.0 * (np.sqrt(3.0) if smooth else 1.0)
     r = (1.0 + x if smooth else 1.0) * np.exp(-x)  # Matern-3/2 or -1/2 over three steps
-    noise = decayed_noise(ensemble, 3.0, np.array([0.2]))
+    noise = effective_noise(ensemble, 3.0, np.array([0.2]))
     # f_now given a reading of f_then, and given one of f_now with that noise.
     then = unit - (r * unit) ** 2 / (unit + 0.2)
     np.testing.assert_allclose(unit - unit**2 / (unit + noise), then, rtol=1e-12)
@@ -363,12 +363,12 @@ def test_predict_from_few_hundred_candidates_is_close_to_all(monkeypatch) -> Non
     others = rng.uniform(0.0, 1.0, (20, 2))
     everyone = bandit.predict(others, 13)
     monkeypatch.setattr(
-        posterior_module, "NUMBERS", replace(posterior_module.NUMBERS, kriging_points=200)
+        posterior_module, "CONFIG", replace(posterior_module.CONFIG, kriging_points=200)
     )
     mean, deviation = bandit.predict(others, 13)
     assert mean == pytest.approx(everyone[0], abs=1e-3)
     assert deviation == pytest.approx(everyone[1], abs=0.03)  # rough models predict less from fewer
     monkeypatch.setattr(
-        posterior_module, "NUMBERS", replace(posterior_module.NUMBERS, kriging_points=5)
+        posterior_module, "CONFIG", replace(posterior_module.CONFIG, kriging_points=5)
     )
     assert not np.allclose(bandit.predict(others, 13)[0], everyone[0], atol=2e-3)

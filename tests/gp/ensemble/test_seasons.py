@@ -15,7 +15,7 @@ from tvbandits.bandit.state import same_value
 from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.gp.ensemble import seasons
-from tvbandits.gp.ensemble.candidates import Readings
+from tvbandits.gp.ensemble.candidate_posterior import Readings
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import function_models, models_for
 from tvbandits.gp.ensemble.posterior import EnsemblePosterior, ModelEnsemble, ReplayBuffer
@@ -87,7 +87,7 @@ def test_period_is_found_in_unit_of_time_and_becomes_part_of_models(unit: float)
     periods = [period_of(each) for each in posteriors]
     first = next(n for n, each in enumerate(periods) if each is not None)
     # The search takes place when the next time comes, as more of a time may follow.
-    assert first in seasons.NUMBERS.look_steps
+    assert first in seasons.CONFIG.look_steps
     assert all(each is None for each in periods[:first])
     assert all(each == pytest.approx(12.0 * unit) for each in periods[first:])
     before, after = posteriors[first - 1].buffer.latest, posteriors[first].buffer.latest

@@ -24,13 +24,13 @@ import numpy as np
 from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import changed
-from tvbandits.gp.ensemble.candidates import (
+from tvbandits.gp.ensemble.candidate_posterior import (
     CandidatePosterior,
     candidate_rows,
     prior_posterior,
     readings_by_time,
 )
-from tvbandits.gp.ensemble.dynamics import distances, largest_extent
+from tvbandits.gp.ensemble.dynamics import largest_extent, pairwise_distances
 from tvbandits.gp.kernels.units import in_column_units
 from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, without_levels
@@ -39,8 +39,8 @@ from tvbandits.gp.posteriors.protocol import FAINT, Conditioning, PosteriorRule,
 
 
 @dataclass(frozen=True)
-class ArmNumbers:
-    """The numbers of the models of arms.
+class ArmConfig:
+    """The constants of the models of arms.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class ArmNumbers:
     stored_times: int = 16
 
 
-NUMBERS = ArmNumbers()
+CONFIG = ArmConfig()
 
 
 class GridSpec(NamedTuple):
@@ -93,12 +93,12 @@ class GridSpec(NamedTuple):
     @property
     def variances(self) -> Array:
         """Return the variances of differences, ascending."""
-        powers = 4.0 ** np.arange(NUMBERS.smallest_power, self.largest_power + 1)
+        powers = 4.0 ** np.arange(CONFIG.smallest_power, self.largest_power + 1)
         return np.asarray(self.noise * powers)
 
     def log_prior(self, variance: Array, time: Array) -> Array:
         """Return the log prior weights (M,) of models, up to a constant."""
-        return NUMBERS.prior_power * np.log(time * self.noise / (self.step * variance))
+        return CONFIG.prior_power * np.log(time * self.noise / (self.step * variance))
 
 
 # --- independent arms -----------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class ArmFilters:
     @classmethod
     def of(cls, arms: int, grid: GridSpec) -> ArmFilters:
         """Return the filters of all variances and time scales, before any reading."""
-        times = grid.step * 10.0 ** np.array(NUMBERS.difference_times)
+        times = grid.step * 10.0 ** np.array(CONFIG.difference_times)
         signal, scale = (each.ravel() for each in np.meshgrid(grid.variances, times))
         zeros, zero = np.zeros((len(signal), arms)), np.zeros(len(signal))
         variance = np.repeat(signal[:, None], arms, axis=1)
@@ -348,11 +348,11 @@ class EffectFilters:
         Points (A, d) at a distance r have the correlation exp(-(r / l)^2 / 2), with lengths l in extents
         of the points; at a length of 0 they are independent.
         """
-        times = grid.step * 10.0 ** np.array(NUMBERS.effect_times)
+        times = grid.step * 10.0 ** np.array(CONFIG.effect_times)
         axes = grid.variances, times, np.arange(len(lengths))
         mesh = np.meshgrid(*axes, indexing="ij")
         signal, scale = mesh[0].ravel(), mesh[1].ravel()
-        distance = distances(points, points) / largest_extent(points)
+        distance = pairwise_distances(points, points) / largest_extent(points)
         correlations = [
             np.exp(-0.5 * (distance / each) ** 2) if each else np.eye(len(points))
             for each in lengths
@@ -530,7 +530,7 @@ def _take_in(past: Past, latest: AnyFilters, data: Data, surface: CandidateGrid)
     start = int(data.Z[:, -1].searchsorted(past[-1].time, "right"))
     for t, readings in readings_by_time(surface, data.rows(start)):
         latest = (latest if latest.time == t else past[-1]).update(t, *readings)
-        past = (*past[1 - NUMBERS.stored_times :], latest)
+        past = (*past[1 - CONFIG.stored_times :], latest)
     return past
 
 
@@ -539,7 +539,7 @@ def _grid_of(data: Data, *, relative: bool) -> tuple[GridSpec, tuple[float, floa
 
     Relative to a control, differences are those of one time.
     """
-    first = NUMBERS.first_readings
+    first = CONFIG.first_readings
     Y = without_levels(data.Z[:, -1], data.Y, data.variance) if relative else data.Y
     reward_range = float(Y[:, 0].min()), float(Y[:, 0].max())
     noise = median(data.variance[:first].tolist())  # of so few numpy's takes twenty times as long

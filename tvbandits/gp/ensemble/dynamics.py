@@ -30,8 +30,8 @@ from tvbandits.gp.posteriors.features import LARGEST_RANK, TOLERANCE
 
 
 @dataclass(frozen=True)
-class DynamicsNumbers:
-    """The numbers of the state-space models.
+class DynamicsConfig:
+    """The constants of the state-space models.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class DynamicsNumbers:
     relative_noise: float = 1e-9
 
 
-NUMBERS = DynamicsNumbers()
+CONFIG = DynamicsConfig()
 
 # The block of states whose two halves are coupled, and the factors (M, 2, k, n) or (M, 2, 1, n) that the
 # first half takes of the second and the second of the first.
@@ -139,7 +139,7 @@ class Dynamics:
         rough = is_rough(first, count)
         if rough:
             # Each point is its own feature, so that models with different correlations share a basis.
-            distance, extent = distances(points, points), largest_extent(points)
+            distance, extent = pairwise_distances(points, points), largest_extent(points)
             static = drift = np.eye(count), np.zeros(count)
             correlations = [
                 [space.correlation(distance, extent) for space in both] for both in spaces
@@ -152,7 +152,7 @@ class Dynamics:
         parts = [static[0]] if shared else [static[0], drift[0]]
         season, season_residual = np.zeros((count, 0)), np.zeros(count)
         if first.season is not None:  # half of it is shared
-            own, left_out = features_of(first.season.space, NUMBERS.season_features)
+            own, left_out = features_of(first.season.space, CONFIG.season_features)
             season = math.sqrt(0.5) * np.column_stack([np.ones((count, 1)), own])
             season_residual = 0.5 * left_out
         r, q, s = static[0].shape[1], drift[0].shape[1], season.shape[1]
@@ -182,7 +182,7 @@ class Dynamics:
         return np.array([each.nugget for each in self.models])
 
     @cached_property
-    def unshared(self) -> Array:
+    def local_variance(self) -> Array:
         """Return the variance (M, A) of a reward about which no other point tells anything."""
         return self.nugget[:, None] + self.residual
 
@@ -195,7 +195,7 @@ class Dynamics:
     def smallest_noise(self) -> Array:
         """Return the smallest noise (M, 1) of a reading, in units of the squared scale."""
         trace = np.trace(self.prior, axis1=1, axis2=2)
-        return np.asarray(NUMBERS.relative_noise * trace[:, None])
+        return np.asarray(CONFIG.relative_noise * trace[:, None])
 
     @cached_property
     def has_scalar_blocks(self) -> bool:
@@ -384,7 +384,7 @@ def _halves(states: Array, part: slice) -> Array:
 def _prior_covariance(model: ModelSpec, static: Array, drift: Array, season_size: int) -> Array:
     """Return the prior covariance of a state, given the correlations of the features of its parts."""
     parts = [
-        np.diag([NUMBERS.constant_variance, model.trend]),
+        np.diag([CONFIG.constant_variance, model.trend]),
         model.static * static,
         model.drift * drift,
     ]
@@ -398,7 +398,7 @@ def _prior_covariance(model: ModelSpec, static: Array, drift: Array, season_size
 # --- features over points -------------------------------------------------------------------------
 
 
-def distances(X: Array, Y: Array) -> Array:
+def pairwise_distances(X: Array, Y: Array) -> Array:
     """Return the distances (n, m) between points (n, d) and (m, d)."""
     return np.asarray(np.sqrt(((X[:, None, :] - Y[None, :, :]) ** 2).sum(axis=2)))
 
@@ -419,7 +419,7 @@ def features(
     extent, count = largest_extent(points), len(points)
 
     def column(i: int) -> Array:
-        return space.correlation(distances(points[i : i + 1], points)[0], extent)
+        return space.correlation(pairwise_distances(points[i : i + 1], points)[0], extent)
 
     rank = min(largest_rank, count)
     factor = linalg.pivoted_cholesky(np.ones(count), column, rank, TOLERANCE)
@@ -446,6 +446,6 @@ def representable_models(models: tuple[ModelSpec, ...], points: Array) -> tuple[
     spaces = {each.drift_space for each in models}
     residual = {space: features(space, points)[1].mean() for space in spaces}
     return (
-        tuple(each for each in models if residual[each.drift_space] <= NUMBERS.largest_residual)
+        tuple(each for each in models if residual[each.drift_space] <= CONFIG.largest_residual)
         or models
     )

@@ -36,8 +36,8 @@ from tvbandits.gp.ensemble.models import ModelSpec
 
 
 @dataclass(frozen=True)
-class FilterNumbers:
-    """The numbers of the filters.
+class FilterConfig:
+    """The constants of the filters.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class FilterNumbers:
     batch_size: int = 128
 
 
-NUMBERS = FilterNumbers()
+CONFIG = FilterConfig()
 
 # The fields of `Filters` that have one entry for each model.
 PER_MODEL = "mean", "covariance", "squares", "count"
@@ -183,8 +183,8 @@ class Filters:
         """
         dynamics = self.dynamics
         H = dynamics.observation(points)
-        unshared = dynamics.unshared[:, points]
-        noise = np.maximum(unshared + noise / self.variance[:, None], dynamics.smallest_noise)
+        local_variance = dynamics.local_variance[:, points]
+        noise = np.maximum(local_variance + noise / self.variance[:, None], dynamics.smallest_noise)
         readings = _Whitened.of(self, H, values, noise)
         start, log_likelihood, squares = self, readings.log_likelihood, readings.squares
         errors, variances = readings.errors, readings.diagonal * self.variance[:, None]
@@ -203,7 +203,7 @@ class Filters:
         one = len(values) == 1
         covariance = gain * readings.projection if one else np.matmul(gain, readings.projection)
         np.subtract(start.covariance, covariance, out=covariance)
-        share = np.minimum(np.maximum(1.0 - (noise - unshared) / readings.diagonal, 0.0), 1.0)
+        share = np.minimum(np.maximum(1.0 - (noise - local_variance) / readings.diagonal, 0.0), 1.0)
         share = share.sum(axis=1) / len(values)
         squares, count = forget_innovations(
             self.squares + share * squares, self.count + share * len(values)
@@ -251,7 +251,7 @@ class Filters:
             Log joint densities of the readings with no restart, and with or without one.
         """
         probability = np.exp(log_stay - log_total)
-        certain, likely = probability >= NUMBERS.no_restart, probability > 0.5
+        certain, likely = probability >= CONFIG.no_restart, probability > 0.5
         nu = np.where(certain, 1.0, np.where(likely, probability, 0.0))
         if (nu == 1.0).all():
             return self
@@ -329,7 +329,7 @@ def student_log_density(
 
 def forget_innovations(squares: Array, count: Array) -> tuple[Array, Array]:
     """Return sums of squares (M,) and counts (M,), scaled down to the memory of the scale."""
-    factor = np.minimum(1.0, NUMBERS.scale_memory / count)
+    factor = np.minimum(1.0, CONFIG.scale_memory / count)
     return squares * factor, count * factor
 
 
@@ -428,7 +428,7 @@ def squared_differences(errors: Array) -> Array:
 
 def batch_slices(count: int) -> list[slice]:
     """Return slices of so many readings, each of them of at most a batch."""
-    size = NUMBERS.batch_size
+    size = CONFIG.batch_size
     return [slice(start, start + size) for start in range(0, count, size)]
 
 
@@ -447,7 +447,7 @@ def batched_update(
     step_length : float
         Duration of a step.
     """
-    if len(steps) == 1 and len(steps[0].rows) > NUMBERS.batch_size:
+    if len(steps) == 1 and len(steps[0].rows) > CONFIG.batch_size:
         return _update_in_batches(filters, time, steps[0], step_length)
     stack = _Stack.of(steps, time, step_length)
     covariances = _PriorCovariances.of(filters.dynamics, stack)
@@ -603,9 +603,9 @@ class _JointReadings(NamedTuple):
     @classmethod
     def of(cls, filters: Filters, stack: _Stack, prior: _PriorCovariances) -> _JointReadings:
         dynamics = filters.dynamics
-        unshared = dynamics.unshared[:, stack.rows]
+        local_variance = dynamics.local_variance[:, stack.rows]
         sensor = stack.noise / filters.variance[:, None]
-        noise = np.maximum(unshared + sensor, dynamics.smallest_noise)
+        noise = np.maximum(local_variance + sensor, dynamics.smallest_noise)
         change = filters.covariance - dynamics.prior
         cross = np.matmul(change, prior.observation)
         observation = prior.observation.transpose(0, 2, 1)
@@ -622,7 +622,7 @@ class _JointReadings(NamedTuple):
         error_squares = stack.sum_by_time(errors_white**2)
         log_root = stack.sum_by_time(np.log(np.einsum("mii->mi", root)))
         # An innovation counts by the share of its variance that is not the sensor's noise.
-        share = 1.0 - (noise - unshared) / (blocks**2).sum(axis=2)
+        share = 1.0 - (noise - local_variance) / (blocks**2).sum(axis=2)
         share = stack.sum_by_time(np.minimum(np.maximum(share, 0.0), 1.0)) / n
         scales = [(filters.squares, filters.count)]
         for square, count in zip(share * error_squares, share * n, strict=True):

@@ -36,7 +36,7 @@ from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.dynamics import representable_models
 from tvbandits.gp.ensemble.filters import (
-    NUMBERS as FILTER_NUMBERS,
+    CONFIG as FILTER_CONFIG,
     Filters,
     Innovations,
     StepReadings,
@@ -45,31 +45,33 @@ from tvbandits.gp.ensemble.filters import (
     filters_at_prior,
     squared_differences,
 )
-from tvbandits.gp.ensemble.models import (
-    NUMBERS as MODEL_NUMBERS,
-    ModelSpec,
-    allows_both_kinds,
-    models_for,
-)
-from tvbandits.gp.ensemble.predictions import (
+from tvbandits.gp.ensemble.forecasts import (
     Forecast,
     MixtureMoments,
     MixturePrediction,
     PowerTransform,
     persistent_share,
 )
+from tvbandits.gp.ensemble.models import (
+    CONFIG as MODEL_CONFIG,
+    ModelSpec,
+    allows_both_kinds,
+    models_for,
+)
 from tvbandits.gp.fitting.calibration import HALF, LARGEST
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 
 
 @dataclass(frozen=True)
-class MixtureNumbers:
-    """The numbers of the weights, and of what follows from the first steps.
+class MixtureConfig:
+    """The constants of the weights, and of what follows from the first steps.
 
     Attributes
     ----------
     forgetting : float
         Factor on the log weights in each step, so that evidence counts for about 100 steps.
+    evidence_power : float
+        Factor on the two log densities of a step, which are about the same readings.
     error_rate : float
         Weight of the latest step in the variance of errors of differences: about 50 steps.
     active_weight : float
@@ -108,6 +110,7 @@ class MixtureNumbers:
     """
 
     forgetting: float = 0.99
+    evidence_power: float = 0.5
     error_rate: float = 0.02
     active_weight: float = 1e-3
     turn_period: int = 16
@@ -124,13 +127,13 @@ class MixtureNumbers:
     prune_steps: tuple[int, ...] = (16, 32, 64, 128)
 
 
-NUMBERS = MixtureNumbers()
+CONFIG = MixtureConfig()
 
 
 # --- weights --------------------------------------------------------------------------------------
 
 
-def log_evidence(log_likelihood: Array, squares: Array, variance: Array | float) -> Array:
+def step_evidence(log_likelihood: Array, squares: Array, variance: Array | float) -> Array:
     """Return by how much a step changes the log weights (M,) of models.
 
     Half of the log density of the readings, and half of that of their differences, the latter as if the
@@ -145,7 +148,7 @@ def log_evidence(log_likelihood: Array, squares: Array, variance: Array | float)
     variance : float, or array that broadcasts with both
         Of the readings of differences.
     """
-    return np.asarray(0.5 * (log_likelihood - squares / (2.0 * variance)))
+    return np.asarray(CONFIG.evidence_power * (log_likelihood - squares / (2.0 * variance)))
 
 
 def squared_innovations(
@@ -166,10 +169,10 @@ def split_by_group(values: NDArray[Any], filters: Sequence[Filters]) -> list[NDA
 def prune(filters: Sequence[Filters], log_weights: Array) -> tuple[tuple[Filters, ...], Array]:
     """Drop the lighter half of the models if their covariances are above the capacity."""
     sizes = np.concatenate([np.full(len(each), each.dynamics.size**2) for each in filters])
-    if sizes.sum() <= NUMBERS.capacity:
+    if sizes.sum() <= CONFIG.capacity:
         return tuple(filters), log_weights
     order = np.argsort(-log_weights, kind="stable")
-    fits = np.cumsum(sizes[order]) <= NUMBERS.capacity
+    fits = np.cumsum(sizes[order]) <= CONFIG.capacity
     heavy = np.zeros(len(order), dtype=bool)
     heavy[order[: max((len(order) + 1) // 2, int(fits.sum()), 1)]] = True
     parts = zip(filters, split_by_group(heavy, filters), strict=True)
@@ -193,8 +196,8 @@ class ModelGroup:
         for steps in _batches([each for each in backlog if each.t > self.time]):
             filters, scores = batched_update(filters, time, steps, step_length)
             variances = np.array([[each.difference_variance] for each in steps])
-            for evidence in log_evidence(*scores, variances):
-                log_weights = NUMBERS.forgetting * log_weights + evidence
+            for evidence in step_evidence(*scores, variances):
+                log_weights = CONFIG.forgetting * log_weights + evidence
             time = steps[-1].t
         return ModelGroup(filters, log_weights, time)
 
@@ -203,7 +206,7 @@ def _batches(steps: Sequence[StepReadings]) -> Iterator[Sequence[StepReadings]]:
     """Split steps into batches of readings, or of a single step with more."""
     first, readings = 0, 0
     for i, each in enumerate(steps):
-        if i > first and readings + len(each.rows) > FILTER_NUMBERS.batch_size:
+        if i > first and readings + len(each.rows) > FILTER_CONFIG.batch_size:
             yield steps[first:i]
             first, readings = i, 0
         readings += len(each.rows)
@@ -251,7 +254,7 @@ class InactiveModels:
         down |= current
         best = max(float(each.log_weights.max()) for each in (*up.values(), *current.values()))
         for group in turns:
-            _sort_by_weight(group, up, down, best + math.log(NUMBERS.active_weight))
+            _sort_by_weight(group, up, down, best + math.log(CONFIG.active_weight))
         inactive = tuple(down[group] for group in sorted(down))
         earliest = min((each.time for each in inactive), default=math.inf)
         backlog = tuple(each for each in backlog if each.t > earliest)
@@ -336,7 +339,7 @@ class FilterEnsemble:
     coverage : float
         Share of 95% intervals that held the reading, over the same steps.
     powers : tuple of float
-        Powers that are tried: those of `MixtureNumbers` for a network whose models are chosen here, else
+        Powers that are tried: those of `MixtureConfig` for a network whose models are chosen here, else
         1 alone.
     transform : PowerTransform
         The present one, with the present scale.
@@ -395,15 +398,15 @@ class FilterEnsemble:
         season : float, optional
             Period of a season, as of `models_for`.
         """
-        network = models is None and len(points) <= MODEL_NUMBERS.largest_network
+        network = models is None and len(points) <= MODEL_CONFIG.largest_network
         rivals = both and allows_both_kinds(points, season)
         plain = bool(models) or (network and not rivals)
         return cls(
             points,
             tuple(models or representable_models(models_for(points, season, both), points)),
             noise_variance,
-            powers=NUMBERS.powers if network else (1.0,),
-            scale_count=1.0 if plain else NUMBERS.function_scale_count,
+            powers=CONFIG.powers if network else (1.0,),
+            scale_count=1.0 if plain else CONFIG.function_scale_count,
         )
 
     # --- what it has learned ----------------------------------------------------------------------
@@ -421,7 +424,7 @@ class FilterEnsemble:
     @cached_property
     def weights(self) -> Array:
         """Return the weights of the active models, whose sum is 1."""
-        log_weights = NUMBERS.forgetting * self._log_weights + self._evidence[0]
+        log_weights = CONFIG.forgetting * self._log_weights + self._evidence[0]
         weights = np.exp(log_weights - log_weights.max())
         return np.asarray(weights / weights.sum())
 
@@ -466,7 +469,7 @@ class FilterEnsemble:
     def persistent_share(self, t: float) -> Array:
         """Return the persistent share (A,) of a decision at a time, not before the latest readings.
 
-        As `predictions.persistent_share`, under the model of the largest weight; 1 before any reading.
+        As `forecasts.persistent_share`, under the model of the largest weight; 1 before any reading.
         """
         if not self.filters:
             return np.ones(len(self.points))
@@ -480,7 +483,7 @@ class FilterEnsemble:
         """Return the prediction of all models but the lightest, for a time and, if asked, for now."""
         h = self.steps_until(t)
         weights = self.weights
-        weights = np.where(weights >= NUMBERS.predicting_weight * weights.max(), weights, 0.0)
+        weights = np.where(weights >= CONFIG.predicting_weight * weights.max(), weights, 0.0)
         weights /= weights.sum()
         by_basis: dict[str, list[tuple[Filters, Array]]] = {}
         for each, part in zip(self.filters, split_by_group(weights, self.filters), strict=True):
@@ -511,14 +514,14 @@ class FilterEnsemble:
         noise = np.full(y.shape, self.noise_variance if variance is None else variance)
         ensemble = self
         if not self.filters:
-            smallest = NUMBERS.smallest_signal * float(noise.mean())
+            smallest = CONFIG.smallest_signal * float(noise.mean())
             first = max(float(y.var()), smallest, self.prior_scale**2)
             ensemble = self._at_prior(float(y.mean()), first, self.powers[0])
-        if len(y) > FILTER_NUMBERS.batch_size:
+        if len(y) > FILTER_CONFIG.batch_size:
             for part in batch_slices(len(y)):
                 ensemble = ensemble.update(index[part], y[part], noise[part], t)
             return ensemble
-        starts = ensemble._learns_scale() and ensemble.steps + 1 in NUMBERS.start_steps
+        starts = ensemble._learns_scale() and ensemble.steps + 1 in CONFIG.start_steps
         if starts and t != ensemble.time:
             ensemble = ensemble._start_anew()
         return ensemble._begin_step(t)._add_readings(index, y, noise)
@@ -566,20 +569,20 @@ class FilterEnsemble:
         step_length = self.step_length if np.isfinite(self.step_length) else t - self.time
         evidence, error_variance = self._evidence
         innovation, coverage = self.mean_squared_innovation, self.coverage
-        rate, squared = NUMBERS.innovation_rate, self._current.squared_innovations
+        rate, squared = CONFIG.innovation_rate, self._current.squared_innovations
         if squared:
             squares = np.array(squared)
             inside = squares < min((HALF * self.inflation) ** 2, LARGEST)
             coverage += rate * (np.count_nonzero(inside) / len(inside) - coverage)
             innovation += rate * (float(squares.mean()) - innovation)
         filters, inactive = self.filters, self._inactive
-        log_weights = NUMBERS.forgetting * self._log_weights + evidence
+        log_weights = CONFIG.forgetting * self._log_weights + evidence
         steps = self.steps + 1
-        if steps in NUMBERS.prune_steps:
+        if steps in CONFIG.prune_steps:
             filters, log_weights = prune(filters, log_weights)
-        if steps >= NUMBERS.start_steps[-1]:
-            surprising = np.array(squared).mean() > NUMBERS.large_innovation
-            turn = None if surprising else steps % NUMBERS.turn_period
+        if steps >= CONFIG.start_steps[-1]:
+            surprising = np.array(squared).mean() > CONFIG.large_innovation
+            turn = None if surprising else steps % CONFIG.turn_period
             readings = self._current.readings._replace(
                 difference_variance=error_variance + self.noise_variance
             )
@@ -628,9 +631,9 @@ class FilterEnsemble:
         """Return the log evidence of a step with so many readings, and the variance with its errors."""
         weights = np.exp(self._log_weights - self._log_weights.max())
         latest = float(weights @ squares / weights.sum()) / max(count - 1, 1)
-        rate = max(NUMBERS.error_rate, 1.0 / (self.steps + 1))
+        rate = max(CONFIG.error_rate, 1.0 / (self.steps + 1))
         variance = self._error_variance + rate * (latest - self._error_variance)
-        return log_evidence(log_likelihood, squares, variance + self.noise_variance), variance
+        return step_evidence(log_likelihood, squares, variance + self.noise_variance), variance
 
     # --- the first steps --------------------------------------------------------------------------
 
@@ -663,20 +666,20 @@ class FilterEnsemble:
     def _learns_scale(self) -> bool:
         """Return whether the ensemble will start anew with another scale or power."""
         learns = len(self.powers) > 1 or self.scale_count > 1
-        return learns and self.steps < NUMBERS.start_steps[-1]
+        return learns and self.steps < CONFIG.start_steps[-1]
 
     def _start_anew(self) -> FilterEnsemble:
         """Return the ensemble of the best power, with the origin and scale of all readings so far."""
         y = np.concatenate([values for _, values, _, _ in self._first_readings])
         noises = np.concatenate([noise for _, _, noise, _ in self._first_readings])
         noise, variance = float(np.mean(noises)), float(y.var())
-        if variance < NUMBERS.smallest_signal * noise:
-            variance = max(variance - noise, NUMBERS.smallest_share * noise)
+        if variance < CONFIG.smallest_signal * noise:
+            variance = max(variance - noise, CONFIG.smallest_share * noise)
         origin = float(np.median(y))
         replays = [self._at_prior(origin, variance, power)._replay() for power in self.powers]
-        log_weights = [NUMBERS.forgetting * e._log_weights + e._evidence[0] for e in replays]
+        log_weights = [CONFIG.forgetting * e._log_weights + e._evidence[0] for e in replays]
         evidence = np.logaddexp.reduce(log_weights, axis=1)
-        evidence[0] += NUMBERS.power_margin
+        evidence[0] += CONFIG.power_margin
         return replays[int(evidence.argmax())]
 
     def _replay(self) -> FilterEnsemble:
@@ -700,7 +703,7 @@ class FilterEnsemble:
             for readings, likelihood, squares in zip(steps, *columns, strict=True):
                 ensemble = changed(ensemble, steps=ensemble.steps + 1)
                 evidence, variance = ensemble._evidence_of(likelihood, squares, len(readings.rows))
-                log_weights = NUMBERS.forgetting * ensemble._log_weights + evidence
+                log_weights = CONFIG.forgetting * ensemble._log_weights + evidence
                 ensemble = changed(ensemble, _log_weights=log_weights, _error_variance=variance)
         y = np.concatenate([values for _, values, _, _ in first]) - self.origin
         ensemble = changed(

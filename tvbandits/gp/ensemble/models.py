@@ -31,8 +31,8 @@ Shape = Literal["identity", "matern12", "matern32", "matern52", "rbf"]
 
 
 @dataclass(frozen=True)
-class ModelNumbers:
-    """The numbers of the models, each with the reason for its value.
+class ModelConfig:
+    """The constants of the models, each with the reason for its value.
 
     Variances are in units of the squared scale, times in steps, lengths in shares of the largest extent
     of the points.
@@ -83,6 +83,10 @@ class ModelNumbers:
         Of the models that hardly drift.
     hazards : tuple of float
         Each of these comes as twins, one of which may restart, on average once in a hundred steps.
+    seasonal_network : pair (length, time)
+        A network's models with a season have at least this correlation length and time of their drift.
+    seasonal_function : pair (static, time)
+        A function's models with a season have this variance of the static part and time of the drift.
     season_variance : float
         Half of the total, as for the static part.
     season_length : float
@@ -117,11 +121,13 @@ class ModelNumbers:
     function_nugget: float = 1e-4
     nearly_static: tuple[float, float, float] = (0.95, 0.05, 20.0)
     hazards: tuple[float, ...] = (0.0, 0.01)
+    seasonal_network: tuple[float, float] = (0.3, 3.0)
+    seasonal_function: tuple[float, float] = (0.5, 20.0)
     season_variance: float = 0.5
     season_length: float = 0.3
 
 
-NUMBERS = ModelNumbers()
+CONFIG = ModelConfig()
 
 
 @dataclass(frozen=True)
@@ -233,8 +239,8 @@ def network_models() -> tuple[ModelSpec, ...]:
     0.92 times the regret on the 14 networks that it was made on, and 1.00 times on 13 others (standard
     error 0.012); so there is none.
     """
-    alone, number = SpatialSpec("identity"), NUMBERS
-    trend, trend_time = number.network_trend
+    alone, config = SpatialSpec("identity"), CONFIG
+    trend, trend_time = config.network_trend
     rough = tuple(
         ModelSpec(
             static_space,
@@ -243,33 +249,33 @@ def network_models() -> tuple[ModelSpec, ...]:
             drift,
             trend,
             nugget,
-            number.static_time,
+            config.static_time,
             drift_time,
             trend_time,
         )
         for static_space, length, drift_time, (static, drift, nugget) in product(
-            (alone, SpatialSpec("matern12", number.static_length)),
-            number.network_lengths,
-            number.network_times,
-            number.network_variances,
+            (alone, SpatialSpec("matern12", config.static_length)),
+            config.network_lengths,
+            config.network_times,
+            config.network_variances,
         )
     )
-    trend, trend_time = number.slow_trend
+    trend, trend_time = config.slow_trend
     slow = tuple(
         ModelSpec(
             alone,
             SpatialSpec("matern12", length),
-            number.slow_static,
+            config.slow_static,
             drift,
             trend,
             nugget,
-            number.static_time,
+            config.static_time,
             drift_time,
             trend_time,
             smooth,
         )
         for length, (drift_time, drift, nugget, smooth) in product(
-            number.slow_lengths, number.slow_parts
+            config.slow_lengths, config.slow_parts
         )
     )
     return rough + slow
@@ -277,27 +283,27 @@ def network_models() -> tuple[ModelSpec, ...]:
 
 def function_models(dimension: int = 1) -> tuple[ModelSpec, ...]:
     """Return the models for a smooth function of d coordinates: 32 that drift, and 8 that hardly do."""
-    number = NUMBERS
-    trend, trend_time = number.function_trend
+    config = CONFIG
+    trend, trend_time = config.function_trend
     spaces = [
-        SpatialSpec("rbf", math.sqrt(dimension) * length) for length in number.function_lengths
+        SpatialSpec("rbf", math.sqrt(dimension) * length) for length in config.function_lengths
     ]
 
     def model(
         space: SpatialSpec, static: float, drift: float, time: float, **options: float
     ) -> ModelSpec:
-        parts = static, drift, trend, number.function_nugget, math.inf, time, trend_time
+        parts = static, drift, trend, config.function_nugget, math.inf, time, trend_time
         return ModelSpec(space, space, *parts, **options)  # type: ignore[arg-type]
 
     drifting = tuple(
         model(space, static, 1.0 - static, time, smooth=smooth)
         for space, (time, smooth), static in product(
-            spaces, number.function_drifts, number.function_static
+            spaces, config.function_drifts, config.function_static
         )
     )
     nearly_static = tuple(
-        model(space, *number.nearly_static, hazard=hazard)
-        for space, hazard in product(spaces, number.hazards)
+        model(space, *config.nearly_static, hazard=hazard)
+        for space, hazard in product(spaces, config.hazards)
     )
     return drifting + nearly_static
 
@@ -322,26 +328,27 @@ def models_for(
     """
     if both and allows_both_kinds(points, season):
         return network_models() + function_models(points.shape[1])
-    network = len(points) <= NUMBERS.largest_network
+    network = len(points) <= CONFIG.largest_network
     models = network_models() if network else function_models(points.shape[1])
     if season is None:
         return models
     plain = tuple(filter(_suits_seasonal_network if network else _suits_seasonal_function, models))
-    space = SpatialSpec("matern32", NUMBERS.season_length)
-    part = Season(season, NUMBERS.season_variance, space)
+    space = SpatialSpec("matern32", CONFIG.season_length)
+    part = Season(season, CONFIG.season_variance, space)
     return (*(replace(each, season=part) for each in plain), *plain)
 
 
 def _suits_seasonal_network(model: ModelSpec) -> bool:
     """Return whether places are independent and the drift is neither local nor short nor smooth."""
+    length, time = CONFIG.seasonal_network
     return (
-        model.drift_space.length >= 0.3
+        model.drift_space.length >= length
         and model.static_space.shape == "identity"
-        and model.drift_time >= 3.0
+        and model.drift_time >= time
         and not model.smooth
     )
 
 
 def _suits_seasonal_function(model: ModelSpec) -> bool:
     """Return whether half of the function is static and the other half drifts over twenty steps."""
-    return model.static == 0.5 and model.drift_time == 20.0
+    return (model.static, model.drift_time) == CONFIG.seasonal_function

@@ -25,17 +25,17 @@ from tvbandits.core import linalg
 from tvbandits.core.arrays import Array, finite_number, not_negative
 from tvbandits.core.coercion import of_kind, require, several
 from tvbandits.core.observations import changed
-from tvbandits.gp.ensemble.candidates import (
+from tvbandits.gp.ensemble.candidate_posterior import (
     CandidatePosterior,
     Readings,
     candidate_rows,
     prior_posterior,
     readings_by_time,
 )
-from tvbandits.gp.ensemble.dynamics import distances, largest_extent
+from tvbandits.gp.ensemble.dynamics import largest_extent, pairwise_distances
+from tvbandits.gp.ensemble.forecasts import Forecast
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
-from tvbandits.gp.ensemble.models import NUMBERS as MODEL_NUMBERS, ModelSpec
-from tvbandits.gp.ensemble.predictions import Forecast
+from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, ModelSpec
 from tvbandits.gp.ensemble.seasons import SeasonSearch
 from tvbandits.gp.kernels.units import column_units, in_column_units
 from tvbandits.gp.posteriors.cholesky import ExactPosterior
@@ -45,8 +45,8 @@ from tvbandits.gp.posteriors.protocol import Conditioning, PosteriorRule, as_of_
 
 
 @dataclass(frozen=True)
-class PosteriorNumbers:
-    """The numbers of the posterior.
+class PosteriorConfig:
+    """The constants of the posterior.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class PosteriorNumbers:
     carried_weight: float = 1e-3
 
 
-NUMBERS = PosteriorNumbers()
+CONFIG = PosteriorConfig()
 
 
 # --- late readings --------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ class ReplayBuffer:
 
     A filter only goes forward. A late reading goes back to its time, and those after it are taken in
     once more. One from before the buffer counts at its beginning, as the noisier reading of that time
-    that it is by then (`decayed_noise`).
+    that it is by then (`effective_noise`).
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class ReplayBuffer:
         latest = exists and i == len(times) - 1
         more = [self.latest.update(*readings, t)] if latest else []
         buffer = ReplayBuffer(self.start, times, parts, [*self._ensembles[:i], *more])
-        surplus = len(times) - NUMBERS.replay_times
+        surplus = len(times) - CONFIG.replay_times
         if surplus <= 0:
             return buffer
         start = buffer._ensemble_after(surplus)
@@ -135,7 +135,7 @@ class ReplayBuffer:
 
     def _add_before_start(self, t: float, readings: Readings) -> ReplayBuffer:
         """Return the buffer with readings of a time before its beginning."""
-        noise = decayed_noise(self.start, self.start.time - t, readings.variance)
+        noise = effective_noise(self.start, self.start.time - t, readings.variance)
         finite = np.isfinite(noise)
         if not finite.any():
             return self
@@ -157,7 +157,7 @@ class ReplayBuffer:
         return ensembles[count - 1] if count else self.start
 
 
-def decayed_noise(ensemble: FilterEnsemble, age: float | Array, variance: Array) -> Array:
+def effective_noise(ensemble: FilterEnsemble, age: float | Array, variance: Array) -> Array:
     """Return the noise variances (n,) with which earlier readings tell about now; infinite for nothing.
 
     By `as_of_now`, with the prior correlation of static part and drift together, averaged over the
@@ -183,7 +183,7 @@ def decayed_noise(ensemble: FilterEnsemble, age: float | Array, variance: Array)
         shared += weight * scale * model.covariance(np.zeros(1), steps, 1.0)
         total += weight * scale * (model.static + model.drift)
     r2 = (shared / total) ** 2
-    noise = np.where(r2 < NUMBERS.smallest_correlation, np.inf, as_of_now(variance, total, r2))
+    noise = np.where(r2 < CONFIG.smallest_correlation, np.inf, as_of_now(variance, total, r2))
     return np.where(ages > 0, noise, variance)
 
 
@@ -232,7 +232,7 @@ class ModelEnsemble(PosteriorRule):
         if isinstance(season, str):
             require(season == "find", "season", 'a positive number, "find" or None', season)
         elif season is not None:
-            finite_number("season", season, low=NUMBERS.shortest_season)
+            finite_number("season", season, low=CONFIG.shortest_season)
         not_negative("prior_scale", self.prior_scale)
         pairs = "a tuple of pairs (ModelSpec, weight)"
         for pair in several("prior_weights", self.prior_weights, pairs):
@@ -245,7 +245,7 @@ class ModelEnsemble(PosteriorRule):
         """Return the rule with weights and scale of another posterior as prior."""
         ensemble: FilterEnsemble = known.ensemble
         pairs = zip(ensemble.active_models, ensemble.weights.tolist(), strict=True)
-        heavy = tuple((each, w) for each, w in pairs if w >= NUMBERS.carried_weight)
+        heavy = tuple((each, w) for each, w in pairs if w >= CONFIG.carried_weight)
         return replace(self, prior_weights=heavy, prior_scale=ensemble.transform.scale)
 
     def initial_ensemble(
@@ -290,7 +290,7 @@ class ModelEnsemble(PosteriorRule):
         points = in_column_units(surface.points)
         buffer = ReplayBuffer(self.initial_ensemble(points, noise_variance, None))
         # On a function of many points a season would take more features than a step can afford.
-        searches = self.season == "find" and len(points) <= MODEL_NUMBERS.largest_network
+        searches = self.season == "find" and len(points) <= MODEL_CONFIG.largest_network
         search = SeasonSearch() if searches else None
         posterior = EnsemblePosterior(kernel, surface, self, data, buffer, now, search)
         return posterior.update(data, data, now)
@@ -455,7 +455,7 @@ class EnsemblePosterior(CandidatePosterior):
 
         def covariance(others: Array) -> Array:
             """Return the prior covariance (m, A) of points (m, d) with the candidates."""
-            apart = distances(others, points)
+            apart = pairwise_distances(others, points)
             terms = (variance * space.correlation(apart, extent) for variance, space in parts)
             return np.asarray(sum(terms))
 
@@ -463,8 +463,8 @@ class EnsemblePosterior(CandidatePosterior):
         pivoted = linalg.pivoted_cholesky(
             np.full(len(points), total),
             lambda i: covariance(points[[i]])[0],
-            NUMBERS.kriging_points,
-            NUMBERS.kriging_residual * total,
+            CONFIG.kriging_points,
+            CONFIG.kriging_residual * total,
         )
         pivots, factor = pivoted.pivots, pivoted.G[:, pivoted.pivots].T
         half = linalg.solve_lower(factor, covariance(X)[:, pivots].T)
@@ -502,7 +502,7 @@ class EnsemblePosterior(CandidatePosterior):
         step = ensemble.step_length if math.isfinite(ensemble.step_length) else 1.0
         lags, extent = np.abs(times[:, None] - times) / step, largest_extent(ensemble.points)
         model = ensemble.active_models[heaviest]
-        covariance = model.covariance(distances(X, X), lags, extent)
+        covariance = model.covariance(pairwise_distances(X, X), lags, extent)
         return np.asarray(ensemble.squared_scales[heaviest] * covariance)
 
     @property
@@ -514,7 +514,7 @@ class EnsemblePosterior(CandidatePosterior):
     def learned(self) -> Mapping[str, Any]:
         """Return origin, scale, nugget and inflation, and the models of the largest weights."""
         ensemble, weights = self.ensemble, self.ensemble.weights
-        heaviest = (-weights).argsort(kind="stable")[: NUMBERS.shown_models].tolist()
+        heaviest = (-weights).argsort(kind="stable")[: CONFIG.shown_models].tolist()
         return {
             "centre": ensemble.origin,
             "scale": math.sqrt(float(weights @ ensemble.squared_scales)),
@@ -526,4 +526,4 @@ class EnsemblePosterior(CandidatePosterior):
 
     def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
         """Return the noise (n,) with which values of some ages ago tell about the time `now`."""
-        return decayed_noise(self.ensemble, ages, noise)
+        return effective_noise(self.ensemble, ages, noise)

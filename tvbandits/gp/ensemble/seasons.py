@@ -24,8 +24,8 @@ from tvbandits.core.arrays import Array, Index
 
 
 @dataclass(frozen=True)
-class SeasonNumbers:
-    """The numbers of the search for a season.
+class SeasonConfig:
+    """The constants of the search for a season.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class SeasonNumbers:
         return (*(start * (n + i) // n for start in starts for i in range(n)), self.last_step)
 
 
-NUMBERS = SeasonNumbers()
+CONFIG = SeasonConfig()
 
 
 @dataclass(frozen=True)
@@ -113,11 +113,11 @@ class SeasonSearch:
     @property
     def is_due(self) -> bool:
         """Return whether the readings so far are to be searched when the next time comes."""
-        return self.steps in NUMBERS.look_steps
+        return self.steps in CONFIG.look_steps
 
     def is_over(self, readings: int) -> bool:
         """Return whether the search ends after so many readings."""
-        return self.steps > NUMBERS.last_step or readings > NUMBERS.most_readings
+        return self.steps > CONFIG.last_step or readings > CONFIG.most_readings
 
     def advance(self, t: float) -> SeasonSearch:
         """Return the search at a later time with readings."""
@@ -125,7 +125,7 @@ class SeasonSearch:
 
     def period_of(self, times: Array, places: Index, values: Array) -> float | None:
         """Return the period of readings (N,) in order of time, in the unit of time; or None."""
-        grid = steps_of(times)
+        grid = regular_steps(times)
         if grid is None:
             return None
         step, steps = grid
@@ -134,7 +134,7 @@ class SeasonSearch:
         return None if period is None else period * step
 
 
-def steps_of(times: Array) -> tuple[float, Index] | None:
+def regular_steps(times: Array) -> tuple[float, Index] | None:
     """Return the median gap between times (N,), which are in order, and their numbers in such steps.
 
     None if times are irregular, or gaps leave nothing to compare.
@@ -147,8 +147,8 @@ def steps_of(times: Array) -> tuple[float, Index] | None:
         step = float(np.median(gaps))
         numbers = np.round((times - different[0]) / step)
         off = np.abs(gaps / step - np.round(gaps / step))
-    regular = np.mean(off < NUMBERS.irregularity) >= NUMBERS.regular_share
-    if not (math.isfinite(step) and regular and numbers[-1] <= 2 * NUMBERS.last_step):
+    regular = np.mean(off < CONFIG.irregularity) >= CONFIG.regular_share
+    if not (math.isfinite(step) and regular and numbers[-1] <= 2 * CONFIG.last_step):
         return None
     return step, numbers.astype(np.int64)
 
@@ -174,7 +174,7 @@ def shared_series(steps: Index, places: Index, values: Array) -> Array:
     count, reads = np.bincount(steps), np.bincount(places) + 1.0
     y = values - values.mean()
     shared = np.zeros(len(count))
-    for _ in range(NUMBERS.sweeps):
+    for _ in range(CONFIG.sweeps):
         own = np.bincount(places, y - shared[steps]) / reads
         shared = np.bincount(steps, y - own[places]) / np.maximum(count, 1)
     return np.asarray(np.where(count > 0, shared, np.nan))
@@ -199,9 +199,9 @@ def find_period(series: Array, accepted: float | None = None) -> float | None:
     if accepted is not None:
         same = np.array([accepted])
         own = log_trials + min(float(log_p_values(each, same)[0]) for each in both)
-        if own < math.log(NUMBERS.rejected) and not log_p[best] < own + math.log(NUMBERS.better):
+        if own < math.log(CONFIG.rejected) and not log_p[best] < own + math.log(CONFIG.better):
             return accepted
-    return float(periods[best]) if log_p[best] < math.log(NUMBERS.accepted) else None
+    return float(periods[best]) if log_p[best] < math.log(CONFIG.accepted) else None
 
 
 def normal_scores(series: Array) -> Array:
@@ -212,12 +212,12 @@ def normal_scores(series: Array) -> Array:
 
 def candidate_periods(steps: int) -> Array:
     """Return the periods that so many steps can tell apart: integers, and more where they are short."""
-    longest = int(steps / NUMBERS.cycles)
-    if longest < NUMBERS.shortest:
+    longest = int(steps / CONFIG.cycles)
+    if longest < CONFIG.shortest:
         return np.empty(0)
-    whole = np.arange(NUMBERS.shortest, longest + 1.0)
+    whole = np.arange(CONFIG.shortest, longest + 1.0)
     # Two frequencies that differ by less than half a cycle over all steps can hardly be told apart.
-    between = 1.0 / np.arange(1.0 / longest, 1.0 / NUMBERS.shortest, 0.5 / steps)
+    between = 1.0 / np.arange(1.0 / longest, 1.0 / CONFIG.shortest, 0.5 / steps)
     far = np.abs(between - np.round(between)) > 0.25 * between**2 / steps
     return np.sort(np.concatenate([whole, between[far]]))
 
@@ -235,14 +235,14 @@ def log_p_values(series: Array, periods: Array) -> Array:
     """
     log_p = np.zeros(len(periods))
     rows, y, basis = _autoregression(series)
-    free = len(y) - basis.shape[1] - 2 * NUMBERS.harmonics
+    free = len(y) - basis.shape[1] - 2 * CONFIG.harmonics
     rest = float(y @ y)
     if free < 1 or not rest > 0:
         return log_p
-    most = np.minimum(np.ceil(periods / 2.0) - 1.0, NUMBERS.harmonics).astype(np.int64)
-    for harmonics in range(1, NUMBERS.harmonics + 1):
+    most = np.minimum(np.ceil(periods / 2.0) - 1.0, CONFIG.harmonics).astype(np.int64)
+    for harmonics in range(1, CONFIG.harmonics + 1):
         some = np.flatnonzero(most == harmonics)
-        for part in np.array_split(some, max(1, -(-len(some) // NUMBERS.periods_at_once))):
+        for part in np.array_split(some, max(1, -(-len(some) // CONFIG.periods_at_once))):
             gain = np.minimum(_gain(rows, y, basis, periods[part], harmonics), rest)
             one, other = 2 * harmonics, len(y) - basis.shape[1] - 2 * harmonics
             ratio = (gain / one) / (np.maximum(rest - gain, 1e-12 * rest) / other)
@@ -255,7 +255,7 @@ def _autoregression(series: Array) -> tuple[Index, Array, Array]:
 
     The basis (n, 1 + lags) is orthonormal.
     """
-    lags = NUMBERS.lags
+    lags = CONFIG.lags
     largest = np.nanmax(np.abs(series)) if np.isfinite(series).any() else 0.0
     scaled = series / largest if largest > 0 else np.full(len(series), np.nan)
     shifted = [scaled[lags - k : max(lags, len(series)) - k] for k in range(lags + 1)]
@@ -264,7 +264,7 @@ def _autoregression(series: Array) -> tuple[Index, Array, Array]:
         return index, np.empty(0), np.empty((0, 1 + lags))
     columns = np.column_stack([np.ones(len(index)), *(each[index] for each in shifted[1:])])
     inner = columns.T @ columns
-    inner[np.diag_indices_from(inner)] *= 1.0 + NUMBERS.ridge
+    inner[np.diag_indices_from(inner)] *= 1.0 + CONFIG.ridge
     root = linalg.cholesky(inner, "the last values of a series").L
     basis = linalg.solve_lower(root, columns.T).T
     y = shifted[0][index]
@@ -278,7 +278,7 @@ def _gain(rows: Index, y: Array, basis: Array, periods: Array, harmonics: int) -
     waves -= np.matmul(basis, np.matmul(basis.T, waves))
     inner = np.matmul(waves.transpose(0, 2, 1), waves)
     number = np.arange(2 * harmonics)
-    inner[:, number, number] += NUMBERS.ridge * len(rows)
+    inner[:, number, number] += CONFIG.ridge * len(rows)
     _, white = linalg.whitened_each(inner, np.matmul(y, waves)[:, :, None])
     return np.asarray((white[:, :, 0] ** 2).sum(axis=1))
 
@@ -290,7 +290,7 @@ def _fundamental(periods: Array, log_p: Array, steps: int) -> int:
         shorter = periods[best] / part
         resolution = 0.5 * shorter**2 / steps
         near = np.abs(periods - shorter) <= resolution
-        near &= log_p < min(log_p[best] + NUMBERS.fundamental, math.log(NUMBERS.accepted))
+        near &= log_p < min(log_p[best] + CONFIG.fundamental, math.log(CONFIG.accepted))
         if near.any():
             return int(np.where(near, log_p, np.inf).argmin())
     return best

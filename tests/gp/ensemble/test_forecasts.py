@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import lognorm, norm, yeojohnson
 
 from tvbandits.core.arrays import Array
-from tvbandits.gp.ensemble.mixture import NUMBERS, FilterEnsemble
-from tvbandits.gp.ensemble.predictions import PowerTransform
+from tvbandits.gp.ensemble.forecasts import PowerTransform
+from tvbandits.gp.ensemble.mixture import CONFIG, FilterEnsemble
 
 Y = np.linspace(-9.0, 30.0, 79)
 EVERY_POWER = (0.0, 0.5, 1.0, 1.5, 2.0)
@@ -60,7 +60,7 @@ def ensemble_of_skewed_field(
     rng = np.random.default_rng(seed)
     points = rng.uniform(0, 5, (8, 2))
     site, unit = rng.normal(0, 0.5, 8), 10.0**power_of_ten
-    powers = NUMBERS.powers if flip > 0 else tuple(2.0 - power for power in NUMBERS.powers)
+    powers = CONFIG.powers if flip > 0 else tuple(2.0 - power for power in CONFIG.powers)
     bank = replace(FilterEnsemble.of(points, 1e-4 * unit**2), powers=powers)
     fields = lognorm.rvs(0.7, size=(41, 8), random_state=rng) * np.exp(site) * unit * flip
     for t, field in enumerate(fields[:-1]):

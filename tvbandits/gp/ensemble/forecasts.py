@@ -27,8 +27,8 @@ from tvbandits.gp.posteriors.lookahead import EVERY, NODES, WEIGHTS, JointPoster
 
 
 @dataclass(frozen=True)
-class PredictionNumbers:
-    """The numbers of the predictions.
+class ForecastConfig:
+    """The constants of the predictions.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class PredictionNumbers:
     noise_ratio: float = 1.1
 
 
-NUMBERS = PredictionNumbers()
+CONFIG = ForecastConfig()
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class PowerTransform:
         expected = np.clip(y, low - (high - low), high + (high - low)) @ WEIGHTS
         y = np.clip(y, low - width, high + width)
         first = y @ WEIGHTS
-        smallest = NUMBERS.smallest_deviation * self.scale
+        smallest = CONFIG.smallest_deviation * self.scale
         slope = (y @ (WEIGHTS * NODES)) / np.maximum(deviation, smallest)
         return expected, np.maximum((y**2) @ WEIGHTS - first**2, 0.0), slope
 
@@ -385,7 +385,7 @@ def persistent_share(filters: Filters, points: Array, noise_variance: float) -> 
     dynamics, P = filters.dynamics, filters.covariance[0]
     noise = float(dynamics.nugget[0]) + noise_variance / float(filters.variance[0])
     model = _ModelOnPoints(filters.models[0], points.shape, points.tobytes(), dynamics)
-    J = later_precision(model, round(math.log(noise) / math.log(NUMBERS.noise_ratio)))
+    J = later_precision(model, round(math.log(noise) / math.log(CONFIG.noise_ratio)))
     # Later readings move the expectation of the state by a variable of the covariance
     # P - (P^-1 + J)^-1, which is what [LX] sample. With P = C C', P^-1 + J is
     # C'^-1 (1 + C' J C) C^-1.
@@ -416,8 +416,8 @@ def later_precision(model: _ModelOnPoints, noise_power: int) -> Array:
     H = dynamics.observation(np.arange(len(dynamics.basis)))
     F = dynamics.propagate(np.eye(dynamics.size)[None], 1.0)[0]
     root = linalg.square_root(dynamics.prior[0] - F @ dynamics.prior[0] @ F.T)
-    reading, J = H.T @ H / NUMBERS.noise_ratio**noise_power, np.zeros((len(F), len(F)))
-    for _ in range(NUMBERS.later_steps):
+    reading, J = H.T @ H / CONFIG.noise_ratio**noise_power, np.zeros((len(F), len(F)))
+    for _ in range(CONFIG.later_steps):
         J = J + reading
         # (J^-1 + Q)^-1 with Q = C C' is J - J C (1 + C' J C)^-1 C' J.
         J = J - _weighted_square(root.T @ J @ root, root.T @ J)
