@@ -1,7 +1,6 @@
 """BOBA's Table 1 once more, for GP-UCB with time as an input and for W-DBO.
 
     python -m benchmarks.boba --seeds 10
-    python -m benchmarks.boba shekelfive --seeds 10
 
 Protocol (Kelly et al. 2026, Table 1): a test function of d coordinates, the last of which is time; 15
 random plays in the first 1/40 of time, then 120 decisions evenly spaced over the rest; mean regret
@@ -9,8 +8,7 @@ against the best point of each time, in the unit of the function. What is printe
 replications and a +- that they do not name. Their text says that noise is 2.5% of the value in one
 place and of the variance in another: `--share 0.000625` (of the variance; the former) and `--share
 0.025`. Nor does it name the width of their GP-UCB: 1 was chosen here, of 0.3, 1, 1.41, 2 and 4, as
-what comes closest to their rows. `shekelfive` has the first five of the ten dips that the text speaks
-of, and is held against the rows of `shekel4`.
+what comes closest to their rows.
 A line is "apart" where the 95% interval of our mean (Student, over seeds) and theirs do not meet.
 """
 
@@ -80,8 +78,8 @@ def main() -> None:
     )
     sides = "ours", "95% +-", "smallest to largest", "printed", "+-"
     heading("function", "policy", *sides, "", "s a run")
-    for name in given.functions or [*PRINTED, "shekelfive"]:
-        rows = PRINTED[name.replace("five", "4")]
+    for name in given.functions or PRINTED:
+        rows = PRINTED[name]
         for policy, (mean, printed) in zip(("GP-UCB", "W-DBO"), rows, strict=True):
             begun = time.process_time()
             runs = np.array(

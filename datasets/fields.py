@@ -19,6 +19,40 @@ from tvbandits.datasets.tables.problem import OnPath
 MOST_STEPS = 100_000
 
 
+Draw = Callable[[Array, np.random.Generator, int], Array]
+
+
+class Kind(NamedTuple):
+    """What a field is drawn by: its candidates, and its rewards at all steps."""
+
+    points: Array
+    draw: Draw
+    summary: str
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def _kind(name: str, points: Array, summary: str) -> Callable[[Draw], Draw]:
+    """Add a kind of fields, which a function draws at points (A, d): rewards of shape (steps, A)."""
+
+    def added(draw: Draw) -> Draw:
+        KINDS[name] = Kind(points, draw, summary)
+        return draw
+
+    return added
+
+
+def _scattered(seed: int, low: float, high: float, shape: tuple[int, int]) -> Array:
+    return np.random.default_rng(seed).uniform(low, high, shape)
+
+
+def _square(side: int) -> Array:
+    axis = np.linspace(0.0, 1.0, side)
+    return np.array(np.meshgrid(axis, axis)).reshape(2, -1).T
+
+
+@_kind("bumps", np.linspace(0.0, 1.0, 101)[:, None], "two bumps that trade places, on a line")
 def _bumps(X: Array, rng: np.random.Generator, steps: int) -> Array:
     phase, a, b, period = (
         rng.uniform(*ends) for ends in ((0, 6.28), (0.15, 0.35), (0.65, 0.85), (35, 60))
@@ -28,6 +62,7 @@ def _bumps(X: Array, rng: np.random.Generator, steps: int) -> Array:
     return np.asarray(1.5 * (share * left + (1 - share) * right) + 0.3 * X[:, 0])
 
 
+@_kind("ridge", _scattered(5, -1.0, 1.0, (250, 3)), "a ridge that turns, in space")
 def _ridge(X: Array, rng: np.random.Generator, steps: int) -> Array:
     first, second = rng.standard_normal((2, 3))
     first /= np.linalg.norm(first)
@@ -38,12 +73,14 @@ def _ridge(X: Array, rng: np.random.Generator, steps: int) -> Array:
     return np.asarray(np.exp(-0.5 * ((along - 0.5) / 0.3) ** 2))
 
 
+@_kind("waves", _square(14), "a sum of forty waves, each of its own speed")
 def _waves(X: Array, rng: np.random.Generator, steps: int) -> Array:
     W, phase = 6 * rng.standard_normal((40, 2)), rng.uniform(0, 2 * np.pi, 40)
     speed, height = 0.06 * rng.standard_normal(40), np.sqrt(1 / 20) * rng.standard_normal(40)
     return np.array([np.cos(X @ W.T + phase + speed * t) @ height for t in range(steps)])
 
 
+@_kind("graph", _scattered(11, 0.0, 10.0, (48, 2)), "a random walk on a graph of 48")
 def _graph(X: Array, rng: np.random.Generator, steps: int) -> Array:
     apart = np.linalg.norm(X[:, None] - X[None], axis=2)
     linked = np.zeros(apart.shape)
@@ -55,13 +92,7 @@ def _graph(X: Array, rng: np.random.Generator, steps: int) -> Array:
     return np.asarray(drawn[0] + 0.25 * np.cumsum(np.vstack([0 * drawn[:1], drawn[1:]]), axis=0))
 
 
-def _orbit(X: Array, rng: np.random.Generator, steps: int) -> Array:
-    angle = 2 * np.pi * np.arange(steps)[:, None] / rng.uniform(60, 120) + rng.uniform(0, 6.28)
-    peak = rng.uniform(0.35, 0.65, 2) + 0.3 * np.hstack([np.cos(angle), np.sin(2 * angle)])
-    apart = ((X[None] - peak[:, None]) ** 2).sum(axis=2)
-    return np.asarray(2 * np.exp(-0.5 * apart / 0.12**2) + 0.5 * np.sin(3 * X[:, 0]))
-
-
+@_kind("jumps", np.linspace(0.0, 10.0, 150)[:, None], "a function that jumps each 28 to 44 steps")
 def _jumps(X: Array, rng: np.random.Generator, steps: int) -> Array:
     apart = np.abs(X - X.T) / 1.5
     root = cholesky((1 + apart) * np.exp(-apart) + 1e-8 * np.eye(len(X))).L
@@ -70,6 +101,7 @@ def _jumps(X: Array, rng: np.random.Generator, steps: int) -> Array:
     return np.asarray(drawn[[int((t > ends.cumsum()).sum()) for t in range(steps)]])
 
 
+@_kind("tide", np.linspace(-3.0, 3.0, 121)[:, None], "bumps on a line that a tide moves")
 def _tide(X: Array, rng: np.random.Generator, steps: int) -> Array:
     place, height = rng.uniform(-2, 2, 5), rng.uniform(0.5, 1.5, 5)
     speed, width = rng.uniform(-0.02, 0.02, 5), rng.uniform(0.25, 0.8, 5)
@@ -81,54 +113,13 @@ def _tide(X: Array, rng: np.random.Generator, steps: int) -> Array:
     )
 
 
-def _arms(X: Array, rng: np.random.Generator, steps: int) -> Array:
-    mean, kept = 0.7 * rng.standard_normal(len(X)), np.exp(-1 / rng.uniform(5, 80, len(X)))
-    path = [0.7 * rng.standard_normal(len(X))]
-    for _ in range(steps - 1):
-        path.append(kept * path[-1] + 0.7 * np.sqrt(1 - kept**2) * rng.standard_normal(len(X)))
-    return mean + np.array(path)
-
-
-def _square(side: int) -> Array:
-    axis = np.linspace(0.0, 1.0, side)
-    return np.array(np.meshgrid(axis, axis)).reshape(2, -1).T
-
-
-class Kind(NamedTuple):
-    """What a field is drawn by: its candidates, and its rewards at all steps."""
-
-    points: Array
-    draw: Callable[[Array, np.random.Generator, int], Array]
-    summary: str
-
-
-def _scattered(seed: int, low: float, high: float, shape: tuple[int, int]) -> Array:
-    return np.random.default_rng(seed).uniform(low, high, shape)
-
-
-KINDS = {
-    "bumps": Kind(
-        np.linspace(0.0, 1.0, 101)[:, None], _bumps, "two bumps that trade places, on a line"
-    ),
-    "ridge": Kind(_scattered(5, -1.0, 1.0, (250, 3)), _ridge, "a ridge that turns, in space"),
-    "waves": Kind(_square(14), _waves, "a sum of forty waves, each of its own speed"),
-    "graph": Kind(_scattered(11, 0.0, 10.0, (48, 2)), _graph, "a random walk on a graph of 48"),
-    "orbit": Kind(_square(20), _orbit, "a peak on an orbit in the plane"),
-    "jumps": Kind(
-        np.linspace(0.0, 10.0, 150)[:, None], _jumps, "a function that jumps each 28 to 44 steps"
-    ),
-    "tide": Kind(np.linspace(-3.0, 3.0, 121)[:, None], _tide, "bumps on a line that a tide moves"),
-    "arms": Kind(_scattered(3, 0.0, 1.0, (30, 2)), _arms, "thirty arms, each of its own rate"),
-}
-
-
 @dataclass(frozen=True)
 class Field(OnPath):
     """A field that is drawn anew for each seed; it is known at whole steps.
 
     Parameters
     ----------
-    kind : "bumps", "ridge", "waves", "graph", "orbit", "jumps", "tide" or "arms"
+    kind : "bumps", "ridge", "waves", "graph", "jumps" or "tide"
     horizon : int
     noise_variance : float
     seed : int

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -105,10 +105,10 @@ SHEKEL_CENTRES = np.tile(
 SHEKEL_WIDTHS = np.array([1, 2, 2, 4, 4, 6, 3, 7, 5, 5]) / 10
 
 
-def shekel(Z: Array, dips: int = 10) -> Array:
-    """So many dips -1 / (|z - centre|^2 + width)."""
-    apart = ((Z[:, None] - SHEKEL_CENTRES[:dips]) ** 2).sum(axis=2)
-    return np.asarray(-(1 / (apart + SHEKEL_WIDTHS[:dips])).sum(axis=1))
+def shekel(Z: Array) -> Array:
+    """Ten dips -1 / (|z - centre|^2 + width)."""
+    apart = ((Z[:, None] - SHEKEL_CENTRES) ** 2).sum(axis=2)
+    return np.asarray(-(1 / (apart + SHEKEL_WIDTHS)).sum(axis=1))
 
 
 HARTMANN_HEIGHTS = np.array([1.0, 1.2, 3.0, 3.2])
@@ -164,7 +164,6 @@ FUNCTIONS: Mapping[str, Function] = {
     "powell4": Function(powell, (-4.0, 5.0), _near_powell, 4),
     "schwefel4": Function(schwefel, (-500.0, 500.0), _always(np.full((1, 3), 420.968746)), 4),
     "shekel4": Function(shekel, (0.0, 10.0), _centres(SHEKEL_CENTRES), 4),
-    "shekelfive": Function(partial(shekel, dips=5), (0.0, 10.0), _centres(SHEKEL_CENTRES[:5]), 4),
 }
 
 # Of the points near a minimum, so many of the lowest are descended from.

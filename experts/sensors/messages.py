@@ -11,13 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tvbandits.core.arrays import (
-    LARGEST_WHOLE,
-    finite_number,
-    is_finite_number,
-    positive_number,
-    whole_number,
-)
+from tvbandits.core.arrays import finite_number, is_finite_number, is_whole, positive_number
 from tvbandits.core.coercion import of_kind, optional, require, shown
 from tvbandits.experts.sensors.expert import Reading
 from tvbandits.io import no_constant
@@ -64,7 +58,9 @@ def object_in(payload: bytes | bytearray) -> dict[str, Any]:
 
 def request_number(content: Mapping[str, Any]) -> int:
     """Return the number of the request that a message is about."""
-    return whole_number('"request"', _field(content, "request"), at_least=-LARGEST_WHOLE)
+    number = _field(content, "request")
+    require(is_whole(number), '"request"', "a whole number", number)
+    return int(number)
 
 
 def reading_in(content: Mapping[str, Any], station: str) -> Reading | None:

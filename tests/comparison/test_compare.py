@@ -324,16 +324,16 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
         ({"problems": Changed(BUMP, kernel=RBF(-1.0))},
          "drifting-bump: the numbers of a kernel must be pos"),
         ({"problems": Changed(BUMP, noise_variance=0.0)},
-         "drifting-bump: noise_variance must be positive and finite, got 0"),
+         "drifting-bump: noise_variance must .*0"),
         ({"problems": Changed(BUMP, value=lambda X, _: X[:, 0] * np.nan)},
-         "the value of drifting-bump must be a finite number, got nan"),
+         "the value of drifting-bump must .*nan"),
         ({"problems": Changed(BUMP, best=lambda _: np.nan)},
-         "the best of drifting-bump must be a finite number, got nan"),
+         "the best of drifting-bump must .*nan"),
         ({"horizon": 13},
-         "drifting-bump has 12 steps, got horizon = 13; where it is made up, make"),
+         "drifting-bump .*12 .*13"),
         ({"policies": ["sparq-gp-ucb"], "expert": None},
-         "sparq-gp-ucb asks an expert, and none is given"),
-        ({"equal_information": True}, "equal information needs a policy that asks an expert"),
+         "sparq-gp-ucb .*expert"),
+        ({"equal_information": True}, "uniform"),
         ({"batch": 0}, "batch must .*0"),
         ({"seeds": 0}, "seeds must .*0"),
         ({"n_jobs": 0}, "n_jobs, unless it is -1 for all cores, must be .* got 0"),
@@ -341,7 +341,7 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
         ({"seeds": np.array(3)}, "seeds must"),
         ({"n_jobs": [1, 2]}, r"n_jobs, .* must be .* got \[1, 2\]"),
         ({"n_jobs": np.array([True, False])}, "n_jobs, .* must be .* got array"),
-        ({"n_jobs": 2**40}, "n_jobs, .* must be at most 100000, got 1099511627776"),
+        ({"n_jobs": 2**40}, "n_jobs, .* must .*1099511627776"),
         ({"policies": np.array(np.nan)}, "policies must"),
         ({"horizon": 2.5}, "horizon must .*2.5"),
         ({"confidence": "wide"}, "confidence must .*'wide'"),
@@ -364,8 +364,8 @@ def test_what_cannot_be_played(arguments: Mapping[str, Any], message: str) -> No
 
 @pytest.mark.parametrize("made", [None, 3, Recorder])
 def test_a_maker_that_makes_no_player(made: object) -> None:
-    message = f'the maker of "mine" must return a player with ask and tell, got {made!r}'
-    refused(TypeError, re.escape(message), compare, BUMP, {"mine": lambda _: made}, 1)
+    message = f'"mine" must .*{re.escape(repr(made))}'
+    refused(TypeError, message, compare, BUMP, {"mine": lambda _: made}, 1)
 
 
 class Silent:

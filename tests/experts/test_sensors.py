@@ -237,7 +237,7 @@ def test_mistakes_stay_mistakes(error: Exception) -> None:
 
 @pytest.mark.parametrize("wrong", [[1.0, 2.0], ["A"], [good("A"), None]])
 def test_a_transport_returns_readings(wrong: Any) -> None:
-    with pytest.raises(TypeError, match="the transport must return Readings, got "):
+    with pytest.raises(TypeError, match="Readings"):
         SensorExpert(STATIONS, Says(wrong)).query(np.array(PLACES), 5.0)
 
 
@@ -256,11 +256,11 @@ def test_stations_of_a_table() -> None:
 
 A = Station("A", (0.0,), 1.0)
 NETWORKS: dict[str, tuple[Any, str]] = {
-    "none": ([], "stations must have at least one station, got none"),
+    "none": ([], "stations must .*none"),
     "no stations": (["A"], "stations must be Stations, got 'A'"),
-    "dimensions": ([A, Station("B", (0.0, 1.0), 1.0)], "'B' has 2 coordinates, station 'A' has 1"),
-    "names": ([A, Station("A", (1.0,), 1.0)], "two stations are called 'A'"),
-    "places": ([A, Station("B", (-0.0,), 1.0)], r"'A' and 'B' stand at one place, \[-?0\.0\]"),
+    "dimensions": ([A, Station("B", (0.0, 1.0), 1.0)], "'B' .*2 .*'A' .*1"),
+    "names": ([A, Station("A", (1.0,), 1.0)], "'A'"),
+    "places": ([A, Station("B", (-0.0,), 1.0)], r"'A' .*'B' .*\[-?0\.0\]"),
 }
 
 
@@ -273,7 +273,7 @@ def test_bad_networks(network: str) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"tolerance": -1.0}, "tolerance must be finite and not negative, got -1.0"),
+        ({"tolerance": -1.0}, "tolerance must .*-1.0"),
         ({"staleness": 1.0}, r"staleness = 1\.0 needs aging="),
         ({"staleness": 1.0, "aging": 2.0}, r"a map of tvbandits\.forgetting\.aging, got 2\.0"),
     ],
@@ -507,7 +507,7 @@ def test_faults_hit_those_they_name() -> None:
     ("options", "match"),
     [
         ({"loss": 1.5}, r"loss must lie in \[0, 1\], got 1\.5"),
-        ({"variance_factor": -0.1}, "variance_factor must be positive and finite, got -0.1"),
+        ({"variance_factor": -0.1}, "variance_factor must .*-0.1"),
         ({"down": 3.0}, "down must be a pair of times"),
         ({"down": (5.0, 5.0)}, r"from < until, got \(5\.0, 5\.0\)"),
         ({"stations": "s1"}, "stations must be a collection of ids, got 's1'"),

@@ -121,7 +121,7 @@ def test_ties_go_by_their_order_and_the_beliefs_that_are_shown_stay_as_they_were
 
 @pytest.mark.parametrize("plan", [*PLANS, PlausibleMaximizers])
 def test_a_budget_that_is_none(plan: Any) -> None:
-    with pytest.raises(ValueError, match=r"budget must be a whole number of at least 0, got -2"):
+    with pytest.raises(ValueError, match=r"budget must .*-2"):
         plan(lambda told, asked: -2).choose(pool(), rng())  # noqa: ARG005
 
 

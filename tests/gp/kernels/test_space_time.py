@@ -127,7 +127,7 @@ def test_drift_refuses_a_rate_out_of_range(epsilon: float) -> None:
 
 def test_kernels_refuse_what_they_cannot_see() -> None:
     refused(ValueError, 'give epsilon_bounds="fixed"', Drift, 0.0)
-    with pytest.raises(ValueError, match="gradient can only be evaluated when Y is None"):
+    with pytest.raises(ValueError, match="Y is None"):
         Drift(0.1)(rows(3), rows(3), eval_gradient=True)
     with pytest.raises(ValueError, match=r"must have shape \(n, d \+ 1\), got \(3, 1\)"):
         OnSpace(RBF())(np.zeros((3, 1)))
@@ -235,7 +235,7 @@ class Broken(StationaryKernelMixin, Kernel):  # type: ignore[misc]
         ("zero", r"prior must .*\(0.0, "),
         ("diagonal", r"diag\(X\) of prior must be the diagonal of its matrix: .* got 1"),
         ("indefinite", "prior must .*-"),
-        ("raises", r"prior fails on points of shape \(9, 3\): no luck"),
+        ("raises", r"prior .*\(9, 3\): no luck"),
     ],
 )
 def test_check_kernel_names_the_broken_property(how: str, message: str) -> None:
@@ -247,12 +247,12 @@ def test_check_kernel_names_the_broken_property(how: str, message: str) -> None:
     [
         (lambda X: X, "kernel must .*<function"),
         (RBF, "kernel must .*<class"),
-        (RBF() + WhiteKernel(), "give the noise through noise_variance"),
-        (OnSpace(RBF() + WhiteKernel()) * Drift(), "give the noise through noise_variance"),
-        (RBF([1.0, 1.0]), "has 2 length scales, but sees points of dimension 3"),
-        (2.0 * OnSpace(RBF([1.0] * 3)), "has 3 length scales, but sees points of dimension 2"),
-        (OnTime(RBF([1.0, 1.0])), "has 2 length scales, but sees points of dimension 1"),
-        (OnSpace(Drift()), "a space-time kernel is nested in another"),
+        (RBF() + WhiteKernel(), "noise_variance"),
+        (OnSpace(RBF() + WhiteKernel()) * Drift(), "noise_variance"),
+        (RBF([1.0, 1.0]), "2 .*3"),
+        (2.0 * OnSpace(RBF([1.0] * 3)), "3 .*2"),
+        (OnTime(RBF([1.0, 1.0])), "2 .*1"),
+        (OnSpace(Drift()), "space-time"),
     ],
 )
 def test_check_kernel_refuses_structures(kernel: Any, message: str) -> None:

@@ -394,4 +394,4 @@ def test_without_fixed_points_there_is_nothing_to_say_about_them(case: Any) -> N
         made.means_on_surface,
         lambda: made.samples(setting.surface, 3, np.random.default_rng(0)),
     ):
-        refused(ValueError, "conditioned without fixed points", ask)
+        refused(ValueError, "fixed points", ask)

@@ -274,8 +274,8 @@ class _Broken(RBF):  # type: ignore[misc]
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (_Broken(0.3), r"noisy kernel matrix of shape \(5, 5\).*valid covariance"),
-        (ConstantKernel(np.inf) * RBF(1.0), r"noisy kernel matrix of shape \(5, 5\).*not finite"),
+        (_Broken(0.3), r"\(5, 5\).*valid"),
+        (ConstantKernel(np.inf) * RBF(1.0), r"\(5, 5\).*not finite"),
     ],
 )
 def test_a_kernel_that_is_none_is_refused_with_the_reason(kernel: Kernel, message: str) -> None:
