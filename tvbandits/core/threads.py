@@ -1,4 +1,4 @@
-"""One call of an object at a time, and one BLAS thread where matrices are small: several would only wait.
+"""One call of an object at a time, with one BLAS thread where matrices are small: more would only wait.
 
 An interrupt (Ctrl-C, a MemoryError) may come at any line, also at the one that ends a block. What is
 begun here is therefore ended twice, and ending it again does nothing: an interrupt comes once.
