@@ -161,4 +161,4 @@ def test_nothing_is_changed() -> None:
 
 def test_a_time_that_is_none() -> None:
     with pytest.raises(ValueError, match=r"t must .*nan"):
-        plots.beliefs(policies.gp_ucb(LINE, RBF(0.3), 0.1), np.nan)
+        plots.beliefs(policies.gp_ucb(LINE, kernel=RBF(0.3), noise_variance=0.1), np.nan)
