@@ -115,12 +115,12 @@ class Box:
 
     @property
     def measured(self) -> Mapping[str, Parameter]:
-        """What the world gives, by name."""
+        """The parameters of the measured context, by name."""
         return dict(self.context)
 
     @cached_property
     def chosen(self) -> Box:
-        """What is chosen, without the context."""
+        """The box of the coordinates that are chosen, without the context."""
         return Box(self.bounds[: self.dimension - len(self.context)])
 
     def check(self, X: ArrayLike, name: str = "X") -> Array:
@@ -137,11 +137,11 @@ class Box:
         return np.asarray(np.clip(points, low, high))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """`n` points drawn uniformly, shape (n, d)."""
+        """Return `n` points drawn uniformly, shape (n, d)."""
         return self.from_unit(rng.random((n, self.dimension)))
 
     def maximize(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
-        """The point (d,) of largest acquisition found, and that value; ties are broken by `rng`.
+        """Return the point (d,) of largest acquisition, and that value; `rng` breaks ties.
 
         A randomly shifted Sobol sample with the corners and a part of it pushed to the boundary,
         then differential evolution of the best of it, then gradient ascent from the best
@@ -150,15 +150,15 @@ class Box:
         return best_point(acquisition, self, [(0, True)] * self.dimension, SCREENED, rng)
 
     def from_unit(self, U: Array) -> Array:
-        """Points of the box from points of the unit cube; 0 and 1 become the bounds exactly."""
+        """Map points of the unit cube to the box; 0 and 1 become the bounds exactly."""
         low, high = self.bounds.T
         return np.asarray(np.clip(low * (1.0 - U) + high * U, low, high))
 
     def to_unit(self, X: Array) -> Array:
-        """Points of the unit cube from points of the box."""
+        """Map points of the box to the unit cube."""
         low, high = self.bounds.T
         return np.asarray(np.clip((X - low) / (high - low), 0.0, 1.0))
 
     def along(self, slopes: Array) -> Array:
-        """Slopes along the unit cube from slopes in the box."""
+        """Convert slopes in the box to slopes along the unit cube."""
         return np.asarray(slopes * (self.bounds[:, 1] - self.bounds[:, 0]))

@@ -111,7 +111,7 @@ class Candidates:
 
     @classmethod
     def grid(cls, bounds: ArrayLike, points_per_axis: int | Sequence[int]) -> Candidates:
-        """Regular grid over `bounds` (d, 2), ends included; the last coordinate runs fastest."""
+        """Return a regular grid over `bounds` (d, 2), ends included; the last column runs fastest."""
         intervals = as_bounds(bounds)
         d, name, given = len(intervals), "points_per_axis", points_per_axis
         needs = "a whole number, or one for each axis"
@@ -130,7 +130,7 @@ class Candidates:
 
     @cached_property
     def held(self) -> bool:
-        """Whether all of them are in memory, as `X`."""
+        """Whether all candidates are in memory, as `X`."""
         return isinstance(self.X, np.ndarray)
 
     @cached_property
@@ -146,7 +146,7 @@ class Candidates:
             yield start, self.rows.read(number, slice(None))
 
     def _of_all(self, function: Callable[[Array], NDArray[Any]]) -> NDArray[Any]:
-        """What a function of points (m, d) is of all of them, shape (A,)."""
+        """Evaluate a function of points (m, d) at all candidates, shape (A,)."""
         if self.held:
             return function(self.X)
         return np.concatenate([function(X) for _, X in self.blocks()])
@@ -238,7 +238,7 @@ class Candidates:
         return {key: row for row, key in enumerate(row_keys(self.X))}
 
     def index(self, X: ArrayLike, name: str = "X") -> Index:
-        """Row of each point in the set, shape (n,), within 1e-9 of the extent of each coordinate.
+        """Return the row of each point, shape (n,), within 1e-9 of the extent of each coordinate.
 
         `ValueError` names the first point that is no candidate, and its nearest candidate.
         """
@@ -272,7 +272,7 @@ class Candidates:
         return rows
 
     def _remember(self, rows: Index, X: Array) -> None:
-        """What is going to be played comes again: points (n, d) of these rows need not be looked for.
+        """Remember the rows of points (n, d) that are about to be played, since they come again.
 
         Some of them may: a table of all candidates is what there is no room for.
         """
@@ -339,11 +339,11 @@ class Candidates:
         return self._points_at(self.index(points, name))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """`n` candidates drawn uniformly, with replacement, shape (n, d)."""
+        """Return `n` candidates drawn uniformly, with replacement, shape (n, d)."""
         return self._points_at(rng.integers(len(self), size=n))
 
     def maximize(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
-        """The candidate (d,) of largest acquisition, and that value; ties are broken by `rng`."""
+        """Return the candidate (d,) of largest acquisition, and that value; `rng` breaks ties."""
         if self.held:
             values = acquisition(self.X)
         else:
@@ -374,7 +374,7 @@ def _different(X: Array) -> Array:
 
 @dataclass(frozen=True, init=False, repr=False)
 class CandidatesInContext:
-    """Candidates, at any value of what is measured when one of them is chosen.
+    """Candidates together with a context that is measured when one of them is chosen.
 
     A point is a candidate with the columns of the context behind it.
 
@@ -430,7 +430,7 @@ class CandidatesInContext:
         return np.column_stack([self.chosen.check(points[:, :start], name), *codes])
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """`n` points drawn uniformly, with replacement, shape (n, d)."""
+        """Return `n` points drawn uniformly, with replacement, shape (n, d)."""
         drawn = [part.from_unit(rng.random(n)) for part in self.measured.values()]
         return np.column_stack([self.chosen.sample(n, rng), *drawn])
 
@@ -460,21 +460,21 @@ def with_retired(chosen: Candidates, X: Array) -> Candidates:
 
 
 def with_others(domain: object, chosen: Candidates) -> Candidates | CandidatesInContext:
-    """The domain with other candidates, in the context that is measured, if any."""
+    """Return the domain with other candidates, in its measured context, if it has one."""
     if isinstance(domain, CandidatesInContext):
         return CandidatesInContext(chosen, domain.measured)
     return chosen
 
 
 def candidates_of(domain: object) -> Candidates | None:
-    """The candidates that a domain chooses from, whatever the context; None of any other domain."""
+    """Return the candidates that a domain chooses from; None if it chooses from something else."""
     if isinstance(domain, CandidatesInContext):
         return domain.chosen
     return domain if isinstance(domain, Candidates) else None
 
 
 def as_finite(domain: object, who: str) -> Candidates:
-    """`domain`, if it is made of candidates; a `ValueError` names who needs that.
+    """Return `domain` if it is made of candidates; a `ValueError` names who needs that.
 
     Examples
     --------

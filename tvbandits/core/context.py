@@ -1,4 +1,4 @@
-"""What is measured when a choice is made, and not chosen: coordinates of a point behind those that are.
+"""The measured context: the last coordinates of a point, which nobody chooses.
 
 A point of a domain with a context is (chosen coordinates, columns of the context): what was played, and
 in what circumstances. A model sees both alike and learns across values; a decision is about one value.
@@ -29,7 +29,7 @@ INSTEAD_OF_WORDS = "for words take a Space, or give each an interval (0, 1), and
 
 
 def as_measured(given: Mapping[str, Any]) -> dict[str, Parameter]:
-    """Parameters from what people write as a context: {"outside": (-15, 20)}.
+    """Return the parameters that people write as a context: {"outside": (-15, 20)}.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def as_measured(given: Mapping[str, Any]) -> dict[str, Parameter]:
 
 
 def measured(domain: object) -> Mapping[str, Parameter]:
-    """What the world gives in a domain, by name; nothing in most.
+    """Return the parameters of a domain's measured context by name; most domains have none.
 
     Examples
     --------
@@ -56,18 +56,18 @@ def measured(domain: object) -> Mapping[str, Parameter]:
 
 
 def coordinate_names(domain: Domain) -> list[str]:
-    """x0, x1, ... for the coordinates of points without names, and the names of the context."""
+    """Return x0, x1, ... for coordinates without names, and the names of the context."""
     parts = measured(domain)
     return [*(f"x{i}" for i in range(domain.dimension - len(parts))), *parts]
 
 
 def chosen_of(domain: Any) -> Any:
-    """What is chosen of a domain: all of it where it has no measured context."""
+    """Return the part of a domain that is chosen: all of it where it measures no context."""
     return domain.chosen if measured(domain) else domain
 
 
 def context_columns(domain: Domain, context: Context) -> Array:
-    """The columns (c,) of one value of the context of a domain.
+    """Return the columns (c,) of one value of the context of a domain.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def context_columns(domain: Domain, context: Context) -> Array:
 
 
 def columns_by_name(parts: Mapping[str, Parameter], context: Mapping[str, Any]) -> Array:
-    """The columns (c,) of a value of each of some parameters.
+    """Return the columns (c,) of a value of each of some parameters.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def columns_by_name(parts: Mapping[str, Parameter], context: Mapping[str, Any]) 
 
 
 def opened(domain: Domain, context: Context) -> Domain:
-    """The domain that a decision chooses from: all its points at the context, where one is measured.
+    """Return the domain that a decision chooses from: all points at the measured context, if any.
 
     Raises
     ------
@@ -207,7 +207,7 @@ def completed(
 
 
 def joined(X: Array, values: Array) -> Array:
-    """Points (n, d) from chosen coordinates (n, d - c) and columns (c,) of the context."""
+    """Join chosen coordinates (n, d - c) and columns (c,) of the context to points (n, d)."""
     return np.hstack([X, np.broadcast_to(values, (len(X), len(values)))])
 
 
@@ -290,7 +290,7 @@ class _Sliced:
 
 @dataclass(frozen=True)
 class _Sloped(_Sliced):
-    """One that knows its slopes."""
+    """An acquisition with slopes, as a function of what is chosen."""
 
     @property
     def near(self) -> Array:
@@ -302,7 +302,7 @@ class _Sloped(_Sliced):
 
 
 def written(context: Context) -> Any:
-    """A context as it is kept in a journal: plain values by name, or in their order."""
+    """Return a context as a journal holds it: plain values by name, or in their order."""
     if isinstance(context, Mapping):
         return {
             name: each if isinstance(each, str) else float(each) for name, each in context.items()

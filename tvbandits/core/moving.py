@@ -65,7 +65,7 @@ def check_move_cost(cost: Any) -> None:
 
 
 def costs_of(cost: MoveCost, domain: Domain, x: Array, X: Array) -> Array:
-    """What it costs (m,) to go from `x` (d,) to points (m, d); nothing to stay.
+    """Return the costs (m,) of moves from `x` (d,) to points (m, d); staying costs nothing.
 
     Raises
     ------
@@ -83,13 +83,13 @@ def costs_of(cost: MoveCost, domain: Domain, x: Array, X: Array) -> Array:
 
 
 def costs_along(cost: MoveCost, domain: Domain, X: Array) -> Array:
-    """What each of the points (n, d) costs that are gone to one after the other; the first is free."""
+    """Return the cost of each move of a walk over points (n, d); the first is free."""
     steps = [costs_of(cost, domain, before, x[None])[0] for before, x in pairwise(X)]
     return np.array([0.0, *steps][: len(X)])
 
 
 def tour(domain: Domain, x: Array, X: Array) -> Index:
-    """An order of points (n, d): each time the nearest that is left, from `x` (d,) on."""
+    """Return an order of points (n, d): from `x` (d,) on, always the nearest that is left."""
     left, order = list(range(len(X))), []
     while left:
         order.append(left.pop(int(distances(domain, x, X[left]).argmin())))
@@ -99,7 +99,7 @@ def tour(domain: Domain, x: Array, X: Array) -> Index:
 
 @dataclass(frozen=True)
 class Position:
-    """Where one is, and for how many plays.
+    """The point where the bandit is, and how many plays it has been there.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Move:
-    """What a move from a position takes off the reward of a play.
+    """The price of a move from a position, which the reward of a play bears.
 
     Attributes
     ----------
@@ -137,12 +137,12 @@ class Move:
     start: Position
 
     def price(self, X: Array) -> Array:
-        """The share (m,) of a move to points (m, d) that the next play bears."""
+        """Return the share (m,) of a move to points (m, d) that the next play bears."""
         return np.asarray(costs_of(self.cost, self.domain, self.start.x, X) / self.start.plays)
 
 
 def nearby(domain: Domain, x: Array, near: float) -> Domain:
-    """A part of the domain that has all of it within `near` of `x`: a search of all would miss that."""
+    """Return a part of the domain around `x` with all within `near`, which a full search may miss."""
     if isinstance(domain, AtContext):
         return replace(domain, chosen=nearby(domain.chosen, x[: -len(domain.values)], near))
     low, high = x - near, x + near
@@ -164,7 +164,7 @@ def nearby(domain: Domain, x: Array, near: float) -> Domain:
 
 
 def check_near(near: Any, start: Position | None) -> float:
-    """`near` as a number that rounding does not swallow.
+    """Return `near` as a number that rounding does not swallow.
 
     Raises
     ------

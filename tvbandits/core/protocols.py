@@ -1,4 +1,4 @@
-"""The seams that users plug into: a domain, an expert and its answers, a problem."""
+"""The protocols that users implement: a domain, an expert and its answers, a problem."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ MISTAKES = (
 
 
 def is_mistake(error: BaseException) -> bool:
-    """Whether an exception of an expert tells of a mistake, not that it cannot be reached now."""
+    """Tell whether an exception of an expert is a mistake, and not a failure to reach it."""
     if isinstance(error, ExpertError):
         return not isinstance(error, ExpertUnavailableError)
     return isinstance(error, MISTAKES)
@@ -81,12 +81,12 @@ class Domain(Protocol):
         """Return `X` (n, d) as points of the domain; `ValueError` names the first one outside."""
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """`n` points drawn uniformly, with replacement, shape (n, d)."""
+        """Return `n` points drawn uniformly, with replacement, shape (n, d)."""
 
     def maximize(
         self, acquisition: Callable[[Array], Array], rng: np.random.Generator
     ) -> tuple[Array, float]:
-        """The point (d,) of largest acquisition, and that value; exact ties are broken by `rng`.
+        """Return the point (d,) of largest acquisition, and that value; `rng` breaks exact ties.
 
         `acquisition` maps points (m, d) to values (m,).
         """
@@ -164,7 +164,7 @@ class Answers:
 
     @classmethod
     def none(cls, q: int, *, cost: float = 0.0, notes: tuple[str, ...] = ()) -> Answers:
-        """No answer for any of q points."""
+        """Return no answer for any of q points."""
         none = np.full(whole_number("q", q, at_least=0, at_most=LARGEST_QUESTION), np.nan)
         return cls(none, none, cost, notes)
 
@@ -215,7 +215,7 @@ class Expert(Protocol):
 
 @runtime_checkable
 class Observer(Protocol):
-    """What an expert may have besides `query`: it is shown the rewards that the bandit is told."""
+    """An expert that also has `observe`, by which it sees the rewards of the bandit."""
 
     def observe(self, rewards: Observations) -> None:
         """See rewards. The same rewards may be shown again, and must then count once."""
@@ -223,7 +223,7 @@ class Observer(Protocol):
 
 @runtime_checkable
 class Stateful(Protocol):
-    """What an expert may have besides `query`: what it knows can be taken, and given back.
+    """An expert that also has a state, which can be saved and restored.
 
     A run that is resumed in another process makes its expert anew and gives it back what it knew: a
     budget goes on where it was, and a calibration keeps its pairs. A wrapper's state holds that of the
@@ -231,10 +231,10 @@ class Stateful(Protocol):
     """
 
     def state(self) -> dict[str, Any]:
-        """What it knows by now, of plain values that JSON can hold: numbers, texts, lists, mappings."""
+        """Return the state in plain values that JSON can hold: numbers, texts, lists, mappings."""
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Know what another one like it knew when `state` was taken; wholly or not at all.
+        """Take over the `state` of another expert of this kind, wholly or not at all.
 
         Raises
         ------
@@ -244,7 +244,7 @@ class Stateful(Protocol):
 
 
 def state_of(expert: object) -> dict[str, Any] | None:
-    """What an expert knows, with its kind; None where it keeps nothing, or does not say."""
+    """Return the state of an expert, with its kind; None where it has none."""
     if not isinstance(expert, Stateful):
         return None
     return {"kind": type(expert).__name__, **expert.state()}
@@ -284,7 +284,7 @@ class Problem(Protocol):
 
     @property
     def name(self) -> str:
-        """What rows and pictures call it."""
+        """The name of the problem in rows and pictures."""
 
     @property
     def domain(self) -> Domain:
@@ -296,7 +296,7 @@ class Problem(Protocol):
 
     @property
     def noise_variance(self) -> float | None:
-        """Noise variance of a told reward (unit of reward squared); None: nobody knows it."""
+        """Noise variance of a reward (unit of reward squared); None: nobody knows it."""
 
     @property
     def unit(self) -> str:
@@ -311,10 +311,10 @@ class Problem(Protocol):
         """Mean of max_x abs(f(x, t+1) - f(x, t)) per unit of time, where it is known."""
 
     def value(self, X: Array, t: float) -> Array:
-        """Noise-free reward at the points `X` (n, d) at time `t`, shape (n,)."""
+        """Return the noise-free reward at the points `X` (n, d) at time `t`, shape (n,)."""
 
     def best(self, t: float) -> float:
-        """Largest noise-free reward over the domain at time `t`."""
+        """Return the largest noise-free reward over the domain at time `t`."""
 
 
 @dataclass(frozen=True)
@@ -345,7 +345,7 @@ class NamedProblem:
 
 
 def added_noise(problem: Problem) -> float:
-    """Variance of the noise that is added to a problem's values when they are played.
+    """Return the variance of the noise that a comparison adds to a problem's values.
 
     That of a told reward, unless the problem says otherwise by `added_noise`, as one does whose values
     are measurements. Where nobody knows it, there is none to add.

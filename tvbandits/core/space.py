@@ -130,7 +130,7 @@ class Space:
 
     @property
     def measured(self) -> Mapping[str, Parameter]:
-        """What the world gives, by name."""
+        """The parameters of the measured context, by name."""
         return {name: self.parameters[self.names.index(name)] for name in self.context}
 
     @property
@@ -140,7 +140,7 @@ class Space:
 
     @cached_property
     def chosen(self) -> Space:
-        """What is chosen, without the context."""
+        """The space of the parameters that are chosen, without the context."""
         own: dict[str, Any] = self._chosen
         return Space(**own) if self.context else self
 
@@ -164,7 +164,7 @@ class Space:
     # --- points inside and outside --------------------------------------------------------------
 
     def encode(self, points: Named) -> Array:
-        """Points (n, d) inside from points with names.
+        """Return points with names as points (n, d) inside.
 
         Parameters
         ----------
@@ -187,7 +187,7 @@ class Space:
         return self.check(self._points(codes))
 
     def decode(self, X: ArrayLike) -> pd.DataFrame:
-        """The points `X` (n, d) as a frame: a column for each parameter, a row for each point."""
+        """Return points `X` (n, d) as a frame: a column for each parameter, a row for each point."""
         import pandas as pd
 
         codes = self._codes(as_points(X, self.dimension))
@@ -237,11 +237,11 @@ class Space:
     # --- what a domain can do --------------------------------------------------------------------
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """`n` points drawn uniformly, with replacement, shape (n, d)."""
+        """Return `n` points drawn uniformly, with replacement, shape (n, d)."""
         return self.from_unit(rng.random((n, len(self.names))))
 
     def maximize(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
-        """The point (d,) of largest acquisition found, and that value; ties are broken by `rng`."""
+        """Return the point (d,) of largest acquisition, and that value; `rng` breaks ties."""
         every = self._every
         if every is not None:
             values = acquisition(every)
@@ -285,7 +285,7 @@ class Space:
     # --- what goes with it ----------------------------------------------------------------------
 
     def kernel(self, nu: float = 2.5, *, share: float = 0.25) -> PerParameter:
-        """A kernel of variance 1 with a length scale for each parameter, to start from.
+        """Return a kernel of variance 1 with a length scale for each parameter, to start from.
 
         Parameters
         ----------
@@ -319,7 +319,7 @@ class Space:
         return PerParameter(np.array(scales), np.array(bounds), parts, float(nu))
 
     def candidates(self, *, context: Sequence[str] = ()) -> Table:
-        """All points of a finite space of at most 20,000, as candidates.
+        """Return all points of a finite space of at most 20,000, as candidates.
 
         Parameters
         ----------
@@ -337,7 +337,7 @@ class Space:
         return self.table(self._every, context=context)
 
     def table(self, points: ArrayLike | Named, *, context: Sequence[str] = ()) -> Table:
-        """Some points as candidates, by name or as arrays (A, d), no two of them equal.
+        """Return points, by name or as arrays (A, d), as candidates; no two may be equal.
 
         Parameters
         ----------
@@ -415,11 +415,11 @@ class Table(Candidates):
         return cls(space, X, given, retired)
 
     def encode(self, points: Named) -> Array:
-        """Points (n, d) inside from points with names, which must be rows of the table."""
+        """Return points with names, which must be rows of the table, as points (n, d) inside."""
         return super().check(self.space.encode(points))
 
     def decode(self, X: ArrayLike) -> pd.DataFrame:
-        """The candidates `X` (n, d) as a frame, as `Space.decode`."""
+        """Return the candidates `X` (n, d) as a frame, as `Space.decode` does."""
         return self.space.decode(self.check(X))
 
     def check(self, X: ArrayLike | Named, name: str = "X") -> Array:
@@ -429,7 +429,7 @@ class Table(Candidates):
         return super().check(X, name)  # type: ignore[arg-type]
 
     def rows_of(self, context: ArrayLike | Mapping[str, Any]) -> Index:
-        """Rows of the candidates of a context, given as numbers inside or as a dictionary by name."""
+        """Return the rows of the candidates of a context, a dictionary by name or numbers inside."""
         if not isinstance(context, Mapping):
             return super().rows_of(context)
         parts = dict(zip(self.space.names, self.space.parameters, strict=True))
@@ -488,19 +488,19 @@ class Arms(Table):
         return cls(names, retired)
 
     def changed(self, names: Sequence[str]) -> Arms:
-        """With these names: what is new comes last, and what is not among them is retired."""
+        """Return arms with these names: new ones come last, and missing ones retire."""
         given = Arms(names).names
         known = (*self.names, *(name for name in given if name not in self.names))
         return Arms(known, [row for row, name in enumerate(known) if name not in given])
 
     def encode(self, points: Named | Sequence[str]) -> Array:
-        """Points (n, A) inside from names, or from what `Space.encode` takes."""
+        """Return names, or what `Space.encode` takes, as points (n, A) inside."""
         names = texts(points)
         return super().encode(points if names is None else [{"arm": each} for each in names])  # type: ignore[arg-type]
 
 
 def space_of(domain: Domain) -> Space | None:
-    """The space that a domain's points have names in, if there is one.
+    """Return the space in which the points of a domain have names, if there is one.
 
     Examples
     --------

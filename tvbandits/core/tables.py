@@ -88,7 +88,7 @@ def history_columns(
     move_cost: MoveCost | None = None,
     outliers: Observations | None = None,
 ) -> dict[str, Any]:
-    """A row for each reward, failed reading, answer and point that is out, sorted by time, by columns.
+    """Return columns with a row for each reward, failed reading, answer and pending point, by time.
 
     Columns: time; the coordinates, by name where the domain has names ("x_kind" where one is called as
     another column is); reward (NaN where there is none)
@@ -157,6 +157,6 @@ def _level(rewards: Observations, control: ArrayLike, times: Array) -> Array:
 
 
 def in_time(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns in the order of their times."""
+    """Return columns in the order of their times."""
     order = np.argsort(columns["time"], kind="stable")
     return {name: column[order] for name, column in columns.items()}

@@ -47,7 +47,7 @@ class TakingTurns(Protocol):
 
     @property
     def _size(self) -> int:
-        """How many observations it computes with."""
+        """The number of observations that a call computes with."""
 
 
 One = TypeVar("One", bound=TakingTurns)
