@@ -38,7 +38,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.core.coercion import cleaned, error_line, file_path, of_kind, shown
+from tvbandits.validation import cleaned, error_line, file_path, of_kind, shown
 
 # The classes that a saved file may hold, by their modules.
 CLASSES = {

@@ -23,16 +23,7 @@ from tvbandits.acquisition.confidence import (
 )
 from tvbandits.acquisition.rules import Acquisition, UpperConfidenceBound
 from tvbandits.bandit.state import ModelState, Questions, State
-from tvbandits.core.arrays import (
-    LARGEST_VALUE,
-    Array,
-    as_points,
-    flag,
-    is_finite_number,
-    noise_variance_number,
-    not_negative,
-    whole_number,
-)
+from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import (
     Candidates,
     CandidatesInContext,
@@ -41,7 +32,6 @@ from tvbandits.core.candidates import (
     with_others,
     with_retired,
 )
-from tvbandits.core.coercion import check_part, choice, of_kind, require, settle, several, shown
 from tvbandits.core.context import chosen_of, coordinate_names, joined, measured
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, check_move_cost
@@ -65,6 +55,22 @@ from tvbandits.gp.kernels.terms import same_form
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.protocol import PosteriorRule
 from tvbandits.queries.plans import Asking, CandidatePool
+from tvbandits.validation import (
+    LARGEST_VALUE,
+    as_points,
+    check_part,
+    choice,
+    flag,
+    is_finite_number,
+    noise_variance_number,
+    not_negative,
+    of_kind,
+    require,
+    settle,
+    several,
+    shown,
+    whole_number,
+)
 
 # On so many candidates at the most an outcome's kernel is fitted; exact on so many readings.
 MOST_FITTED, OUTCOME_READINGS = 2000, 400

@@ -49,16 +49,27 @@ from tvbandits.campaign.store.store import (
     points,
     same_operation,
 )
-from tvbandits.core.arrays import Array, as_floats, as_time, flag, positive_number, whole_number
+from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import candidates_of
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import check_part, file_path, of_kind, several, shown
 from tvbandits.core.context import Context, measured, written
 from tvbandits.core.counts import Counted, with_variance
 from tvbandits.core.files.journal import as_text
 from tvbandits.core.limits import as_outcomes
 from tvbandits.core.parameters import Named
 from tvbandits.core.protocols import Domain, Expert, state_of
+from tvbandits.validation import (
+    as_floats,
+    as_time,
+    check_part,
+    file_path,
+    flag,
+    of_kind,
+    positive_number,
+    several,
+    shown,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,7 +17,7 @@ from tvbandits.bandit.told import kept_answers, told_next, usual_variance, value
 from tvbandits.campaign.naming import Names, on_sites
 from tvbandits.campaign.store.errors import ConflictError, reading
 from tvbandits.campaign.store.store import Row, Snapshot, Store, optional, outcomes_in, points
-from tvbandits.core.arrays import Array, as_values, at_times, row_keys
+from tvbandits.core.arrays import Array, at_times, row_keys
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import Context, completed, measured
 from tvbandits.core.files.journal import numbers
@@ -26,6 +26,7 @@ from tvbandits.core.moving import MoveCost
 from tvbandits.core.observations import Observations, Plays, Record, Told, answers_of
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import history_columns, in_time
+from tvbandits.validation import as_values
 
 if TYPE_CHECKING:
     from tvbandits.bandit.bandit import Bandit

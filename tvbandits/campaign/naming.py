@@ -19,24 +19,26 @@ import numpy as np
 from tvbandits.acquisition.availability import Among, NothingAvailableError, at_hand, available
 from tvbandits.campaign.store.errors import reading
 from tvbandits.campaign.store.store import Row, as_name, points
-from tvbandits.core.arrays import (
-    Array,
+from tvbandits.core.arrays import Array
+from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
+from tvbandits.core.clock import Clock
+from tvbandits.core.context import Context, coordinate_names, measured
+from tvbandits.core.parameters import Category, Parameter, exactly, texts
+from tvbandits.core.protocols import Domain
+from tvbandits.core.space import Arms, Space
+from tvbandits.validation import (
     as_floats,
     as_points,
     as_rows,
     as_time,
     not_negative,
+    of_kind,
     positive_number,
     refuse,
+    require,
+    shown,
     whole_number,
 )
-from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
-from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import of_kind, require, shown
-from tvbandits.core.context import Context, coordinate_names, measured
-from tvbandits.core.parameters import Category, Parameter, exactly, texts
-from tvbandits.core.protocols import Domain
-from tvbandits.core.space import Arms, Space
 
 # As errors of a bandit write times, and points.
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"

@@ -25,12 +25,12 @@ from tvbandits.cli.options import Call, Change, escaped
 from tvbandits.comparison.html import generated_by
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import candidates_of
-from tvbandits.core.coercion import file_path
 from tvbandits.core.counts import Counted, count, rate
 from tvbandits.core.files.journal import without_nan
 from tvbandits.core.space import Arms
 from tvbandits.datasets.tables.spreadsheets import read_spreadsheet
 from tvbandits.io import naming
+from tvbandits.validation import file_path
 
 if TYPE_CHECKING:
     from tvbandits.gp.fitting.noise import NoiseEstimate

@@ -25,13 +25,13 @@ from tvbandits.comparison.files import RunStore
 from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import Key, Row, problem_references, summarise
-from tvbandits.core.coercion import file_path
 from tvbandits.core.files.journal import without_nan
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies import FIRST_COMPARISON
 from tvbandits.policies.expert import PLANS
 from tvbandits.policies.names import sources_of
+from tvbandits.validation import file_path
 
 
 @dataclass(frozen=True)

@@ -37,12 +37,11 @@ from tvbandits.comparison.entrants import (
 from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Key, Row, as_seeds, paired, regret_texts, summarise
-from tvbandits.core.arrays import flag, is_whole, whole_number
-from tvbandits.core.coercion import function, optional, require, settle
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.core.threads import one_blas_thread
 from tvbandits.experts.functions import SimulatorExpert
 from tvbandits.policies.names import PATH, instance_of, load
+from tvbandits.validation import flag, function, is_whole, optional, require, settle, whole_number
 
 # So many processes no machine has.
 MOST_JOBS = 100_000

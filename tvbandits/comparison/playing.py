@@ -25,13 +25,13 @@ from tvbandits.comparison.setup import (
     played,
 )
 from tvbandits.comparison.summary import NO_WIDTH, Key, Row
-from tvbandits.core.arrays import Array, Index, finite_number
-from tvbandits.core.coercion import shown
+from tvbandits.core.arrays import Array, Index
 from tvbandits.core.moving import MoveCost, costs_along
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.policies import Setting
 from tvbandits.policies.theory import regret_bound
 from tvbandits.queries.plans import Asking, Following, RandomPoints
+from tvbandits.validation import finite_number, shown
 
 # Of so many answers a bandit that was given them at random keeps the latest: no policy that forgets
 # has a use for more, and a step's cost stays bounded.

@@ -20,13 +20,13 @@ from matplotlib.figure import Figure
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import of_kind
 from tvbandits.core.observations import Observations
 from tvbandits.core.parameters import Category, Integer, Real
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Table, space_of
 from tvbandits.gp.kernels.additive import ends_of
 from tvbandits.plots.figure import NotebookFigure
+from tvbandits.validation import of_kind
 
 # Half the width of a band, in posterior deviations.
 BAND = 2.0

@@ -22,15 +22,15 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import Array, positive_number, whole_number
+from tvbandits.core.arrays import Array
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import shown
 from tvbandits.core.context import chosen_of
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies import ruled
 from tvbandits.policies.setting import Shared, listed
+from tvbandits.validation import positive_number, shown, whole_number
 
 
 @dataclass(eq=False)

@@ -14,12 +14,13 @@ from typing import Unpack
 import numpy as np
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import Array, finite_number, refuse
+from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies import ruled
 from tvbandits.policies.setting import Policy, Shared, described
+from tvbandits.validation import finite_number, refuse
 
 
 @dataclass(eq=False)

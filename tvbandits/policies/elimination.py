@@ -14,7 +14,7 @@ import numpy as np
 
 from tvbandits.acquisition.availability import Allowed
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
-from tvbandits.core.arrays import Array, Index, whole_number
+from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, solve_lower
 from tvbandits.core.observations import Observations, Plays
@@ -22,6 +22,7 @@ from tvbandits.core.protocols import Domain
 from tvbandits.gp.kernels.structure import check_kernel
 from tvbandits.policies import ruled, theory
 from tvbandits.policies.setting import Mean, Modelled, Setting, listed
+from tvbandits.validation import whole_number
 
 
 def most_uncertain(K: Array, noise: float, count: int) -> Index:

@@ -21,9 +21,7 @@ from tvbandits.acquisition.batches import Batching
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, Fixed, PlaysAtATime, as_confidence
 from tvbandits.acquisition.rules import LastingBound, RandomFirst, SpreadFirst, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import finite_number, is_finite_number, whole_number
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import check_part, choice, require, shown
 from tvbandits.core.context import measured
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.core.space import Arms, Space, space_of
@@ -59,6 +57,15 @@ from tvbandits.policies.setting import (
     listed,
 )
 from tvbandits.queries import plans
+from tvbandits.validation import (
+    check_part,
+    choice,
+    finite_number,
+    is_finite_number,
+    require,
+    shown,
+    whole_number,
+)
 
 # Up to so many candidates an ensemble is the default: it holds a hundred features of each.
 MOST_CANDIDATES = 20_000

@@ -21,8 +21,6 @@ from typing import Any, Literal, Unpack
 
 import tvbandits.policies.theory as theory
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import LARGEST_WHOLE, SMALLEST_VARIANCE, whole_number
-from tvbandits.core.coercion import choice, shown
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Aging
@@ -40,6 +38,7 @@ from tvbandits.policies.setting import (
     learning_rule,
     listed,
 )
+from tvbandits.validation import LARGEST_WHOLE, SMALLEST_VARIANCE, choice, shown, whole_number
 
 
 @listed("never forgets", paper="Srinivas 2010", first_comparison=2)

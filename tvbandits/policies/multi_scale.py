@@ -29,15 +29,7 @@ import numpy as np
 from tvbandits.acquisition.availability import Allowed, NothingAvailableError
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import (
-    LARGEST_VALUE,
-    Array,
-    finite_number,
-    not_negative,
-    positive_number,
-    whole_number,
-)
-from tvbandits.core.coercion import function, of_kind
+from tvbandits.core.arrays import Array
 from tvbandits.core.context import chosen_of
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
@@ -45,6 +37,15 @@ from tvbandits.policies import ruled
 from tvbandits.policies.forgetting import gp_ucb
 from tvbandits.policies.priors import Centre
 from tvbandits.policies.setting import Modelled, Width, listed
+from tvbandits.validation import (
+    LARGEST_VALUE,
+    finite_number,
+    function,
+    not_negative,
+    of_kind,
+    positive_number,
+    whole_number,
+)
 
 Base = Callable[..., Bandit]
 

@@ -36,14 +36,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import (
-    Array,
-    finite_number,
-    flag,
-    not_negative,
-    positive_number,
-    whole_number,
-)
+from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, inverse
 from tvbandits.core.observations import Observations, Plays
@@ -52,6 +45,7 @@ from tvbandits.gp.posteriors.state_space import ROUNDING
 from tvbandits.policies import ruled
 from tvbandits.policies.priors import Centre, features_of
 from tvbandits.policies.setting import Shared, listed
+from tvbandits.validation import finite_number, flag, not_negative, positive_number, whole_number
 
 # Most steps of a search on the simplex, and the gap of its duality, over the weight, that ends it.
 SWEEPS, ENOUGH = 5000, 1e-11

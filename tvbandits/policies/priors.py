@@ -38,7 +38,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import Array, finite_number
+from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, eigenpairs, solve_lower, square_root
 from tvbandits.core.observations import Observations, Plays
@@ -47,6 +47,7 @@ from tvbandits.gp.kernels.structure import check_kernel
 from tvbandits.gp.posteriors.state_space import ROUNDING
 from tvbandits.policies import ruled
 from tvbandits.policies.setting import Mean, Modelled, listed
+from tvbandits.validation import finite_number
 
 # Eigenvalues below this share of the largest are left out.
 SMALLEST = 1e-10

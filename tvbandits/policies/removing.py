@@ -25,10 +25,9 @@ from scipy.special import erfc, gamma, kv
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import LARGEST_VARIANCE, Array, not_negative, whole_number
+from tvbandits.core.arrays import Array
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import choice, shown
 from tvbandits.core.context import chosen_of
 from tvbandits.core.linalg import cholesky, inverse
 from tvbandits.core.observations import Observations, Plays
@@ -38,6 +37,7 @@ from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.policies import ruled
 from tvbandits.policies.setting import Shared, listed
+from tvbandits.validation import LARGEST_VARIANCE, choice, not_negative, shown, whole_number
 
 
 def precision(K: Array, noise: float) -> Array:

@@ -16,9 +16,8 @@ from tvbandits.acquisition.availability import Allowed, Among, available
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo
 from tvbandits.bandit.told import told_next
-from tvbandits.core.arrays import Array, as_generator, as_time, finite_number, whole_number
+from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates, as_finite
-from tvbandits.core.coercion import require
 from tvbandits.core.context import Context, chosen_of, completed, context_columns, joined, measured
 from tvbandits.core.counts import Counted
 from tvbandits.core.observations import Observations, Plays, Record
@@ -28,6 +27,7 @@ from tvbandits.core.tables import history_columns
 from tvbandits.gp.fitting.noise import SHARE, NoiseEstimate, due, estimated_noise
 from tvbandits.io import save_value
 from tvbandits.policies.setting import Mean, Modelled
+from tvbandits.validation import as_generator, as_time, finite_number, require, whole_number
 
 # So often a policy may name a point that is not available, before one that is is drawn for it.
 TRIES = 20

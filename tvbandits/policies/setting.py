@@ -21,14 +21,6 @@ from tvbandits.acquisition.confidence import DEFAULT_WIDTH, WIDTHS, Confidence, 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.recipe import NEEDED_POSTERIOR, Recipe, check_mean
 from tvbandits.bandit.state import Player
-from tvbandits.core.arrays import (
-    LARGEST_TIME,
-    LARGEST_VALUE,
-    finite_number,
-    flag,
-    noise_variance_number,
-)
-from tvbandits.core.coercion import check_part, choice, of_kind
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.gp.ensemble.rule import ModelEnsemble
 from tvbandits.gp.fitting.online import Every, as_every
@@ -36,6 +28,16 @@ from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.gp.posteriors.protocol import PosteriorRule
 from tvbandits.policies.names import meant, parameters_of
+from tvbandits.validation import (
+    LARGEST_TIME,
+    LARGEST_VALUE,
+    check_part,
+    choice,
+    finite_number,
+    flag,
+    noise_variance_number,
+    of_kind,
+)
 
 # --- the options that every recipe has ---------------------------------------------------------------
 

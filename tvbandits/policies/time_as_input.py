@@ -18,8 +18,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.acquisition.rules import Acquisition, Decision
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import LARGEST_VALUE, Array, finite_number
-from tvbandits.core.coercion import optional
+from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import ends_of
@@ -27,6 +26,7 @@ from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import space_time
 from tvbandits.policies.forgetting import forgetting_kernel
 from tvbandits.policies.setting import Learn, Modelled, Shared, Width, as_rule, assembled, listed
+from tvbandits.validation import LARGEST_VALUE, finite_number, optional
 
 
 def time_as_input(domain: Domain, span: float) -> Any:

@@ -38,9 +38,9 @@ from tvbandits.campaign.store.errors import (
 )
 from tvbandits.campaign.store.places import PostgreSQLPlace, SQLitePlace, place_of, reason_of
 from tvbandits.core.arrays import Array
-from tvbandits.core.coercion import require, shown
 from tvbandits.core.files.journal import as_text, digest_of, numbers
 from tvbandits.io import Saved, SavedFileError, limit_of
+from tvbandits.validation import require, shown
 
 # --- rows of the journal: what happened, who did it and when --------------------------------------
 

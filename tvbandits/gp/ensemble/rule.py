@@ -19,8 +19,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, Index, finite_number, not_negative
-from tvbandits.core.coercion import of_kind, require, several
+from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.ensemble import FilterEnsemble
 from tvbandits.gp.ensemble.filters import distances, extent_of
@@ -33,6 +32,7 @@ from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.protocol import Conditioning, PosteriorRule, as_of_now
+from tvbandits.validation import finite_number, not_negative, of_kind, require, several
 
 # --- late readings: at their own time, as far back as is kept --------------------------------------
 # A filter only goes forward. What was known before the latest `WINDOW` times is kept, with what was
