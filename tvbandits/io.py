@@ -45,10 +45,9 @@ CLASSES = {
     "sklearn.gaussian_process.kernels": "CompoundKernel ConstantKernel DotProduct ExpSineSquared "
     "Exponentiation Matern PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel",
     "tvbandits.acquisition.availability": "Available",
-    "tvbandits.acquisition.batches": "BatchStep Batching GlobalRatio JointFantasy LocalRatio One "
-    "PlainFantasy ProductRatio SparseFantasy UntoldFantasy Width",
+    "tvbandits.acquisition.batches": "Batching GlobalRatio LocalRatio One ProductRatio",
     "tvbandits.acquisition.confidence": "BBKBProgramWidth BBKBWidth BKBWidth Fixed Logarithmic "
-    "PlaysAtATime Situation Srinivas Theory",
+    "PlaysAtATime Srinivas Theory",
     "tvbandits.acquisition.rules": "LastingBound RandomFirst SpreadFirst ThompsonSampling "
     "UpperConfidenceBound",
     "tvbandits.bandit.bandit": "Bandit",
@@ -57,14 +56,11 @@ CLASSES = {
     "tvbandits.core.box": "Box",
     "tvbandits.core.candidates": "Candidates CandidatesInContext",
     "tvbandits.core.clock": "Clock",
-    "tvbandits.core.context": "AtContext",
     "tvbandits.core.counts": "Counted",
     "tvbandits.core.limits": "Limit",
-    "tvbandits.core.linalg": "Cholesky PivotedCholesky",
-    "tvbandits.core.moving": "Move Position",
-    "tvbandits.core.observations": "Gone Observations Outliers Plays Record Told",
+    "tvbandits.core.moving": "Position",
+    "tvbandits.core.observations": "Gone Observations Outliers Plays Record",
     "tvbandits.core.parameters": "Category Integer Real",
-    "tvbandits.core.protocols": "Answers NamedProblem",
     "tvbandits.core.space": "Arms Space Table",
     "tvbandits.core.space_kernel": "PerParameter",
     "tvbandits.datasets.arms": "AutoregressiveArms Banners BannersByDay SwitchingArms WearingArms",
@@ -81,11 +77,11 @@ CLASSES = {
     "LogThreshold ResetEvery Wiener Window",
     "tvbandits.forgetting.event_trigger": "EventTrigger",
     "tvbandits.gp.ensemble.arms": "ArmFilters ArmsPosterior IndependentArms",
-    "tvbandits.gp.ensemble.catching_up": "Read Said",
+    "tvbandits.gp.ensemble.catching_up": "Read",
     "tvbandits.gp.ensemble.effects": "EffectFilters",
     "tvbandits.gp.ensemble.ensemble": "FilterEnsemble Group Inactive Step",
-    "tvbandits.gp.ensemble.filters": "Filters Innovations Layout Transition",
-    "tvbandits.gp.ensemble.mixture": "Components Forecast Mixture Transform",
+    "tvbandits.gp.ensemble.filters": "Filters Layout",
+    "tvbandits.gp.ensemble.mixture": "Components Mixture Transform",
     "tvbandits.gp.ensemble.models": "ModelSpec Season SpatialSpec",
     "tvbandits.gp.ensemble.rule": "EnsemblePosterior ModelEnsemble Readings Recent SeasonSearch",
     "tvbandits.gp.fitting.calibration": "IntervalCalibration",
@@ -103,10 +99,7 @@ CLASSES = {
     "tvbandits.gp.posteriors.lookahead": "JointPosterior",
     "tvbandits.gp.posteriors.nystrom": "Nystrom NystromPosterior",
     "tvbandits.gp.posteriors.nystrom_filter": "NystromFilter",
-    "tvbandits.gp.posteriors.predictions": "Bound Shape SmoothPosterior View",
-    "tvbandits.gp.posteriors.protocol": "Conditioning Expansion",
-    "tvbandits.gp.posteriors.state_space": "FeatureRows Filter ObservationModel StateSpace "
-    "StateSpacePosterior",
+    "tvbandits.gp.posteriors.state_space": "Filter ObservationModel StateSpace StateSpacePosterior",
     "tvbandits.policies.baselines": "EpsilonGreedy RegularisedEvolution Uniform",
     "tvbandits.policies.beta_bernoulli": "BetaBernoulli",
     "tvbandits.policies.budgeted": "RepeatedUpperBound",
@@ -118,9 +111,8 @@ CLASSES = {
     "tvbandits.policies.removing": "Hyperparameters Optimism Relevant",
     "tvbandits.policies.ruled": "PolicyAdapter",
     "tvbandits.policies.time_as_input": "DesiredOutcome",
-    "tvbandits.queries.k_dpp": "Sample",
     "tvbandits.queries.plans": "Asking CandidatePool Following KDPP LogSchedule NextDecision "
-    "OnAverage PerStep PlausibleMaximisers Pool RandomPoints",
+    "OnAverage PerStep PlausibleMaximisers RandomPoints",
 }
 _MODULES = {name: module for module, names in CLASSES.items() for name in names.split()}
 
