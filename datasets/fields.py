@@ -11,10 +11,10 @@ import numpy as np
 
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import choice
 from tvbandits.core.linalg import cholesky, inverse
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import OnPath
+from tvbandits.validation import choice
 
 MOST_STEPS = 100_000
 

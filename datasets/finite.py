@@ -13,13 +13,20 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.core.arrays import Array, flag, noise_variance_number, whole_number
-from tvbandits.core.coercion import file_path, optional, text
+from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.readings import Form, coded, merged, named, numbers, standardised
 from tvbandits.datasets.tables.spreadsheets import File, read_as_text
 from tvbandits.io import naming
+from tvbandits.validation import (
+    file_path,
+    flag,
+    noise_variance_number,
+    optional,
+    text,
+    whole_number,
+)
 
 TIME = ("t", "time")
 

@@ -13,18 +13,18 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from tvbandits.core.arrays import (
+from tvbandits.core.arrays import Array
+from tvbandits.core.candidates import Candidates
+from tvbandits.core.protocols import NamedProblem
+from tvbandits.datasets.tables.problem import OnInterval, OnPath, autoregressive, draws, mean_change
+from tvbandits.validation import (
     LARGEST_WHOLE,
-    Array,
     as_points,
     as_time,
+    choice,
     finite_number,
     positive_number,
 )
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import choice
-from tvbandits.core.protocols import NamedProblem
-from tvbandits.datasets.tables.problem import OnInterval, OnPath, autoregressive, draws, mean_change
 
 # Longest horizon of a made-up reward.
 MOST_STEPS = 10_000_000

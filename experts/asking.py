@@ -84,7 +84,7 @@ class SharedLock:
 
     @property
     def now(self) -> threading.RLock:
-        """The lock, for `with`: Python's own, since no interrupt comes between it and its block."""
+        """The lock of a block: Python's own, since no interrupt comes between it and its block."""
         if os.getpid() != self._process:
             self._lock, self._process = threading.RLock(), os.getpid()
         return self._lock

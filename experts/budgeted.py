@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.core.arrays import (
-    Array,
+from tvbandits.core.arrays import Array
+from tvbandits.core.protocols import Answers, Expert, restored, state_of
+from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
+from tvbandits.validation import (
     as_points,
     as_time,
+    check_part,
     not_negative,
+    optional,
     positive_number,
     whole_number,
 )
-from tvbandits.core.coercion import check_part, optional
-from tvbandits.core.protocols import Answers, Expert, restored, state_of
-from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
 
 
 @dataclass(frozen=True)

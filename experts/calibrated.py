@@ -30,20 +30,19 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from tvbandits.core.arrays import (
-    Array,
-    Index,
+from tvbandits.core.arrays import Array, Index
+from tvbandits.core.observations import Observations, Source
+from tvbandits.core.protocols import Answers, Expert, inform, restored, state_of
+from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
+from tvbandits.validation import (
     as_points,
     as_time,
+    check_part,
     finite_number,
     flag,
     positive_number,
     usable_variances,
 )
-from tvbandits.core.coercion import check_part
-from tvbandits.core.observations import Observations, Source
-from tvbandits.core.protocols import Answers, Expert, inform, restored, state_of
-from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
 
 # Pairs below which nothing is corrected.
 FEWEST = 5

@@ -9,18 +9,20 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import (
-    Array,
+from tvbandits.core.arrays import Array
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.core.protocols import Answers, ExpertError, Problem, added_noise
+from tvbandits.validation import (
     as_floats,
     as_points,
     as_time,
+    check_part,
+    function as check_function,
     noise_variance_number,
     not_negative,
+    settle,
     whole_number,
 )
-from tvbandits.core.coercion import check_part, function as check_function, settle
-from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.core.protocols import Answers, ExpertError, Problem, added_noise
 
 _STREAM = 0xE1
 

@@ -13,10 +13,18 @@ from typing import Any
 
 import tenacity
 
-from tvbandits.core.arrays import Array, as_points, as_time, positive_number, whole_number
-from tvbandits.core.coercion import check_part, function, optional
+from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Answers, Expert, ExpertUnavailableError, is_mistake
 from tvbandits.experts.asking import NEEDS, Wrapper, ask
+from tvbandits.validation import (
+    as_points,
+    as_time,
+    check_part,
+    function,
+    optional,
+    positive_number,
+    whole_number,
+)
 
 # Seconds of the first wait, and of the longest.
 FIRST, LONGEST = 0.5, 30.0

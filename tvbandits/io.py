@@ -38,17 +38,16 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.core.coercion import cleaned, error_line, file_path, of_kind, shown
+from tvbandits.validation import cleaned, error_line, file_path, of_kind, shown
 
 # The classes that a saved file may hold, by their modules.
 CLASSES = {
     "sklearn.gaussian_process.kernels": "CompoundKernel ConstantKernel DotProduct ExpSineSquared "
     "Exponentiation Matern PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel",
     "tvbandits.acquisition.availability": "Available",
-    "tvbandits.acquisition.batches": "BatchStep Batching GlobalRatio JointFantasy LocalRatio One "
-    "PlainFantasy ProductRatio SparseFantasy UntoldFantasy Width",
+    "tvbandits.acquisition.batches": "Batching GlobalRatio LocalRatio One ProductRatio",
     "tvbandits.acquisition.confidence": "BBKBProgramWidth BBKBWidth BKBWidth Fixed Logarithmic "
-    "PlaysAtATime Situation Srinivas Theory",
+    "PlaysAtATime Srinivas Theory",
     "tvbandits.acquisition.rules": "LastingBound RandomFirst SpreadFirst ThompsonSampling "
     "UpperConfidenceBound",
     "tvbandits.bandit.bandit": "Bandit",
@@ -58,14 +57,11 @@ CLASSES = {
     "tvbandits.core.box": "Box",
     "tvbandits.core.candidates": "Candidates CandidatesInContext",
     "tvbandits.core.clock": "Clock",
-    "tvbandits.core.context": "AtContext",
     "tvbandits.core.counts": "Counted",
     "tvbandits.core.limits": "Limit",
-    "tvbandits.core.linalg": "Cholesky PivotedCholesky",
-    "tvbandits.core.moving": "Move Position",
-    "tvbandits.core.observations": "Gone Observations Outliers Plays Record Told",
+    "tvbandits.core.moving": "Position",
+    "tvbandits.core.observations": "Gone Observations Outliers Plays Record",
     "tvbandits.core.parameters": "Category Integer Real",
-    "tvbandits.core.protocols": "Answers NamedProblem",
     "tvbandits.core.space": "Arms Space Table",
     "tvbandits.core.space_kernel": "PerParameter",
     "tvbandits.datasets.arms": "AutoregressiveArms Banners BannersByDay SwitchingArms WearingArms",
@@ -105,10 +101,7 @@ CLASSES = {
     "tvbandits.gp.posteriors.lookahead": "JointPosterior",
     "tvbandits.gp.posteriors.nystrom": "Nystrom NystromPosterior",
     "tvbandits.gp.posteriors.nystrom_filter": "NystromFilter",
-    "tvbandits.gp.posteriors.predictions": "Bound Shape SmoothPosterior View",
-    "tvbandits.gp.posteriors.protocol": "Conditioning Expansion",
-    "tvbandits.gp.posteriors.state_space": "FeatureRows Filter ObservationModel StateSpace "
-    "StateSpacePosterior",
+    "tvbandits.gp.posteriors.state_space": "Filter ObservationModel StateSpace StateSpacePosterior",
     "tvbandits.policies.baselines": "EpsilonGreedy RegularisedEvolution Uniform",
     "tvbandits.policies.beta_bernoulli": "BetaBernoulli",
     "tvbandits.policies.budgeted": "RepeatedUpperBound",

@@ -27,7 +27,6 @@ from tvbandits.comparison.frontier import PAPER, WITHOUT, frontier_table
 from tvbandits.comparison.summary import Ranks, counted, panels_of
 from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import of_kind
 from tvbandits.core.observations import Observations
 from tvbandits.core.parameters import Category, Integer, Real
 from tvbandits.core.protocols import Domain

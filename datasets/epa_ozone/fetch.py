@@ -20,12 +20,11 @@ from typing import Any
 import pandas as pd
 import requests
 
-from tvbandits.core.arrays import whole_number
-from tvbandits.core.coercion import cleaned, file_path, function, optional, several, text
 from tvbandits.datasets.epa_ozone.files import AIRDATA, OZONE, of_state
 from tvbandits.datasets.tables.readings import few
 from tvbandits.datasets.tables.spreadsheets import File
 from tvbandits.io import check_size, naming, put_in_place
+from tvbandits.validation import cleaned, file_path, function, optional, several, text, whole_number
 
 with warnings.catch_warnings():
     # In a notebook without widgets: of a progress bar that nobody here uses.

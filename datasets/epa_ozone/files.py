@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from tvbandits.core.coercion import file_paths
 from tvbandits.datasets.tables.readings import Form, coded, few, named
 from tvbandits.datasets.tables.spreadsheets import File, bounded, read_csv
 from tvbandits.io import check_regular, check_size, naming
+from tvbandits.validation import file_paths
 
 # AQS parameter code of ozone.
 OZONE = "44201"

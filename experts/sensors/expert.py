@@ -16,31 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
-from tvbandits.core.arrays import (
-    LARGEST_VARIANCE,
-    SMALLEST_VARIANCE,
-    Array,
-    as_floats,
-    as_points,
-    as_time,
-    as_variances,
-    check_sizes,
-    finite_number,
-    is_finite_number,
-    noise_variance_number,
-    not_negative,
-)
-from tvbandits.core.coercion import (
-    check_part,
-    cleaned,
-    cut,
-    function,
-    of_kind,
-    optional,
-    settle,
-    several,
-    shown,
-)
+from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import (
     MISTAKES,
     Answers,
@@ -49,6 +25,28 @@ from tvbandits.core.protocols import (
     as_effective,
 )
 from tvbandits.forgetting.aging import Ages, Aging
+from tvbandits.validation import (
+    LARGEST_VARIANCE,
+    SMALLEST_VARIANCE,
+    as_floats,
+    as_points,
+    as_time,
+    as_variances,
+    check_part,
+    check_sizes,
+    cleaned,
+    cut,
+    finite_number,
+    function,
+    is_finite_number,
+    noise_variance_number,
+    not_negative,
+    of_kind,
+    optional,
+    settle,
+    several,
+    shown,
+)
 
 # So many stations, or points, are named in a note, and so many characters of what is wrong with one.
 MOST_NAMED, LONGEST_TEXT = 5, 80

@@ -15,6 +15,14 @@ from tvbandits.core.arrays import finite_number, is_finite_number, is_whole, pos
 from tvbandits.core.coercion import of_kind, optional, require, shown
 from tvbandits.experts.sensors.expert import Reading
 from tvbandits.io import no_constant
+from tvbandits.validation import (
+    finite_number,
+    is_finite_number,
+    is_whole,
+    of_kind,
+    positive_number,
+    shown,
+)
 
 # Bytes of a message; a longer one is not read.
 LONGEST = 65536

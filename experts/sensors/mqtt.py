@@ -33,8 +33,6 @@ from functools import partial
 from typing import Any, Self
 from urllib.parse import quote, unquote
 
-from tvbandits.core.arrays import as_time, positive_number, whole_number
-from tvbandits.core.coercion import function, optional, require
 from tvbandits.experts.sensors.expert import Reading, check_id
 from tvbandits.experts.sensors.messages import (
     answer,
@@ -43,6 +41,7 @@ from tvbandits.experts.sensors.messages import (
     reading_in,
     request_number,
 )
+from tvbandits.validation import as_time, function, optional, positive_number, require, whole_number
 
 try:
     import paho.mqtt.client as paho

@@ -15,14 +15,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from tvbandits.core.arrays import (
-    Array,
+from tvbandits.core.arrays import Array
+from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.experts.sensors.expert import Reading
+from tvbandits.validation import (
     as_floats,
     as_time,
     as_variances,
     finite_number,
     is_finite_number,
+    of_kind,
     positive_number,
+    require,
+    settle,
+    several,
+    shown,
     whole_number,
 )
 from tvbandits.core.coercion import of_kind, require, settle, several

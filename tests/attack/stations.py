@@ -24,9 +24,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 from tests.attack.bad_values import JSON, flipped
 from tests.attack.report import WRONG, Count, Found, Trial, in_the_loop, one_of
 from tests.helpers.broker import MOSQUITTO, a_broker
-from tvbandits.core.arrays import LARGEST_VALUE
 from tvbandits.experts import SensorExpert, Station
 from tvbandits.experts.sensors.mqtt import MQTTTransport
+from tvbandits.validation import LARGEST_VALUE
 
 # Seconds that the expert waits for an answer; and where the honest one was not heard within these,
 # as on a machine with much else to do: seconds that it waits for the same question on the same

@@ -15,10 +15,10 @@ from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, Observations, policies
 from tvbandits.core.arrays import row_of_largest
 from tvbandits.core.box import as_bounds
-from tvbandits.core.coercion import file_path, several, text
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.observations import Source
 from tvbandits.core.tables import as_html, as_text
+from tvbandits.validation import file_path, several, text
 
 Surface = Callable[[np.ndarray], np.ndarray]
 

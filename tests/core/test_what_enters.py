@@ -18,7 +18,9 @@ import pytest
 from tests.attack.calls import Call, calls
 from tests.helpers.refusals import refused
 from tvbandits import Answers, Box, Candidates, Observations
-from tvbandits.core.arrays import (
+from tvbandits.core.protocols import as_effective
+from tvbandits.datasets import TableProblem
+from tvbandits.validation import (
     LARGEST_TIME,
     LARGEST_VALUE,
     LARGEST_VARIANCE,
@@ -29,8 +31,6 @@ from tvbandits.core.arrays import (
     as_values,
     as_variances,
 )
-from tvbandits.core.protocols import as_effective
-from tvbandits.datasets import TableProblem
 
 NAN, INF = math.nan, math.inf
 

@@ -33,7 +33,6 @@ ELSEWHERE = {
     "DatetimeIndex": "pandas",
     "Series": "pandas",
     "Timestamp": "pandas",
-    "Client": "distributed",
     "Dask": "the name of a project",
     "Connection": "sqlalchemy",
     "Xopt": "xopt",

@@ -9,8 +9,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from tvbandits.core.arrays import finite_number, not_negative, positive_number
-from tvbandits.core.coercion import require, shown
+from tvbandits.validation import finite_number, not_negative, positive_number, require, shown
 
 # A constant that plays well on problems that nobody tuned on. "theory", the width of the theorems,
 # explores so much where the reward drifts that it is often close to uniform choice.

@@ -26,15 +26,15 @@ import numpy as np
 from tvbandits.acquisition import batches
 from tvbandits.acquisition.availability import Allowed, Available
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, row_of_largest, whole_number
+from tvbandits.core.arrays import Array, row_of_largest
 from tvbandits.core.candidates import Candidates, as_finite, rows_apart
-from tvbandits.core.coercion import shown
 from tvbandits.core.moving import Move
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.data import CandidateGrid
 from tvbandits.gp.posteriors.leaders import Leaders, Looker, Request
 from tvbandits.gp.posteriors.nystrom import NystromPosterior
 from tvbandits.gp.posteriors.predictions import View
+from tvbandits.validation import shown, whole_number
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,8 @@ from tvbandits.acquisition.confidence import Fixed, Situation
 from tvbandits.acquisition.rules import Decision
 from tvbandits.bandit.recipe import Recipe, first_kernel, learned_noise
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo, State, generator_of
-from tvbandits.core.arrays import Array, Index, at_times, flag, is_finite_number
+from tvbandits.core.arrays import Array, Index, at_times
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations, Plays, changed
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting.aging import Ages, Aging, Constant, Paced, at_noise, has_pace
@@ -33,6 +32,7 @@ from tvbandits.gp.posteriors.leaders import Leaders
 from tvbandits.gp.posteriors.predictions import View
 from tvbandits.gp.posteriors.protocol import Conditioning, Posterior
 from tvbandits.queries.plans import CandidatePool
+from tvbandits.validation import flag, is_finite_number, shown
 
 # From fewer observations nothing is learned: everything may just have been forgotten.
 FEWEST = 2

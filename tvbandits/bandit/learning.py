@@ -25,9 +25,9 @@ from tvbandits.bandit.recipe import Recipe, first_state, state_for
 from tvbandits.bandit.state import State, generator_of
 from tvbandits.bandit.told import ToldReadings, still_out, with_rewards
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import of_kind
 from tvbandits.forgetting.aging import has_pace
 from tvbandits.gp.fitting.online import at_step
+from tvbandits.validation import of_kind
 
 
 def retold(model: Model, state: State, readings: ToldReadings) -> State:

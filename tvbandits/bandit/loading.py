@@ -12,9 +12,9 @@ import numpy as np
 
 from tvbandits.acquisition.availability import NothingAvailableError
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.coercion import error_line, file_path
 from tvbandits.core.context import measured
 from tvbandits.io import Encoder, SavedFileError, Trusted, check_regular, check_size, from_bytes
+from tvbandits.validation import error_line, file_path
 
 
 def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:

@@ -64,6 +64,22 @@ from tvbandits.gp.kernels.terms import same_form
 from tvbandits.gp.posteriors.exact import Exact
 from tvbandits.gp.posteriors.protocol import PosteriorRule
 from tvbandits.queries.plans import Asking, CandidatePool
+from tvbandits.validation import (
+    LARGEST_VALUE,
+    as_points,
+    check_part,
+    choice,
+    flag,
+    is_finite_number,
+    noise_variance_number,
+    not_negative,
+    of_kind,
+    require,
+    settle,
+    several,
+    shown,
+    whole_number,
+)
 
 # On so many candidates at the most an outcome's kernel is fitted; exact on so many readings.
 MOST_FITTED, OUTCOME_READINGS = 2000, 400

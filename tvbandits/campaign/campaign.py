@@ -36,6 +36,18 @@ from tvbandits.core.counts import Counted
 from tvbandits.core.files.journal import points
 from tvbandits.core.parameters import Named
 from tvbandits.core.protocols import Domain, Expert, state_of
+from tvbandits.validation import (
+    as_floats,
+    as_time,
+    check_part,
+    file_path,
+    flag,
+    of_kind,
+    positive_number,
+    several,
+    shown,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,8 +25,11 @@ from tvbandits.core.arrays import (
     as_rows,
     as_time,
     not_negative,
+    of_kind,
     positive_number,
     refuse,
+    require,
+    shown,
     whole_number,
 )
 from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others

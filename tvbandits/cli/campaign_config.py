@@ -22,17 +22,9 @@ from tvbandits.campaign.names import Names
 from tvbandits.campaign.store.places import place_of
 from tvbandits.campaign.store.store import check_name
 from tvbandits.cli.options import escaped
-from tvbandits.core.arrays import (
-    LARGEST_VALUE,
-    as_floats,
-    finite_number,
-    is_infinite,
-    positive_number,
-)
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import choice, of_kind, require, several, shown
 from tvbandits.core.context import coordinate_names
 from tvbandits.core.limits import Limit
 from tvbandits.core.parameters import Integer
@@ -46,6 +38,18 @@ from tvbandits.io import check_regular, naming
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import instance_of, known_spec, load, means_none, parse_call
 from tvbandits.policies.setting import Policy
+from tvbandits.validation import (
+    LARGEST_VALUE,
+    as_floats,
+    choice,
+    finite_number,
+    is_infinite,
+    of_kind,
+    positive_number,
+    require,
+    several,
+    shown,
+)
 
 # What may stand in which part of the file.
 KEYS: dict[str, tuple[str, ...]] = {

@@ -34,6 +34,7 @@ from tvbandits.datasets.tables.references import References
 from tvbandits.policies import FIRST_COMPARISON
 from tvbandits.policies.expert import PLANS
 from tvbandits.policies.names import sources_of
+from tvbandits.validation import file_path
 
 
 @dataclass(frozen=True)

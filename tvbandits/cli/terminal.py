@@ -32,6 +32,7 @@ from tvbandits.core.coercion import cleaned
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
 from tvbandits.io import put_in_place
+from tvbandits.validation import cleaned
 
 messages = Console(stderr=True)
 

@@ -42,6 +42,7 @@ from tvbandits.core.protocols import Expert, Problem
 from tvbandits.core.threads import one_blas_thread
 from tvbandits.experts.functions import SimulatorExpert
 from tvbandits.policies.names import PATH, instance_of, load
+from tvbandits.validation import flag, function, is_whole, optional, require, settle, whole_number
 
 # So many processes no machine has.
 MOST_JOBS = 100_000

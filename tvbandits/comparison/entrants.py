@@ -13,9 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.bandit.state import Player
 from tvbandits.comparison.summary import NO_WIDTH
-from tvbandits.core.arrays import is_finite_number, positive_number, whole_number
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import optional, require, several, shown
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.experts.functions import CallableExpert
 from tvbandits.policies import POLICIES, Policy, Setting
@@ -28,6 +26,15 @@ from tvbandits.policies.names import (
     parse_call,
     parse_spec,
     path_of,
+)
+from tvbandits.validation import (
+    is_finite_number,
+    optional,
+    positive_number,
+    require,
+    several,
+    shown,
+    whole_number,
 )
 
 Maker = Callable[[Setting], Player]

@@ -32,6 +32,7 @@ from tvbandits.core.moving import MoveCost, costs_along
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.policies.theory import regret_bound
 from tvbandits.queries.plans import Asking, Following, RandomPoints
+from tvbandits.validation import finite_number, shown
 
 # A bandit with random answers keeps the latest of them, so many: no policy that forgets has a use for
 # more, and a step's cost stays bounded.

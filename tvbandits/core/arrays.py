@@ -14,74 +14,11 @@ Every refusal is a `ValueError` that names what is wrong and shows what was give
 from __future__ import annotations
 
 import math
-from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.coercion import DATES, is_date, odd_within, raw_array, shown, why_no_numbers
-
-Array = NDArray[np.float64]
-
-
-Index = NDArray[np.int64]
-
-
-# Largest size of a reward or an answer.
-#
-# The square of a reward over the smallest variance is 1e175, which can be represented.
-LARGEST_VALUE = 1e50
-
-
-# Range of a noise variance (unit of reward squared): rewards of a size of 1e-30 have one of 1e-66.
-SMALLEST_VARIANCE, LARGEST_VARIANCE = 1e-75, 1e100
-
-
-# Times are smaller in size: from here on t + 1 is t.
-LARGEST_TIME = 2.0**53
-
-
-_TOO_LATE = "must be smaller than 2^53 in size, where t + 1 is t"
-_NEARER = ": count from a nearer origin or in a larger unit, as a Clock does"
-
-# Largest whole number: what an integer array can hold.
-LARGEST_WHOLE = 2**63 - 1
-
-
-# Largest size of a coordinate: squared distances can be represented.
-LARGEST_COORDINATE = 1e150
-
-
-# --- arrays ---------------------------------------------------------------------------------------
-
-
-def as_floats(values: ArrayLike, name: str) -> Array:
-    """Return a float copy of `values`, of any shape; NaN and infinities pass.
-
-    Raises
-    ------
-    ValueError
-        If they are not real numbers: texts, complex numbers, dates, truth values, masked cells, ...
-    """
-    plain = type(values) in (int, float) and abs(values) < LARGEST_TIME  # type: ignore[arg-type]
-    if plain or (type(values) is np.ndarray and values.dtype == np.float64):
-        return np.array(values, dtype=np.float64)
-    cause: Exception | None = None
-    try:
-        # Before numpy sees them: in a sequence it takes a truth value or a masked cell for a number.
-        why = odd_within(values) if isinstance(values, list | tuple) else ""
-        if not why:
-            raw = raw_array(values)
-            why = why_no_numbers(values, raw)
-        if not why:
-            with np.errstate(over="ignore"):  # a longer float becomes infinite
-                return np.array(raw, dtype=np.float64)
-    except OverflowError as error:
-        cause, why = error, "a number is too large for a float"
-    except (TypeError, ValueError, RecursionError) as error:
-        cause, why = error, ""
-    reason = f": {why}" if why else ""
-    raise ValueError(f"{name} must be numeric, got {shown(values)}{reason}") from cause
+from tvbandits.validation import Array as Array, Index as Index
 
 
 def row_keys(X: Array) -> list[bytes]:
@@ -102,78 +39,6 @@ def mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return state ^ (state >> np.uint64(31))
-
-
-def refuse(bad: NDArray[np.bool_] | np.bool_, values: Array, needs: str, hint: str = "") -> None:
-    """Raise a `ValueError` that names the first of some values (n,), or points (n, d), that is bad."""
-    if np.count_nonzero(bad):
-        where = int(bad.argmax())
-        place = "in row" if values.ndim > 1 else "at position"
-        raise ValueError(f"{needs}, got {values[where].tolist()} {place} {where}{hint}")
-
-
-def as_points(X: ArrayLike, dimension: int | None = None, name: str = "X") -> Array:
-    """Return `X` as a finite float array of shape (n, d).
-
-    A single point may be given as a flat sequence of `dimension` numbers.
-
-    Raises
-    ------
-    ValueError
-        If `X` is not numeric, not two-dimensional, not finite, beyond `LARGEST_COORDINATE`, or not of
-        `dimension` columns.
-    """
-    points = as_floats(X, name)
-    if points.ndim == 1 and dimension is not None and points.shape[0] == dimension:
-        points = points[None, :]
-    expected = f"(n, {'d' if dimension is None else dimension})"
-    if points.ndim != 2 or (dimension is not None and points.shape[1] != dimension):
-        raise ValueError(f"{name} must have shape {expected}, got {points.shape}")
-    if np.count_nonzero(np.abs(points) <= LARGEST_COORDINATE) < points.size:
-        refuse(~np.isfinite(points).all(axis=1), points, f"{name} must be finite")
-        far = (np.abs(points) > LARGEST_COORDINATE).any(axis=1)
-        refuse(far, points, f"coordinates of {name} must be at most {LARGEST_COORDINATE:g} in size")
-    return points
-
-
-def as_column(values: ArrayLike, n: int, name: str) -> Array:
-    """Return `values` as a finite float array of shape (n,); a scalar is repeated.
-
-    Raises
-    ------
-    ValueError
-        If `values` is not numeric, not finite, or not of length `n`.
-    """
-    column = columned(values, n, name)
-    if not np.isfinite(column).all():
-        refuse(~np.isfinite(column), column, f"{name} must be finite")
-    return column
-
-
-def as_values(values: ArrayLike, n: int, name: str = "y", *, missing: bool = False) -> Array:
-    """Return rewards or answers as floats of shape (n,), at most `LARGEST_VALUE` in size.
-
-    Parameters
-    ----------
-    values : array of shape (n,) or a number
-    n : int
-    name : str
-    missing : bool
-        Whether a NaN may stand where there is none.
-
-    Raises
-    ------
-    ValueError
-        If they are not numeric, not `n`, infinite, too large, or NaN where that may not be.
-    """
-    column = as_floats(values, name)
-    if column.shape != (n,):
-        column = columned(column, n, name)
-    if np.count_nonzero(np.abs(column) <= LARGEST_VALUE) < n:
-        if not missing:
-            refuse(~np.isfinite(column), column, f"{name} must be finite")
-        check_sizes(column, name)
-    return column
 
 
 def checked_values(values: ArrayLike, X: Array) -> Array:

@@ -12,25 +12,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import (
-    Array,
-    Index,
-    as_floats,
-    as_points,
-    as_rows,
-    checked_values,
-    is_whole,
-    row_keys,
-    row_of_largest,
-    whole_number,
-)
+from tvbandits.core.arrays import Array, Index, checked_values, row_keys, row_of_largest
 from tvbandits.core.box import TOLERANCE, as_bounds
 from tvbandits.core.box_search import Acquisition
-from tvbandits.core.coercion import require, settle, several, shown
 from tvbandits.core.context import INSTEAD_OF_WORDS, as_measured, joined
 from tvbandits.core.errors import PlayError
 from tvbandits.core.parameters import Category, Parameter
 from tvbandits.core.rows import HeldRows, Rows, keys_of, rows_elsewhere
+from tvbandits.validation import (
+    as_floats,
+    as_points,
+    as_rows,
+    is_whole,
+    require,
+    settle,
+    several,
+    shown,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from scipy.spatial import cKDTree

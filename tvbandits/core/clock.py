@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array, as_floats, as_time, refuse
-from tvbandits.core.coercion import settle, shown
+from tvbandits.core.arrays import Array
+from tvbandits.validation import as_floats, as_time, refuse, settle, shown
 
 if TYPE_CHECKING:
     import pandas as pd

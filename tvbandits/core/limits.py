@@ -9,8 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array, finite_number, flag, noise_variance_number
-from tvbandits.core.coercion import of_kind, optional, shown, text
+from tvbandits.core.arrays import Array
+from tvbandits.validation import (
+    finite_number,
+    flag,
+    noise_variance_number,
+    of_kind,
+    optional,
+    shown,
+    text,
+)
 
 
 class LimitWarning(UserWarning):

@@ -11,15 +11,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import (
-    Array,
-    Index,
+from tvbandits.core.arrays import Array, Index, row_keys
+from tvbandits.validation import (
     as_column,
     as_points,
     as_times,
     as_values,
     as_variances,
-    row_keys,
     whole_number,
 )
 from tvbandits.core.errors import PlayError
@@ -134,7 +132,7 @@ class Observations:
     ------
     ValueError
         If shapes disagree, a value is not finite, a variance is not positive, or a number is beyond
-        the range that can be computed with (`tvbandits.core.arrays`).
+        the range that can be computed with (`tvbandits.validation`).
 
     Examples
     --------

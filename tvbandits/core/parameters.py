@@ -15,8 +15,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeGuard, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.core.arrays import Array, finite_number, is_finite_number, whole_number
-from tvbandits.core.coercion import is_of, of_kind, require, settle, several, shown
+from tvbandits.core.arrays import Array
+from tvbandits.validation import (
+    finite_number,
+    is_finite_number,
+    is_of,
+    of_kind,
+    require,
+    settle,
+    several,
+    shown,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

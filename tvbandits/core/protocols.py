@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import (
+from tvbandits.core.arrays import Array
+from tvbandits.core.observations import Observations
+from tvbandits.validation import (
     LARGEST_VALUE,
     LARGEST_VARIANCE,
     SMALLEST_VARIANCE,
-    Array,
     as_floats,
     as_variances,
     check_sizes,
+    cleaned,
     columned,
     not_negative,
+    of_kind,
     refuse,
+    several,
     whole_number,
 )
-from tvbandits.core.coercion import cleaned, of_kind, several
-from tvbandits.core.observations import Observations
 
 
 class ExpertError(RuntimeError):
@@ -117,7 +119,7 @@ class Answers:
     ------
     ValueError
         If shapes disagree, a value is infinite, the variance of an answer is not a positive finite
-        number, or a number is beyond the range that can be computed with (`tvbandits.core.arrays`).
+        number, or a number is beyond the range that can be computed with (`tvbandits.validation`).
 
     Examples
     --------

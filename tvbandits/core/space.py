@@ -14,19 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import (
-    Array,
-    Index,
-    as_points,
-    finite_number,
-    is_infinite,
-    positive_number,
-    row_of_largest,
-)
+from tvbandits.core.arrays import Array, Index, row_of_largest
 from tvbandits.core.box import Box
 from tvbandits.core.box_search import Acquisition, best_point
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import choice, settle, several, shown
 from tvbandits.core.context import as_measured, columns_by_name
 from tvbandits.core.parameters import (
     Category,
@@ -40,6 +31,16 @@ from tvbandits.core.parameters import (
     texts,
 )
 from tvbandits.core.protocols import Domain
+from tvbandits.validation import (
+    as_points,
+    choice,
+    finite_number,
+    is_infinite,
+    positive_number,
+    settle,
+    several,
+    shown,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

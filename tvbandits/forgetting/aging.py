@@ -28,16 +28,17 @@ from typing import ClassVar, Protocol, Self, TypeGuard, runtime_checkable
 
 import numpy as np
 
-from tvbandits.core.arrays import (
-    Array,
-    Index,
+from tvbandits.core.arrays import Array, Index
+from tvbandits.core.observations import Observations, Source
+from tvbandits.validation import (
     finite_number,
+    function,
     noise_variance_number,
+    optional,
     positive_number,
+    several,
     whole_number,
 )
-from tvbandits.core.coercion import function, optional, several
-from tvbandits.core.observations import Observations, Source
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tvbandits.core.arrays import finite_number
+from tvbandits.validation import finite_number
 
 
 @dataclass(frozen=True)

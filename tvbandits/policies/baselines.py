@@ -21,7 +21,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import Array, positive_number, whole_number
+from tvbandits.core.arrays import Array
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.coercion import shown

@@ -37,8 +37,7 @@ from tvbandits.acquisition.batches import (
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, BBKBProgramWidth, BBKBWidth, BKBWidth
 from tvbandits.acquisition.rules import Decision, ThompsonSampling, UpperConfidenceBound
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import Array, finite_number, whole_number
-from tvbandits.core.coercion import choice
+from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.posteriors.nystrom import Nystrom

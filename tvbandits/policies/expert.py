@@ -64,6 +64,15 @@ from tvbandits.policies.common import (
     prior_kernel,
 )
 from tvbandits.queries import plans
+from tvbandits.validation import (
+    check_part,
+    choice,
+    finite_number,
+    is_finite_number,
+    require,
+    shown,
+    whole_number,
+)
 
 Season: TypeAlias = float | Literal["find"] | None
 

@@ -45,6 +45,7 @@ from tvbandits.policies.common import (
     learning_rule,
     prior_kernel,
 )
+from tvbandits.validation import LARGEST_WHOLE, SMALLEST_VARIANCE, choice, shown, whole_number
 
 
 def gp_ucb(

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from tvbandits.core.coercion import cleaned, error_line
+from tvbandits.validation import cleaned, error_line
 
 WORDS = {"true": True, "false": False}
 

@@ -22,17 +22,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import blas
 
-from tvbandits.core.arrays import (
-    Array,
-    Index,
+from tvbandits.core.arrays import Array, Index
+from tvbandits.core.linalg import cholesky, greedy_pivots, pivoted_cholesky, solve_lower
+from tvbandits.validation import (
     as_floats,
     as_rows,
     noise_variance_number,
+    of_kind,
     positive_number,
     whole_number,
 )
-from tvbandits.core.coercion import of_kind
-from tvbandits.core.linalg import cholesky, greedy_pivots, pivoted_cholesky, solve_lower
 
 # Proposals drawn at once from the generator.
 CHUNK = 4096

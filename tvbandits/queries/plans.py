@@ -31,14 +31,24 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from tvbandits.core.arrays import Array, Index, finite_number, flag, not_negative, whole_number
-from tvbandits.core.coercion import check_part, choice, optional, several, shown
+from tvbandits.core.arrays import Array, Index
 from tvbandits.core.linalg import first_largest
 from tvbandits.core.protocols import Expert
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries import k_dpp
+from tvbandits.validation import (
+    check_part,
+    choice,
+    finite_number,
+    flag,
+    not_negative,
+    optional,
+    several,
+    shown,
+    whole_number,
+)
 
 # --- budgets ---------------------------------------------------------------------------------------
 # A budget maps the number t of decisions so far, with this one, and the number of questions asked before

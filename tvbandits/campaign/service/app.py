@@ -44,9 +44,9 @@ from tvbandits.campaign.store.errors import (
 )
 from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import candidates_of
-from tvbandits.core.coercion import shown
 from tvbandits.core.files.journal import without_nan
 from tvbandits.core.protocols import ExpertError
+from tvbandits.validation import shown
 
 T = TypeVar("T")
 

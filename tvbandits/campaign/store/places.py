@@ -16,8 +16,8 @@ import sqlalchemy as sql
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from tvbandits.campaign.store.errors import BusyError, CampaignError, NoCampaignError, StorageError
-from tvbandits.core.coercion import file_path
 from tvbandits.io import limit_cells, naming, put_in_place
+from tvbandits.validation import file_path
 
 # How a file is opened: as it stands, which leaves nothing beside it; with its log; to be written.
 STILL, READ, WRITE, CREATE = "mode=ro&immutable=1", "mode=ro", "mode=rw", "mode=rwc"

@@ -39,6 +39,7 @@ from tvbandits.campaign.store.places import PostgreSQLPlace, SQLitePlace, place_
 from tvbandits.core.coercion import require, shown
 from tvbandits.core.files.journal import as_text, digest_of
 from tvbandits.io import Saved, SavedFileError, limit_of
+from tvbandits.validation import require, shown
 
 # The version of the tables and of what is saved in them; one that is not known is refused.
 SCHEMA = 7

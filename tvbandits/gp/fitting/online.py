@@ -16,16 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern
 
-from tvbandits.core.arrays import (
-    Array,
-    Index,
-    finite_number,
-    flag,
-    is_infinite,
-    positive_number,
-    whole_number,
-)
-from tvbandits.core.coercion import of_kind, settle, several
+from tvbandits.core.arrays import Array, Index
 from tvbandits.core.linalg import pivoted_cholesky
 from tvbandits.core.observations import Observations
 from tvbandits.core.space_kernel import with_arms
@@ -33,6 +24,16 @@ from tvbandits.gp.fitting.evidence import Evidence
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.terms import Terms, leaves_of, rebuilt
+from tvbandits.validation import (
+    finite_number,
+    flag,
+    is_infinite,
+    of_kind,
+    positive_number,
+    settle,
+    several,
+    whole_number,
+)
 
 
 @dataclass(frozen=True)

@@ -36,14 +36,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import (
-    Array,
-    finite_number,
-    flag,
-    not_negative,
-    positive_number,
-    whole_number,
-)
+from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, inverse
 from tvbandits.core.observations import Observations, Plays
