@@ -25,8 +25,8 @@ from benchmarks import regression
 from benchmarks.harness import arguments, cell, half_interval, heading, line
 from tvbandits import policies
 from tvbandits.acquisition.confidence import BBKBProgramWidth, BKBWidth, Theory
-from tvbandits.core.arrays import Array
 from tvbandits.datasets import TableProblem
+from tvbandits.validation import Array
 
 HORIZON, FIRST = 10_000, 30  # curves begin at the latter: before, they are noise
 

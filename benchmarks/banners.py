@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.harness import arguments, cell, clock, heading, line
 from tvbandits import Arms, policies, rate
-from tvbandits.core.arrays import Array
+from tvbandits.validation import Array
 
 VISITS, LATE = 3000, 100
 ARMS = Arms([f"banner {i}" for i in range(8)])

@@ -10,10 +10,10 @@ import numpy as np
 
 from benchmarks.harness import heading, line
 from tvbandits import Bandit, compare, policies
-from tvbandits.core.arrays import Index
 from tvbandits.datasets import DriftingBump
 from tvbandits.policies import Setting
 from tvbandits.queries.plans import KDPP, LogSchedule, Pool, QueryPlan
+from tvbandits.validation import Index
 
 SWEEPS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
 HORIZON, LAST = 500, 100

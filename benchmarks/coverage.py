@@ -27,8 +27,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks.harness import DATA, arguments, heading, line
 from tvbandits import Bandit, policies
 from tvbandits.cli.problems import make_problem
-from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Problem, added_noise
+from tvbandits.validation import Array
 
 OZONE = [DATA / "ozone" / "daily_44201_2021.zip"]
 WIND = [DATA / "networks" / f"ireland_wind_{kind}.csv" for kind in ("daily", "sites")]

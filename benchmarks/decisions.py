@@ -25,8 +25,8 @@ from sklearn.gaussian_process.kernels import RBF
 from threadpoolctl import threadpool_limits
 
 from tvbandits import Arms, Box, Candidates, Space, policies
-from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
+from tvbandits.validation import Array
 
 NOISE = 0.01
 STEPS = 24

@@ -16,8 +16,8 @@ import numpy as np
 from dppy.finite_dpps import FiniteDPP
 
 from benchmarks.harness import Row, alternate, summary
-from tvbandits.core.arrays import Array
 from tvbandits.queries import k_dpp
+from tvbandits.validation import Array
 
 JITTER = 1e-8
 TARGET, LARGE_TARGET = 5.0, 20.0

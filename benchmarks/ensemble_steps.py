@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import arguments, clock, heading, line
 from tvbandits import Bandit, Candidates, policies
-from tvbandits.core.arrays import Array
+from tvbandits.validation import Array
 
 ANSWERS = 3
 NOISE = 0.01

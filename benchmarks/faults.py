@@ -24,13 +24,13 @@ import numpy as np
 from benchmarks.harness import arguments, heading, line
 from tvbandits import Bandit, Expert, ExpertDownWarning, compare, policies
 from tvbandits.comparison.summary import summarise
-from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Problem, added_noise
 from tvbandits.datasets import DriftingBump, Field, NewPeak, ozone_network
 from tvbandits.experts.calibrated import Calibrated
 from tvbandits.experts.sensors.expert import SensorExpert, stations_at
 from tvbandits.experts.sensors.stub import Faults, StubTransport
 from tvbandits.policies import Setting
+from tvbandits.validation import Array
 
 # Seconds; a delay beyond every time-out.
 NEVER = 1e9

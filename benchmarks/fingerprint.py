@@ -29,9 +29,9 @@ from tvbandits import Bandit, Box, Candidates, experts, policies
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.compare import Comparison, iterate
 from tvbandits.comparison.playing import Run
-from tvbandits.core.arrays import Array
 from tvbandits.gp.posteriors.nystrom import Nystrom
 from tvbandits.policies.expert import PLANS
+from tvbandits.validation import Array
 
 BUMP = "drifting-bump:candidates=101"
 # Of all rows, how many there are, and a sum that shows how far apart two runs are.

@@ -22,8 +22,8 @@ from scipy.stats import t as student
 from threadpoolctl import threadpool_info
 
 from tvbandits.comparison.setup import REWARD_NOISE, played
-from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Problem
+from tvbandits.validation import Array
 
 # Real measurements, where they lie beside the repository.
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -27,7 +27,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from benchmarks.harness import arguments, cell, clock, heading, line
 from tvbandits import Space, policies
-from tvbandits.core.arrays import Array
+from tvbandits.validation import Array
 
 DAY, STEPS = 144, 432
 OUTSIDE = (-15.0, 20.0)

@@ -25,7 +25,6 @@ import pandas as pd
 from benchmarks.harness import arguments, course, heading, kept, line
 from tvbandits import Bandit, policies
 from tvbandits.comparison.compare import simulated
-from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Problem
 from tvbandits.core.threads import one_blas_thread
 from tvbandits.datasets import (
@@ -41,6 +40,7 @@ from tvbandits.datasets.tables.problem import autoregressive
 from tvbandits.gp.ensemble import filters, mixture, models, seasons
 from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.queries import plans
+from tvbandits.validation import Array
 
 # A layer stays if regret without it is that many times as large, or the time of a step.
 STAYS, DEARER = 1.01, 1.25

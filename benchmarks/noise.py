@@ -23,8 +23,8 @@ from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.board import SUITES
 from tvbandits.comparison.compare import simulated
 from tvbandits.comparison.setup import Prepared, begun, prepare
-from tvbandits.core.arrays import Array
 from tvbandits.policies import POLICIES
+from tvbandits.validation import Array
 
 PROBLEMS: dict[str, list[Path]] = {
     **{name: [] for name in SUITES["quick"].problems},

@@ -11,9 +11,9 @@ import numpy as np
 from benchmarks.harness import DATA, clock
 from tvbandits import Bandit, policies
 from tvbandits.acquisition.confidence import BBKBWidth
-from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import added_noise
 from tvbandits.datasets import TableProblem, abalone, california
+from tvbandits.validation import Array
 
 TABLES = {
     "abalone": (abalone, "abalone.csv"),

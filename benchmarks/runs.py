@@ -25,10 +25,10 @@ from tvbandits import Candidates, policies
 from tvbandits.acquisition.confidence import Theory
 from tvbandits.comparison.compare import simulated
 from tvbandits.comparison.setup import prepare
-from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Answers, Expert
 from tvbandits.datasets import DriftingBump
 from tvbandits.policies import theory
+from tvbandits.validation import Array
 
 STEPS, MEAN = 500, 1.6
 TARGET = 5.0

@@ -23,7 +23,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from benchmarks.harness import arguments, clock, heading, line, seconds
 from tvbandits import Bandit, Candidates, StateSpace, policies
-from tvbandits.core.arrays import Array
+from tvbandits.validation import Array
 
 DIMENSION, BLOCK = 8, 1_000_000
 NOISE_VARIANCE, LENGTH_SCALE, BUMP = 0.01, 2.0, 0.8

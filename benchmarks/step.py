@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from benchmarks.harness import Pair, Row, clock, summary
 from tvbandits import Bandit, Candidates, policies
-from tvbandits.core.arrays import Array
+from tvbandits.validation import Array
 
 TARGET, NOISE = 50.0, 0.01
 # The stretch of steps, 1000 observations in its middle, and how many steps make a block.

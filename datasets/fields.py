@@ -9,12 +9,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, inverse
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import OnPath
-from tvbandits.validation import choice
+from tvbandits.validation import Array, choice
 
 MOST_STEPS = 100_000
 

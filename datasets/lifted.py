@@ -21,12 +21,11 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import MadeUp, mean_change
-from tvbandits.validation import choice, positive_number, whole_number
+from tvbandits.validation import Array, choice, positive_number, whole_number
 
 Formula = Callable[[Array], Array]
 Near = Callable[[float], Array]

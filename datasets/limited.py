@@ -11,11 +11,11 @@ from typing import ClassVar
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.limits import Limit
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import Drawn, OnCandidates, autoregressive, draws
+from tvbandits.validation import Array
 
 # Rate at which the quiet network forgets.
 EPSILON = 0.03

@@ -10,9 +10,9 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import Answers, Expert, checked_answers, inform, restored, state_of
+from tvbandits.validation import Array
 
 # What an expert must be.
 NEEDS = "an object with a method query(X, t)"

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Answers, Expert, restored, state_of
 from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
 from tvbandits.validation import (
+    Array,
     as_points,
     as_time,
     check_part,

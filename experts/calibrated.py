@@ -30,11 +30,12 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import Observations, Source
 from tvbandits.core.protocols import Answers, Expert, inform, restored, state_of
 from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
 from tvbandits.validation import (
+    Array,
+    Index,
     as_points,
     as_time,
     check_part,

@@ -12,7 +12,6 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import (
     Answers,
@@ -22,7 +21,7 @@ from tvbandits.core.protocols import (
     checked_answers,
     is_mistake,
 )
-from tvbandits.validation import as_points, as_time, error_line, flag, whole_number
+from tvbandits.validation import Array, Index, as_points, as_time, error_line, flag, whole_number
 
 
 class Outcome(StrEnum):

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.protocols import Answers, ExpertError, Problem, added_noise
 from tvbandits.validation import (
+    Array,
     as_floats,
     as_points,
     as_time,

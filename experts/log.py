@@ -9,11 +9,11 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Answers, as_effective
 from tvbandits.forgetting.aging import Ages, Aging, Constant
 from tvbandits.validation import (
     LARGEST_VARIANCE,
+    Array,
     as_floats,
     as_points,
     as_time,

@@ -13,10 +13,10 @@ from typing import Any
 
 import tenacity
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Answers, Expert, ExpertUnavailableError, is_mistake
 from tvbandits.experts.asking import NEEDS, Wrapper, ask
 from tvbandits.validation import (
+    Array,
     as_points,
     as_time,
     check_part,

@@ -25,7 +25,6 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.comparison.frontier import PAPER, WITHOUT, frontier_table
 from tvbandits.comparison.summary import Ranks, counted, panels_of
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.observations import Observations
 from tvbandits.core.parameters import Category, Integer, Real
@@ -35,6 +34,7 @@ from tvbandits.datasets.tables.references import References
 from tvbandits.gp.kernels.additive import ends_of
 from tvbandits.policies import POLICIES
 from tvbandits.policies.expert import PLANS
+from tvbandits.validation import Array, Index, of_kind
 
 
 class NotebookFigure(Figure):

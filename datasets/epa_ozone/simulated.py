@@ -12,10 +12,9 @@ from functools import partial
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import TableProblem, autoregressive
-from tvbandits.validation import whole_number
+from tvbandits.validation import Array, whole_number
 
 # Draws where the stations stand and how they differ for good: the same in every realisation.
 GEOMETRY_SEED = 28

@@ -13,13 +13,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import square_root
 from tvbandits.datasets.tables.references import References, as_table, references
 from tvbandits.validation import (
     LARGEST_WHOLE,
+    Array,
     as_points,
     as_time,
     cleaned,

@@ -23,10 +23,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tvbandits.core.arrays import Array
 from tvbandits.datasets.tables.spreadsheets import File, is_parquet, read_parquet, read_spreadsheet
 from tvbandits.io import naming
-from tvbandits.validation import choice, file_path, is_date, is_finite_number, shown, text
+from tvbandits.validation import Array, choice, file_path, is_date, is_finite_number, shown, text
 
 # A table, or the path of a csv or Parquet file that holds it.
 Source = pd.DataFrame | File

@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array
-from tvbandits.validation import as_floats, check_sizes
+from tvbandits.validation import Array, as_floats, check_sizes
 
 SLOW_SCALE = 200.0
 WHITE = 0.2

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.readings import (
@@ -29,7 +28,7 @@ from tvbandits.datasets.tables.readings import (
     wide,
     with_index_as_column,
 )
-from tvbandits.validation import finite_number
+from tvbandits.validation import Array, finite_number
 
 # Mean radius of the earth, km.
 EARTH_RADIUS = 6371.0088

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import (
     MISTAKES,
     Answers,
@@ -28,6 +27,7 @@ from tvbandits.forgetting.aging import Ages, Aging
 from tvbandits.validation import (
     LARGEST_VARIANCE,
     SMALLEST_VARIANCE,
+    Array,
     as_floats,
     as_points,
     as_time,

@@ -11,8 +11,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tvbandits.core.arrays import finite_number, is_finite_number, is_whole, positive_number
-from tvbandits.core.coercion import of_kind, optional, require, shown
 from tvbandits.experts.sensors.expert import Reading
 from tvbandits.io import no_constant
 from tvbandits.validation import (
@@ -20,7 +18,9 @@ from tvbandits.validation import (
     is_finite_number,
     is_whole,
     of_kind,
+    optional,
     positive_number,
+    require,
     shown,
 )
 

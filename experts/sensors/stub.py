@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.experts.sensors.expert import Reading
 from tvbandits.validation import (
+    Array,
     as_floats,
     as_time,
     as_variances,
@@ -29,12 +29,8 @@ from tvbandits.validation import (
     require,
     settle,
     several,
-    shown,
     whole_number,
 )
-from tvbandits.core.coercion import of_kind, require, settle, several
-from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.experts.sensors.expert import Reading
 
 # Streams of draws; the place of a fault in the tuple is added to the last.
 _NOISE, _LOSS = 0x5E0000, 0x5E1000

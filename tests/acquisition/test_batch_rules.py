@@ -28,10 +28,10 @@ from tvbandits.acquisition.batches import (
 )
 from tvbandits.acquisition.confidence import BBKBWidth, Fixed
 from tvbandits.acquisition.rules import samples as drawn_for
-from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.posteriors.nystrom import NystromPosterior
 from tvbandits.policies import gp_ucb, thompson
+from tvbandits.validation import Array
 
 SHARES = st.lists(st.floats(0.0, 1.5), min_size=30, max_size=30)
 BOUNDS = st.floats(1.0, 6.0)

@@ -26,7 +26,6 @@ from tvbandits.acquisition.confidence import (
     as_confidence,
 )
 from tvbandits.acquisition.rules import Decision, LastingBound
-from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.mixture import CONFIG, FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, function_models, network_models
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
@@ -36,6 +35,7 @@ from tvbandits.gp.posteriors.cholesky import by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.nystrom import NystromPosterior
 from tvbandits.gp.posteriors.protocol import Conditioning
+from tvbandits.validation import Array
 
 KERNELS: dict[str, Kernel] = {
     "matern": Matern([0.3, 0.5], nu=2.5),

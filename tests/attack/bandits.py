@@ -26,7 +26,6 @@ from tests.helpers.players import deciding
 from tvbandits import Answers, Bandit, Box, Candidates, Every, NystromFilter, Recipe
 from tvbandits.acquisition.batches import Batching, LocalRatio, One
 from tvbandits.acquisition.rules import ThompsonSampling, UpperConfidenceBound
-from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import LogThreshold, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
@@ -39,6 +38,7 @@ from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import space_time
 from tvbandits.gp.posteriors.nystrom import markov
 from tvbandits.queries.plans import Asking
+from tvbandits.validation import Array
 
 STEPS = 12
 

@@ -20,8 +20,8 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.attack.bandits import Sometimes, extent_of
 from tests.attack.report import WRONG, Count, Found, Trial, in_the_loop
 from tvbandits import Box, Candidates
-from tvbandits.core.arrays import Array
 from tvbandits.policies import POLICIES, Setting
+from tvbandits.validation import Array
 
 COUNT, QUICK = 300, 6
 SECONDS, QUICK_SECONDS = 30.0, 1.0

@@ -22,10 +22,10 @@ from tests.helpers.players import (
 )
 from tvbandits import Bandit, Candidates, NothingAvailableError, Recipe, Space, load, policies
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import Array
 from tvbandits.policies import POLICIES, Setting
 from tvbandits.queries import NextDecision, RandomPoints
 from tvbandits.queries.plans import Asking
+from tvbandits.validation import Array
 
 PLANE = np.stack(np.meshgrid(np.linspace(0, 5, 11), [0.0, 1.0, 2.0], indexing="ij"), axis=-1)
 CONTEXTS = Candidates(PLANE.reshape(-1, 2), context=[1])

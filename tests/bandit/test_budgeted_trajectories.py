@@ -28,8 +28,8 @@ from tvbandits.acquisition.batches import (
     ProductRatio,
 )
 from tvbandits.acquisition.confidence import BBKBWidth, BKBWidth, Confidence, Fixed
-from tvbandits.core.arrays import Array
 from tvbandits.gp.posteriors.nystrom import NystromPosterior
+from tvbandits.validation import Array
 
 STEPS, DELTA = 300, 1 / 300
 

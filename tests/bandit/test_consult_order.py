@@ -12,10 +12,10 @@ from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
 from tvbandits import Answers, Bandit, Box, NothingAvailableError, Options, Recipe, policies
 from tvbandits.acquisition.confidence import Fixed
-from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.queries import Pool, RandomPoints
 from tvbandits.queries.plans import Asking
+from tvbandits.validation import Array, Index
 
 Consult = Literal["after tell", "before ask"]
 NAN = float("nan")

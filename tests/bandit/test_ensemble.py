@@ -11,7 +11,6 @@ from tests.helpers.players import NOISE, SITES, deciding, tides as value
 from tests.helpers.refusals import refused
 from tvbandits import Answers, Bandit, Box, Candidates, Every, Recipe, policies
 from tvbandits.acquisition.confidence import Theory
-from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import Window
 from tvbandits.forgetting.event_trigger import EventTrigger
@@ -20,6 +19,7 @@ from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.kernels.units import in_column_units
 from tvbandits.queries import NextDecision
 from tvbandits.queries.plans import Asking, questions
+from tvbandits.validation import Array
 
 
 def reward(X: Array, t: float) -> Array:

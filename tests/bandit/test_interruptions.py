@@ -15,10 +15,10 @@ from tests.attack import interruptions
 from tests.attack.interruptions import Lines
 from tvbandits import Answers, Bandit, Candidates, Observations, policies
 from tvbandits.core import threads
-from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import restored, state_of
 from tvbandits.core.threads import Turns, in_turn, one_blas_thread
 from tvbandits.experts import Budgeted, Calibrated
+from tvbandits.validation import Array
 
 POINTS = np.linspace(0.0, 1.0, 5)[:, None]
 

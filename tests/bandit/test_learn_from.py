@@ -9,8 +9,8 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Box, Candidates, Limit, Space, policies
-from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
+from tvbandits.validation import Array
 
 HERE = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
 THERE = Candidates(np.linspace(20.0, 31.0, 17)[:, None])

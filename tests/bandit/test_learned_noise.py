@@ -9,10 +9,10 @@ from sklearn.gaussian_process.kernels import RBF
 
 import tvbandits
 from tvbandits import Bandit, Box, Candidates, policies
-from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.fitting.noise import estimated_noise
+from tvbandits.validation import Array
 
 DOMAIN = Candidates(np.linspace(0.0, 10.0, 41)[:, None])
 TRUE = 0.04

@@ -22,9 +22,9 @@ from tvbandits import (
     policies,
 )
 from tvbandits.bandit import inference, recipe
-from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.posteriors import predictions
+from tvbandits.validation import Array
 
 LINE = Candidates(np.linspace(-10.0, 10.0, 21)[:, None])
 KERNEL = RBF(3.0)

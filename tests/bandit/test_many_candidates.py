@@ -17,9 +17,9 @@ from tests.helpers.refusals import refused
 from tvbandits import Bandit, Candidates, policies
 from tvbandits.bandit import recipe
 from tvbandits.core import candidates, rows
-from tvbandits.core.arrays import Array
 from tvbandits.gp.posteriors import leaders
 from tvbandits.gp.posteriors.leaders import Leaders, Lineage, Looker, Since
+from tvbandits.validation import Array
 
 COUNT = 2000
 POINTS = np.random.default_rng(0).random((COUNT, 3)).astype(np.float32).astype(float)

@@ -10,8 +10,8 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Box, Candidates, Space, policies
-from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Domain
+from tvbandits.validation import Array
 
 OUTSIDE: dict[str, Any] = {"outside": (-15, 20)}
 SPACE = Space(heat=(0.0, 1.0), mode=["eco", "loud"], context=OUTSIDE)

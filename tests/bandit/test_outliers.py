@@ -12,9 +12,9 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Answers, Arms, Bandit, Box, Campaign, Candidates, Options, Space, policies
 from tvbandits.bandit.outliers import AGREED, agreeing, far_from_the_others
-from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations, Outliers
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
+from tvbandits.validation import Array
 
 SITES = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
 BOX = Box([(0.0, 1.0), (0.0, 1.0)])

@@ -25,10 +25,10 @@ from tests.helpers.players import (
 from tvbandits import Bandit, Candidates, Exact, Nystrom, Recipe, StateSpace
 from tvbandits.acquisition.batches import Batching, One
 from tvbandits.acquisition.confidence import Fixed
-from tvbandits.core.arrays import Array
 from tvbandits.forgetting.aging import Exponential, Wiener
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.policies import POLICIES
+from tvbandits.validation import Array
 
 FEW = Candidates(np.array([[0.0], [1.0], [4.0]]))
 

@@ -14,10 +14,10 @@ from threadpoolctl import ThreadpoolController
 from tests.helpers.players import KERNEL, LINE, NOISE, made, noisy, step, warmed, wave
 from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, ExpertError, Recipe, policies
-from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import CallWithinCallError
 from tvbandits.core.threads import one_blas_thread
 from tvbandits.queries.plans import Asking, RandomPoints
+from tvbandits.validation import Array
 
 TELLS = 200
 

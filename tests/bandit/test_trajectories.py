@@ -12,9 +12,9 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from tests.oracles import plain
 from tests.oracles.plain import Plain
 from tvbandits import Answers, Bandit, Candidates, policies
-from tvbandits.core.arrays import Array, Index
 from tvbandits.datasets import DriftingBump
 from tvbandits.queries import KDPP, LogSchedule, Pool
+from tvbandits.validation import Array, Index
 
 STEPS = 130
 Mean = float | Literal["online"]

@@ -14,10 +14,10 @@ from tests.helpers.refusals import refused
 from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, ExpertError, policies
-from tvbandits.core.arrays import Array, Index
 from tvbandits.experts import CallableExpert
 from tvbandits.forgetting.aging import DiscardAbove
 from tvbandits.queries import KDPP, Pool
+from tvbandits.validation import Array, Index
 
 NAN = math.nan
 

@@ -29,11 +29,11 @@ from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import summarise
-from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Answers, Problem, added_noise
 from tvbandits.datasets import DriftingBump, GPDrift, TableProblem, ozone_network
 from tvbandits.experts import SimulatorExpert
 from tvbandits.policies import POLICIES, Setting
+from tvbandits.validation import Array
 
 COLUMNS = (
     "problem policy confidence seed t {} reward best regret cumulative_regret average_regret "

@@ -7,10 +7,10 @@ from hypothesis import given, settings, strategies as st
 
 from tests.helpers.refusals import refused
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array
 from tvbandits.core.linalg import FactorisationError
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
+from tvbandits.validation import Array
 
 modest = settings(deadline=None, max_examples=40)
 sizes = st.integers(0, 8)

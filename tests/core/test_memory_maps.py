@@ -12,9 +12,9 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Candidates, compare, policies
 from tvbandits.core import rows
-from tvbandits.core.arrays import Array
 from tvbandits.datasets import TableProblem
 from tvbandits.policies import POLICIES
+from tvbandits.validation import Array
 
 # Above 1 MB, from where joblib hands an array to a worker as a memory map.
 POINTS = np.random.default_rng(0).random((70_000, 2))

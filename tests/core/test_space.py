@@ -15,11 +15,11 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tests.helpers.refusals import refused
 from tvbandits import Arms, Box, Candidates, Integer, Space, count, policies, rate
-from tvbandits.core.arrays import Array
 from tvbandits.core.parameters import Category, Real
 from tvbandits.core.space import Table
 from tvbandits.core.space_kernel import PerParameter
 from tvbandits.gp.kernels.structure import check_kernel
+from tvbandits.validation import Array
 
 OVEN = Space(temperature=(10, 80), count=Integer(1, 5), mode=["a", "b", "c"])
 DICE = Space(left=Integer(1, 6), right=Integer(1, 6), colour=["red", "blue"])

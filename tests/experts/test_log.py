@@ -15,11 +15,11 @@ from hypothesis import given, settings, strategies as st
 from tests.helpers.refusals import refused
 from tvbandits import Answers, ExpertError
 from tvbandits.comparison.setup import REWARD_NOISE, SAMPLE_NOISE
-from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import DriftingBump
 from tvbandits.experts import CachedLogExpert, CallableExpert, SimulatorExpert, functions
 from tvbandits.forgetting.aging import Ages, Aging, Linear, Wiener, Window, compose
+from tvbandits.validation import Array
 
 
 def table(*rows: tuple[float | None, ...], columns: str = "x0 t value variance") -> pd.DataFrame:

@@ -13,11 +13,11 @@ from scipy.stats import binom, kstest
 
 from tests.helpers.refusals import refused
 from tvbandits import Answers, ExpertError
-from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import ExpertUnavailableError
 from tvbandits.experts.sensors.expert import Reading, SensorExpert, Station, stations_at
 from tvbandits.experts.sensors.stub import Faults, StubTransport
 from tvbandits.forgetting.aging import Aging, Constant, Exponential, Linear, Wiener, Window
+from tvbandits.validation import Array
 
 PLACES = [[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]]
 STATIONS = stations_at(PLACES, ["A", "B", "C"], noise_variance=[0.1, 0.2, 0.3])

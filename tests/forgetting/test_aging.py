@@ -14,7 +14,6 @@ from tests.helpers.refusals import refused
 from tests.oracles import loops
 from tests.oracles.dense import Dense
 from tvbandits import Bandit, Candidates, Every, Observations, Recipe, policies
-from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.observations import Source
 from tvbandits.experts import CallableExpert
@@ -46,6 +45,7 @@ from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.queries import RandomPoints
 from tvbandits.queries.plans import Asking
+from tvbandits.validation import Array
 
 modest = settings(deadline=None, max_examples=80)
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble import dynamics
 from tvbandits.gp.ensemble.models import ModelSpec, Season, SpatialSpec
+from tvbandits.validation import Array
 
 POINTS = np.random.default_rng(0).uniform(0, 5, (9, 2))
 

@@ -9,11 +9,11 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Answers, Bandit, Box, Candidates
 from tvbandits.acquisition.confidence import Fixed
-from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.policies import POLICIES, Setting
 from tvbandits.policies.rivals import opkb
 from tvbandits.policies.rivals.opkb import strategy
+from tvbandits.validation import Array
 
 _strategies: dict[tuple[Any, ...], Array] = {}
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import null_space
 
-from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.kernels.structure import inputs
+from tvbandits.validation import Array, Index
 
 
 def effects_beside(

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Bandit, Box, Candidates, Integer, Space, plots, policies
-from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
+from tvbandits.validation import Array
 
 OVEN = Space(temperature=(10, 80), count=Integer(1, 5), mode=["a", "b"])
 SITES = Candidates(np.random.default_rng(0).uniform(0, 1, (12, 2)))

@@ -8,8 +8,8 @@ import pytest
 
 from tests.helpers.players import Known, distinct, made, noisy, setting, warmed
 from tvbandits import Answers, Candidates
-from tvbandits.core.arrays import Array
 from tvbandits.policies import POLICIES
+from tvbandits.validation import Array
 
 ARMS = Candidates(np.linspace(0.0, 10.0, 15)[:, None])
 # Their law is a draw: the same point may be drawn again while it is out, at another time.

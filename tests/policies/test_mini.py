@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.oracles.plain_mini import plain_mini_gp_ucb
 from tvbandits import Box, Candidates, policies
-from tvbandits.core.arrays import Array
+from tvbandits.validation import Array
 
 SITES = Candidates(np.sort(np.random.default_rng(3).uniform(0, 10, 25))[:, None])
 

@@ -12,7 +12,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Candidates, Every, Problem, Recipe, compare, policies
 from tvbandits.acquisition.confidence import BBKBProgramWidth, BBKBWidth, BKBWidth, Fixed, Theory
-from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import DriftingBump
 from tvbandits.experts import CallableExpert, SimulatorExpert
@@ -22,6 +21,7 @@ from tvbandits.policies import POLICIES, Setting, theory
 from tvbandits.policies.forgetting import FIRST_EPSILON
 from tvbandits.policies.ruled import PolicyAdapter
 from tvbandits.queries.plans import KDPP, LogSchedule
+from tvbandits.validation import Array
 
 BUMP = DriftingBump(candidates=101, horizon=150)
 PARTS: dict[str, Any] = {"domain": BUMP.domain, "kernel": RBF(3.5), "noise_variance": 0.01}

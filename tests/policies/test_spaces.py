@@ -8,8 +8,8 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Arms, Bandit, Integer, Space, policies
-from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
+from tvbandits.validation import Array
 
 OVEN = Space(temperature=(10, 80), count=Integer(1, 5), mode=["a", "b", "c"])
 DICE = Space(left=Integer(1, 6), right=Integer(1, 6), colour=["red", "blue"])

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern
 
-from tvbandits.core.arrays import Array
 from tvbandits.gp.fitting.evidence import information_gains
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.policies import theory
+from tvbandits.validation import Array
 
 modest = settings(deadline=None, max_examples=30)
 

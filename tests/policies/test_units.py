@@ -10,10 +10,10 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Bandit, Box, Candidates, Space, policies
-from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
 from tvbandits.gp.kernels.additive import space_kernels, structured_kernel
 from tvbandits.gp.kernels.units import InUnits, column_units
+from tvbandits.validation import Array
 
 HIGH = np.array([1.0, 3.0])
 POINTS = np.random.default_rng(3).uniform(0, 1, (30, 2)) * HIGH

@@ -17,9 +17,9 @@ from threadpoolctl import threadpool_limits
 from tests.helpers.refusals import refused
 from tests.oracles import subsets as enumerated
 from tests.oracles.subsets import Sampler, p_value_of
-from tvbandits.core.arrays import Array
 from tvbandits.queries import KDPP, LogSchedule, OnAverage, Pool, k_dpp
 from tvbandits.queries.k_dpp import SwapChain
+from tvbandits.validation import Array
 
 
 @pytest.fixture(autouse=True, scope="module")

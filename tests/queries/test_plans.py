@@ -26,7 +26,6 @@ from tvbandits import (
     ExpertUnavailableError,
     policies,
 )
-from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.observations import Observations
 from tvbandits.core.protocols import MISTAKES, inform
@@ -48,6 +47,7 @@ from tvbandits.queries.plans import (
     RandomPoints,
     as_budget,
 )
+from tvbandits.validation import Array
 
 N, NOISE = 9, 0.04
 POINTS = np.random.default_rng(0).uniform(0, 4, (N, 1))

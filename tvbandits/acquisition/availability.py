@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import AtContext, Context, coordinate_names, opened
@@ -18,7 +17,7 @@ from tvbandits.core.errors import PlayError
 from tvbandits.core.moving import Move
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Space
-from tvbandits.validation import as_rows, is_finite_number, shown
+from tvbandits.validation import Array, as_rows, is_finite_number, shown
 
 # A mask (A,) or row numbers of the candidates, ranges of coordinates by name (`Ranges`), or a function
 # from points (m, d) to a mask (m,).

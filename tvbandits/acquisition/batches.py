@@ -33,14 +33,13 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.cholesky import embed
 from tvbandits.gp.posteriors.data import AppendBuffer, CandidateGrid, Data, Groups
 from tvbandits.gp.posteriors.nystrom import NystromPosterior
 from tvbandits.gp.posteriors.protocol import Posterior
-from tvbandits.validation import finite_number, require, whole_number
+from tvbandits.validation import Array, Index, finite_number, require, whole_number
 
 # Of a batch's bounds to those of its start.
 MOST_RATIO = 1e6

@@ -26,7 +26,7 @@ import numpy as np
 from tvbandits.acquisition import batches
 from tvbandits.acquisition.availability import Allowed, Available
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, row_of_largest
+from tvbandits.core.arrays import row_of_largest
 from tvbandits.core.candidates import Candidates, as_finite, rows_apart
 from tvbandits.core.moving import Move
 from tvbandits.core.protocols import Domain
@@ -34,7 +34,7 @@ from tvbandits.gp.posteriors.data import CandidateGrid
 from tvbandits.gp.posteriors.leaders import Leaders, Looker, Request
 from tvbandits.gp.posteriors.nystrom import NystromPosterior
 from tvbandits.gp.posteriors.predictions import View
-from tvbandits.validation import shown, whole_number
+from tvbandits.validation import Array, shown, whole_number
 
 
 @dataclass(frozen=True)

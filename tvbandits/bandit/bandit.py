@@ -46,7 +46,6 @@ from tvbandits.bandit.recipe import (
 )
 from tvbandits.bandit.state import Info, State, generator_of, same_value
 from tvbandits.bandit.told import checked_answers, corrected, readings_at, told_next, with_rewards
-from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of
 from tvbandits.core.context import Context, chosen_of, completed, inputs_of
 from tvbandits.core.counts import Counted
@@ -60,7 +59,7 @@ from tvbandits.core.threads import Turns, in_turn
 from tvbandits.gp.fitting.noise import NoiseEstimate
 from tvbandits.gp.posteriors.predictions import View
 from tvbandits.io import save_value
-from tvbandits.validation import as_generator, as_time, flag, of_kind, whole_number
+from tvbandits.validation import Array, as_generator, as_time, flag, of_kind, whole_number
 
 # Most points of one ask.
 MOST_POINTS = 100_000

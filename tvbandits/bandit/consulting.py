@@ -19,7 +19,6 @@ from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import Questions, State
 from tvbandits.bandit.told import kept_answers
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import at_values_of
 from tvbandits.core.observations import Observations, Told, answers_of, changed
@@ -37,7 +36,7 @@ from tvbandits.gp.fitting.online import step_of
 from tvbandits.gp.posteriors.lookahead import EVERY, JointPosterior, Rows
 from tvbandits.gp.posteriors.predictions import View
 from tvbandits.queries.plans import Asking, Pool
-from tvbandits.validation import as_rows, as_time, error_line
+from tvbandits.validation import Array, Index, as_rows, as_time, error_line
 
 # Points drawn from a domain that is not finite, for a plan to choose from.
 DRAWN = 256

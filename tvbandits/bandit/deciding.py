@@ -40,7 +40,6 @@ from tvbandits.bandit.learning import retold
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of
 from tvbandits.bandit.told import ToldReadings, usual_variance, values_and_variance, with_rewards
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import at_values_of, chosen_of
 from tvbandits.core.errors import PlayError
@@ -51,6 +50,7 @@ from tvbandits.core.protocols import Domain
 from tvbandits.gp.posteriors.leaders import Request
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.predictions import View
+from tvbandits.validation import Array, Index
 
 # So many decisions are taken to profit from what a look opens.
 OPEN_FOR = 5.0

@@ -18,7 +18,7 @@ from tvbandits.acquisition.confidence import Fixed, Situation
 from tvbandits.acquisition.rules import Decision
 from tvbandits.bandit.recipe import Recipe, first_kernel, learned_noise
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo, State, generator_of
-from tvbandits.core.arrays import Array, Index, at_times
+from tvbandits.core.arrays import at_times
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.observations import Observations, Plays, changed
 from tvbandits.core.protocols import Domain
@@ -32,7 +32,7 @@ from tvbandits.gp.posteriors.leaders import Leaders
 from tvbandits.gp.posteriors.predictions import View
 from tvbandits.gp.posteriors.protocol import Conditioning, Posterior
 from tvbandits.queries.plans import CandidatePool
-from tvbandits.validation import flag, is_finite_number, shown
+from tvbandits.validation import Array, Index, flag, is_finite_number, shown
 
 # From fewer observations nothing is learned: everything may just have been forgotten.
 FEWEST = 2

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from tvbandits.core.arrays import flag, whole_number
-from tvbandits.core.coercion import of_kind, settle, several
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, check_move_cost
+from tvbandits.validation import flag, of_kind, settle, several, whole_number
 
 # Rewards that are kept at least: as many as anything is learned from at once.
 SHORTEST_HISTORY = 500

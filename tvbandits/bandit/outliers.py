@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import comb, ndtr, ndtri, stdtrit
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations, Outliers, Told
+from tvbandits.validation import Array
 
 if TYPE_CHECKING:
     from tvbandits.bandit.inference import Model

@@ -24,15 +24,6 @@ from tvbandits.acquisition.confidence import (
 from tvbandits.acquisition.rules import Acquisition, UpperConfidenceBound
 from tvbandits.bandit.options import Options
 from tvbandits.bandit.state import ModelState, Questions, State
-from tvbandits.core.arrays import (
-    LARGEST_VALUE,
-    Array,
-    as_points,
-    flag,
-    is_finite_number,
-    noise_variance_number,
-    not_negative,
-)
 from tvbandits.core.candidates import (
     Candidates,
     CandidatesInContext,
@@ -41,7 +32,6 @@ from tvbandits.core.candidates import (
     with_others,
     with_retired,
 )
-from tvbandits.core.coercion import check_part, choice, of_kind, require, settle, shown
 from tvbandits.core.context import chosen_of, coordinate_names, joined, measured
 from tvbandits.core.limits import Limit
 from tvbandits.core.observations import Observations, Record
@@ -66,6 +56,7 @@ from tvbandits.gp.posteriors.protocol import PosteriorRule
 from tvbandits.queries.plans import Asking, CandidatePool
 from tvbandits.validation import (
     LARGEST_VALUE,
+    Array,
     as_points,
     check_part,
     choice,
@@ -76,9 +67,7 @@ from tvbandits.validation import (
     of_kind,
     require,
     settle,
-    several,
     shown,
-    whole_number,
 )
 
 # On so many candidates at the most an outcome's kernel is fitted; exact on so many readings.

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.acquisition.availability import Available
-from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations, Outliers, Record
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import as_html, as_text
@@ -24,6 +23,7 @@ from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.posteriors.data import AppendBuffer, CandidateGrid
 from tvbandits.gp.posteriors.protocol import Posterior
 from tvbandits.queries.plans import CandidatePool
+from tvbandits.validation import Array
 
 
 @dataclass(frozen=True)

@@ -27,27 +27,14 @@ from tvbandits.campaign.shared import Numbered, Refused, SharedBandit, check_nam
 from tvbandits.campaign.status import PointOut, Status, VerifiedCampaign, summary_of
 from tvbandits.campaign.store.errors import reading
 from tvbandits.campaign.store.store import Row, Store, opened
-from tvbandits.core.arrays import Array, as_time, flag, whole_number
 from tvbandits.core.candidates import candidates_of
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import check_part, file_path, of_kind
 from tvbandits.core.context import Context
 from tvbandits.core.counts import Counted
 from tvbandits.core.files.journal import points
 from tvbandits.core.parameters import Named
 from tvbandits.core.protocols import Domain, Expert, state_of
-from tvbandits.validation import (
-    as_floats,
-    as_time,
-    check_part,
-    file_path,
-    flag,
-    of_kind,
-    positive_number,
-    several,
-    shown,
-    whole_number,
-)
+from tvbandits.validation import Array, as_time, check_part, file_path, flag, of_kind, whole_number
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,7 +18,14 @@ import numpy as np
 from tvbandits.acquisition.availability import Availability, NothingAvailableError, decision_domain
 from tvbandits.campaign.store.errors import reading
 from tvbandits.campaign.store.store import check_name
-from tvbandits.core.arrays import (
+from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
+from tvbandits.core.clock import Clock
+from tvbandits.core.context import Context, coordinate_names, measured
+from tvbandits.core.files.journal import points
+from tvbandits.core.parameters import Category, Parameter, exactly, texts
+from tvbandits.core.protocols import Domain
+from tvbandits.core.space import Arms, Space
+from tvbandits.validation import (
     Array,
     as_floats,
     as_points,
@@ -32,14 +39,6 @@ from tvbandits.core.arrays import (
     shown,
     whole_number,
 )
-from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
-from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import of_kind, require, shown
-from tvbandits.core.context import Context, coordinate_names, measured
-from tvbandits.core.files.journal import points
-from tvbandits.core.parameters import Category, Parameter, exactly, texts
-from tvbandits.core.protocols import Domain
-from tvbandits.core.space import Arms, Space
 
 # Of a history besides the coordinates: if one is called so, or as an outcome, all keep their numbers.
 COLUMNS = {"time", "t", "site", "reward", "value", "variance", "source", "kind"}

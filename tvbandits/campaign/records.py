@@ -11,11 +11,12 @@ import numpy as np
 from tvbandits.bandit.told import usual_variance
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.campaign.store.store import Row
-from tvbandits.core.arrays import Array, as_values, at_times, row_keys
+from tvbandits.core.arrays import at_times, row_keys
 from tvbandits.core.files.journal import numbers, points
 from tvbandits.core.limits import check_outcome
 from tvbandits.core.observations import Observations, Plays, Told
 from tvbandits.core.tables import history_columns, in_time
+from tvbandits.validation import Array, as_values
 
 if TYPE_CHECKING:
     from tvbandits.bandit.recipe import Recipe

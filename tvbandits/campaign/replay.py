@@ -33,7 +33,6 @@ from tvbandits.campaign.store.errors import (
     reading,
 )
 from tvbandits.campaign.store.store import DONE, Row, Snapshot, Store, Turn, next_row
-from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.files.journal import as_text, numbers, points
 from tvbandits.core.limits import LimitWarning
@@ -50,6 +49,7 @@ from tvbandits.core.protocols import (
     state_of,
 )
 from tvbandits.io import to_bytes
+from tvbandits.validation import Array
 
 # Writes a row of a kind with a body; it is on the disk on return.
 Write = Callable[[str, Mapping[str, Any]], object]

@@ -26,10 +26,10 @@ from tvbandits.campaign.store.errors import (
 )
 from tvbandits.campaign.store.store import Row, Store, check_name
 from tvbandits.campaign.verbs import Request
-from tvbandits.core.arrays import Array
 from tvbandits.core.errors import PlayError, time_text
 from tvbandits.core.files.journal import as_text, numbers, points
 from tvbandits.core.protocols import Expert
+from tvbandits.validation import Array
 
 if TYPE_CHECKING:
     from tvbandits.bandit.state import Info, State

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tvbandits.campaign.store.store import DONE, Row
-from tvbandits.core.arrays import Array
 from tvbandits.core.tables import as_text
+from tvbandits.validation import Array
 
 if TYPE_CHECKING:
     from tvbandits.bandit.recipe import Recipe

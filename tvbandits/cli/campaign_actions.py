@@ -21,10 +21,9 @@ from tvbandits.campaign.status import HALF_WIDTH, drop_command, since, without_f
 from tvbandits.cli.campaign_readings import Input, bring, several
 from tvbandits.cli.options import Call, Change, escaped
 from tvbandits.comparison.html import generated_by
-from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import candidates_of
-from tvbandits.core.coercion import file_path
 from tvbandits.core.files.journal import without_nan
+from tvbandits.validation import Array, file_path
 
 if TYPE_CHECKING:
     from tvbandits.gp.fitting.noise import NoiseEstimate

@@ -23,11 +23,11 @@ from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names, number_of, time_in
 from tvbandits.campaign.shared import Refused, left_out
 from tvbandits.cli.options import escaped
-from tvbandits.core.arrays import Array
 from tvbandits.core.counts import Counted, count, rate
 from tvbandits.core.space import Arms
 from tvbandits.datasets.tables.spreadsheets import read_spreadsheet
 from tvbandits.io import naming
+from tvbandits.validation import Array
 
 # Readings that are told in one transaction.
 PART = 5000

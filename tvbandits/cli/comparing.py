@@ -27,7 +27,6 @@ from tvbandits.comparison.frontier import frontier_policies, frontier_table
 from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import Key, problem_references, summarise
-from tvbandits.core.coercion import file_path
 from tvbandits.core.files.journal import without_nan
 from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References

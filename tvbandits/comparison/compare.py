@@ -36,8 +36,6 @@ from tvbandits.comparison.entrants import (
 from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Key, as_seeds
-from tvbandits.core.arrays import flag, is_whole, whole_number
-from tvbandits.core.coercion import function, optional, require, settle
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.core.threads import one_blas_thread
 from tvbandits.experts.functions import SimulatorExpert

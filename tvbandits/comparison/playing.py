@@ -26,13 +26,11 @@ from tvbandits.comparison.setup import (
     played,
 )
 from tvbandits.comparison.summary import NO_WIDTH, Key
-from tvbandits.core.arrays import Array, finite_number
-from tvbandits.core.coercion import shown
 from tvbandits.core.moving import MoveCost, costs_along
 from tvbandits.core.protocols import Expert, Problem
 from tvbandits.policies.theory import regret_bound
 from tvbandits.queries.plans import Asking, Following, RandomPoints
-from tvbandits.validation import finite_number, shown
+from tvbandits.validation import Array, finite_number, shown
 
 # A bandit with random answers keeps the latest of them, so many: no policy that forgets has a use for
 # more, and a step's cost stays bounded.

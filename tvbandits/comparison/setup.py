@@ -13,7 +13,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tvbandits.acquisition.confidence import Confidence
 from tvbandits.bandit.told import usual_variance
-from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.limits import Limit
@@ -26,7 +25,7 @@ from tvbandits.gp.fitting.noise import estimated_noise
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import without_bounds
 from tvbandits.policies import Setting
-from tvbandits.validation import finite_number
+from tvbandits.validation import Array, finite_number
 
 # Uniform plays, one at each of the first times, that scale, kernel and drift are estimated from.
 FIRST_SAMPLE = 200

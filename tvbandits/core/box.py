@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.box_search import Acquisition, best_point
 from tvbandits.core.context import INSTEAD_OF_WORDS, as_measured
 from tvbandits.core.parameters import Parameter, Real
-from tvbandits.validation import as_points, of_kind, refuse, settle, shown
+from tvbandits.validation import Array, as_points, of_kind, refuse, settle, shown
 
 # Points of the first sample, where an acquisition knows its slopes.
 SCREENED = 512

@@ -11,7 +11,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.core.arrays import Array, Index, checked_values, row_of_largest
+from tvbandits.core.arrays import checked_values, row_of_largest
+from tvbandits.validation import Array, Index
 
 # Maps points (m, d) to values (m,).
 Acquisition = Callable[[Array], Array]

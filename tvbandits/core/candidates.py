@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array, Index, checked_values, row_keys, row_of_largest
+from tvbandits.core.arrays import checked_values, row_keys, row_of_largest
 from tvbandits.core.box import TOLERANCE, as_bounds
 from tvbandits.core.box_search import Acquisition
 from tvbandits.core.context import INSTEAD_OF_WORDS, as_measured, joined
@@ -20,6 +20,8 @@ from tvbandits.core.errors import PlayError
 from tvbandits.core.parameters import Category, Parameter
 from tvbandits.core.rows import HeldRows, Rows, keys_of, rows_elsewhere
 from tvbandits.validation import (
+    Array,
+    Index,
     as_floats,
     as_points,
     as_rows,

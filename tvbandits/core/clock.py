@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array
-from tvbandits.validation import as_floats, as_time, refuse, settle, shown
+from tvbandits.validation import Array, as_floats, as_time, refuse, settle, shown
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.box_search import Acquisition, Smooth
-from tvbandits.core.coercion import of_kind, shown
 from tvbandits.core.errors import PlayError
 from tvbandits.core.observations import Plays
 from tvbandits.core.parameters import Parameter, as_parameter, check_names, has_names, rows_by_name
 from tvbandits.core.protocols import Domain
-from tvbandits.validation import as_floats, as_points, as_times, of_kind, shown
+from tvbandits.validation import Array, as_floats, as_points, as_times, of_kind, shown
 
 # Values by name, such as {"outside": 3.2}, or numbers in the order of the names.
 Context = Mapping[str, Any] | ArrayLike | None

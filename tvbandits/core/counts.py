@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array
-from tvbandits.validation import LARGEST_VALUE, as_floats, columned, refuse, shown
+from tvbandits.validation import LARGEST_VALUE, Array, as_floats, columned, refuse, shown
 
 # Of an interval that holds what it says also where nothing, or everything, has succeeded: [AC]'s 2.
 DEVIATIONS = 2.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.core.arrays import Array
+from tvbandits.validation import Array
 
 
 def time_text(t: float) -> str:

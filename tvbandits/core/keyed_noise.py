@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from tvbandits.core.arrays import Array, mixed
+from tvbandits.core.arrays import mixed
+from tvbandits.validation import Array
 
 _WORD = 2**64 - 1
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array
 from tvbandits.validation import (
+    Array,
     finite_number,
     flag,
     noise_variance_number,

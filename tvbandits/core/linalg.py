@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas, lapack, qr_delete
 
-from tvbandits.core.arrays import Array, Index
+from tvbandits.validation import Array, Index
 
 # Relative jitters tried in turn; the first that succeeds is used and reported.
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)

@@ -21,13 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.box import TOLERANCE, Box
 from tvbandits.core.context import AtContext, measured
 from tvbandits.core.parameters import Category, Integer, Real
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Space, space_of
-from tvbandits.validation import LARGEST_VALUE, finite_number, positive_number
+from tvbandits.validation import LARGEST_VALUE, Array, Index, finite_number, positive_number
 
 # Reward that a unit of distance costs, or a function of two points (d,): from, to.
 MoveCost = float | Callable[[Array, Array], float]

@@ -11,8 +11,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array, Index, row_keys
+from tvbandits.core.arrays import row_keys
+from tvbandits.core.errors import PlayError
 from tvbandits.validation import (
+    Array,
+    Index,
     as_column,
     as_points,
     as_times,
@@ -20,7 +23,6 @@ from tvbandits.validation import (
     as_variances,
     whole_number,
 )
-from tvbandits.core.errors import PlayError
 
 T = TypeVar("T")
 

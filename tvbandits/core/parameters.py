@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeGuard, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.core.arrays import Array
 from tvbandits.validation import (
+    Array,
     finite_number,
     is_finite_number,
     is_of,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
 from tvbandits.validation import (
     LARGEST_VALUE,
     LARGEST_VARIANCE,
     SMALLEST_VARIANCE,
+    Array,
     as_floats,
     as_variances,
     check_sizes,

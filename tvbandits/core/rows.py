@@ -18,8 +18,8 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.core.arrays import Array, Index, mixed
-from tvbandits.validation import as_floats, is_of, shown
+from tvbandits.core.arrays import mixed
+from tvbandits.validation import Array, Index, as_floats, is_of, shown
 
 # Rows of a block, where the source has no blocks of its own.
 BLOCK = 65_536

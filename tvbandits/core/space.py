@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array, Index, row_of_largest
+from tvbandits.core.arrays import row_of_largest
 from tvbandits.core.box import Box
 from tvbandits.core.box_search import Acquisition, best_point
 from tvbandits.core.candidates import Candidates
@@ -32,6 +32,8 @@ from tvbandits.core.parameters import (
 )
 from tvbandits.core.protocols import Domain
 from tvbandits.validation import (
+    Array,
+    Index,
     as_points,
     choice,
     finite_number,

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import (
     StationaryKernelMixin,
 )
 
-from tvbandits.core.arrays import Array
+from tvbandits.validation import Array
 
 
 class PerParameter(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: ignore[misc]

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.context import coordinate_names
 from tvbandits.core.limits import Limit
 from tvbandits.core.moving import MoveCost, costs_along
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
-from tvbandits.validation import cut
+from tvbandits.validation import Array, cut
 
 # Nothing was read but rewards.
 NO_OUTCOMES: Mapping[Limit, Observations] = {}

@@ -28,9 +28,10 @@ from typing import ClassVar, Protocol, Self, TypeGuard, runtime_checkable
 
 import numpy as np
 
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import Observations, Source
 from tvbandits.validation import (
+    Array,
+    Index,
     finite_number,
     function,
     noise_variance_number,

@@ -24,7 +24,6 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tvbandits import policies
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import Array
 from tvbandits.core.parameters import EXACT, Integer
 from tvbandits.core.space import Space
 from tvbandits.experts.asking import SharedLock
@@ -38,7 +37,7 @@ from tvbandits.integrations.playing import (
     value_at,
     with_pending,
 )
-from tvbandits.validation import as_time, shown, whole_number
+from tvbandits.validation import Array, as_time, shown, whole_number
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 

@@ -33,7 +33,6 @@ from xopt.generators import generators
 
 from tvbandits import policies
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import Array
 from tvbandits.core.parameters import TOLERANCE, Integer
 from tvbandits.core.space import Space
 from tvbandits.integrations.playing import (
@@ -45,7 +44,7 @@ from tvbandits.integrations.playing import (
     value_at,
     with_pending,
 )
-from tvbandits.validation import shown
+from tvbandits.validation import Array, shown
 
 DAY = 86_400.0
 

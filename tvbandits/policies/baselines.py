@@ -21,14 +21,13 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import Array
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import shown
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies import ruled
 from tvbandits.policies.common import Seed
+from tvbandits.validation import Array, positive_number, shown, whole_number
 
 
 @dataclass(eq=False)

@@ -37,7 +37,6 @@ from tvbandits.acquisition.batches import (
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, BBKBProgramWidth, BBKBWidth, BKBWidth
 from tvbandits.acquisition.rules import Decision, ThompsonSampling, UpperConfidenceBound
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import Array
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.posteriors.nystrom import Nystrom
@@ -55,6 +54,7 @@ from tvbandits.policies.common import (
     width_of,
 )
 from tvbandits.policies.forgetting import forgetting_kernel
+from tvbandits.validation import Array, choice, finite_number, whole_number
 
 
 def bkb(

@@ -21,14 +21,7 @@ from tvbandits.acquisition.batches import Batching
 from tvbandits.acquisition.confidence import Fixed, PlaysAtATime, as_confidence
 from tvbandits.acquisition.rules import LastingBound, RandomFirst, SpreadFirst, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import (
-    finite_number,
-    is_finite_number,
-    noise_variance_number,
-    whole_number,
-)
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import check_part, choice, optional, require, shown
 from tvbandits.core.context import measured
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.core.space import Arms, Space, space_of
@@ -69,6 +62,8 @@ from tvbandits.validation import (
     choice,
     finite_number,
     is_finite_number,
+    noise_variance_number,
+    optional,
     require,
     shown,
     whole_number,

@@ -19,13 +19,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import (
-    LARGEST_WHOLE,
-    SMALLEST_VARIANCE,
-    noise_variance_number,
-    whole_number,
-)
-from tvbandits.core.coercion import choice, optional, shown
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Aging
@@ -45,7 +38,15 @@ from tvbandits.policies.common import (
     learning_rule,
     prior_kernel,
 )
-from tvbandits.validation import LARGEST_WHOLE, SMALLEST_VARIANCE, choice, shown, whole_number
+from tvbandits.validation import (
+    LARGEST_WHOLE,
+    SMALLEST_VARIANCE,
+    choice,
+    noise_variance_number,
+    optional,
+    shown,
+    whole_number,
+)
 
 
 def gp_ucb(

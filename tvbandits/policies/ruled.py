@@ -17,18 +17,7 @@ from tvbandits.acquisition.confidence import Fixed
 from tvbandits.bandit.recipe import check_mean
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo
 from tvbandits.bandit.told import told_next
-from tvbandits.core.arrays import (
-    LARGEST_VALUE,
-    Array,
-    as_generator,
-    as_time,
-    finite_number,
-    flag,
-    noise_variance_number,
-    whole_number,
-)
 from tvbandits.core.candidates import Candidates, as_finite
-from tvbandits.core.coercion import optional, require
 from tvbandits.core.context import Context, chosen_of, completed, context_columns, joined, measured
 from tvbandits.core.counts import Counted
 from tvbandits.core.observations import Observations, Plays, Record
@@ -38,6 +27,18 @@ from tvbandits.core.tables import history_columns
 from tvbandits.gp.fitting.noise import SHARE, NoiseEstimate, due, estimated_noise
 from tvbandits.io import save_value
 from tvbandits.policies.common import Mean, Seed, check_domain
+from tvbandits.validation import (
+    LARGEST_VALUE,
+    Array,
+    as_generator,
+    as_time,
+    finite_number,
+    flag,
+    noise_variance_number,
+    optional,
+    require,
+    whole_number,
+)
 
 # So often a policy may name a point that is not available, before one that is is drawn for it.
 TRIES = 20

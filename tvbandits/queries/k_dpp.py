@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import blas
 
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.linalg import cholesky, greedy_pivots, pivoted_cholesky, solve_lower
 from tvbandits.validation import (
+    Array,
+    Index,
     as_floats,
     as_rows,
     noise_variance_number,

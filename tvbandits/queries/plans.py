@@ -31,7 +31,6 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.linalg import first_largest
 from tvbandits.core.protocols import Expert
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
@@ -39,6 +38,8 @@ from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.queries import k_dpp
 from tvbandits.validation import (
+    Array,
+    Index,
     check_part,
     choice,
     finite_number,

@@ -9,8 +9,8 @@ import pytest
 
 from tvbandits import Arms, Bandit, policies
 from tvbandits.bandit.state import same_value
-from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.arms import ArmFilters, ArmsPosterior, GridSpec
+from tvbandits.validation import Array
 
 ARMS = Arms([f"arm {i}" for i in range(5)])
 # Prior variance of the level in the dense process: all but flat, which is worth 1e-4 of a weight.

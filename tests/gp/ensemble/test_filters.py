@@ -19,7 +19,6 @@ from tests.helpers.models import (
     history,
 )
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble import filters as filters_module
 from tvbandits.gp.ensemble.filters import (
     Filters,
@@ -30,6 +29,7 @@ from tvbandits.gp.ensemble.filters import (
 )
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
+from tvbandits.validation import Array
 
 
 def filter_readings(model: ModelSpec, rows: Array, times: Array, y: Array) -> tuple[Filters, float]:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import lognorm, norm, yeojohnson
 
-from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble.forecasts import PowerTransform
 from tvbandits.gp.ensemble.mixture import CONFIG, FilterEnsemble
+from tvbandits.validation import Array
 
 Y = np.linspace(-9.0, 30.0, 79)
 EVERY_POWER = (0.0, 0.5, 1.0, 1.5, 2.0)

@@ -18,12 +18,12 @@ from tests.helpers.models import (
     history,
 )
 from tvbandits.bandit.state import same_value
-from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble import mixture
 from tvbandits.gp.ensemble.filters import Filters, filters_at_prior
 from tvbandits.gp.ensemble.mixture import CONFIG, FilterEnsemble
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, SpatialSpec, function_models
 from tvbandits.queries.plans import questions
+from tvbandits.validation import Array
 
 
 def test_season_period_is_in_unit_of_time() -> None:

@@ -9,7 +9,6 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Candidates, Observations, policies
 from tvbandits.bandit.state import same_value
-from tvbandits.core.arrays import Array
 from tvbandits.gp.ensemble import posterior as posterior_module
 from tvbandits.gp.ensemble.candidate_posterior import Readings
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
@@ -24,6 +23,7 @@ from tvbandits.gp.ensemble.posterior import (
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.protocol import Conditioning, Posterior
+from tvbandits.validation import Array
 
 POINTS = np.random.default_rng(3).uniform(0, 5, (9, 2))
 # As an ensemble holds them: each coordinate in the unit of its range.

@@ -12,7 +12,6 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.refusals import refused
 from tvbandits import Answers, Bandit, Candidates, load, policies
 from tvbandits.bandit.state import same_value
-from tvbandits.core.arrays import Array
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.gp.ensemble import seasons
 from tvbandits.gp.ensemble.candidate_posterior import Readings
@@ -23,6 +22,7 @@ from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.kernels.units import in_column_units
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.protocol import Conditioning, Posterior
+from tvbandits.validation import Array
 
 POINTS = np.random.default_rng(1).uniform(0, 4, (6, 2))
 SCALED = in_column_units(POINTS)

@@ -11,7 +11,6 @@ from scipy.special import logsumexp
 from scipy.stats import chi2, multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.observations import Observations
 from tvbandits.core.space_kernel import PerParameter
 from tvbandits.gp.fitting import noise, standardisation
@@ -31,6 +30,7 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.cholesky import by_cholesky
 from tvbandits.gp.posteriors.data import Data
+from tvbandits.validation import Array
 
 Constant = ConstantKernel
 

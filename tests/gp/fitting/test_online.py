@@ -12,7 +12,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tests.oracles import loops
 from tvbandits import Bandit, Candidates, Every, Exact, Observations, StateSpace, policies
-from tvbandits.core.arrays import Array
 from tvbandits.gp.fitting import online
 from tvbandits.gp.fitting.evidence import Evidence
 from tvbandits.gp.fitting.online import Learned, at_step, refit, step_of
@@ -20,6 +19,7 @@ from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.terms import Term, same_form, terms_of
+from tvbandits.validation import Array
 
 UNIT = Scaling(0.0, 1.0)
 

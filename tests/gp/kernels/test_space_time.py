@@ -23,7 +23,6 @@ from sklearn.gaussian_process.kernels import (
 from tests.gp.fitting.test_evidence import slopes
 from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, Observations, policies
-from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
 from tvbandits.gp.fitting import evidence
 from tvbandits.gp.kernels import structure, structure as validation
@@ -32,6 +31,7 @@ from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import check_kernel, inputs
 from tvbandits.gp.kernels.terms import leaves_of, terms_of
+from tvbandits.validation import Array
 
 SPACE_TIME = {
     "drift": Drift(0.1),

@@ -18,12 +18,12 @@ from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense, assert_alike
 from tests.oracles.sparse import Sparse
 from tvbandits import StateSpace
-from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
 from tvbandits.gp.posteriors.nystrom import NystromPosterior
 from tvbandits.gp.posteriors.protocol import Conditioning
+from tvbandits.validation import Array
 
 KERNELS: dict[str, Kernel] = {
     "smooth": 2.0 * RBF([0.35, 0.6]),

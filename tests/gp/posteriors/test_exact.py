@@ -12,7 +12,6 @@ from tests.oracles.cases import random_case
 from tests.oracles.dense import Dense, assert_alike
 from tvbandits import Candidates, Exact, Observations
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array
 from tvbandits.core.linalg import FactorisationError
 from tvbandits.forgetting.aging import Ages, Aging, Exponential, Linear, Wiener
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
@@ -24,6 +23,7 @@ from tvbandits.gp.posteriors.features import FEW, LARGEST_SPAN, spanning_state
 from tvbandits.gp.posteriors.nystrom import NystromPosterior
 from tvbandits.gp.posteriors.protocol import Conditioning
 from tvbandits.gp.posteriors.state_space import StateSpacePosterior
+from tvbandits.validation import Array
 
 LINE = np.linspace(-50, 50, 401)[:, None]
 SQUARE = Candidates.grid([(0.0, 1.0), (0.0, 2.0)], [17, 19]).X

@@ -8,10 +8,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ke
 
 from tests.oracles.sparse import Sparse
 from tvbandits import Nystrom
-from tvbandits.core.arrays import Array
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.nystrom import NystromPosterior, _scores, leverage_dictionary
 from tvbandits.gp.posteriors.protocol import Conditioning
+from tvbandits.validation import Array
 
 # The largest uniform number: who is drawn by it is certain to be.
 UNLUCKY = np.nextafter(1.0, 0.0)

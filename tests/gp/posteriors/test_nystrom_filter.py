@@ -11,10 +11,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from tests.oracles.dense import assert_alike
 from tests.oracles.sparse import pseudo_root
 from tvbandits import Bandit, Candidates, Exact, NystromFilter, Recipe, policies
-from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posteriors.data import Data
 from tvbandits.gp.posteriors.protocol import Conditioning
+from tvbandits.validation import Array
 
 SPACE, EPSILON = 1.7 * RBF(0.3), 0.08
 KERNEL = ConstantKernel(1.7) * OnSpace(RBF(0.3)) * Drift(EPSILON)

@@ -11,7 +11,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tests.oracles.dense import Dense
 from tvbandits import Answers, Bandit, Box, Candidates, Exact, Nystrom, Recipe
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.core.space_kernel import PerParameter
 from tvbandits.forgetting.aging import Linear
@@ -31,6 +30,7 @@ from tvbandits.gp.posteriors.predictions import (
 from tvbandits.gp.posteriors.protocol import Conditioning
 from tvbandits.queries import Pool
 from tvbandits.queries.plans import Asking
+from tvbandits.validation import Array, Index
 
 KERNEL = Matern(0.4, nu=2.5)
 RNG = np.random.default_rng(0)

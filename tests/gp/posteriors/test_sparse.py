@@ -11,7 +11,6 @@ from tests.oracles.dense import Dense, assert_alike
 from tests.oracles.sparse import Sparse
 from tests.oracles.states import fingerprint
 from tvbandits import Exact, Nystrom, NystromFilter, Observations
-from tvbandits.core.arrays import Array
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Ages, Aging
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
@@ -20,6 +19,7 @@ from tvbandits.gp.posteriors.cholesky import by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.nystrom import NystromPosterior
 from tvbandits.gp.posteriors.protocol import Conditioning
+from tvbandits.validation import Array
 
 ROUGH = Matern([0.3, 0.6], nu=1.5)
 KERNELS: dict[str, Kernel] = {

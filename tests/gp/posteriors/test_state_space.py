@@ -9,12 +9,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense, assert_alike
 from tvbandits import Nystrom, NystromFilter, StateSpace
-from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posteriors.cholesky import by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.protocol import Conditioning
 from tvbandits.gp.posteriors.state_space import MOST_TOGETHER, ROUNDING, STRIDE, FeatureRows
+from tvbandits.validation import Array
 
 POINTS = np.random.default_rng(0).uniform(0, 5, (25, 2))
 

@@ -42,11 +42,10 @@ from tvbandits.campaign.store.errors import (
     ReplayError,
     StorageError,
 )
-from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import candidates_of
 from tvbandits.core.files.journal import without_nan
 from tvbandits.core.protocols import ExpertError
-from tvbandits.validation import shown
+from tvbandits.validation import Array, shown
 
 T = TypeVar("T")
 

@@ -13,11 +13,11 @@ from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.status import HALF_WIDTH
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import AtContext, measured
 from tvbandits.datasets.tables.sensor_field import degrees_in
 from tvbandits.experts.calibrated import estimate
+from tvbandits.validation import Array, Index
 
 # Of a domain that is not finite, or a large one: so many are shown.
 MOST_PLACES = 400

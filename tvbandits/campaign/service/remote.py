@@ -11,8 +11,8 @@ import requests
 from numpy.typing import ArrayLike
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.files.journal import without_nan
+from tvbandits.validation import Array
 
 # The service, or a proxy before it, is busy.
 RETRIED = (429, 502, 503, 504)

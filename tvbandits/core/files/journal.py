@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.core.arrays import Array
+from tvbandits.validation import Array
 
 
 def as_text(body: Mapping[str, Any]) -> str:

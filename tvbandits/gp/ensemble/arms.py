@@ -22,7 +22,6 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.candidate_posterior import (
     CandidatePosterior,
@@ -36,6 +35,7 @@ from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, without_levels
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.protocol import FAINT, Conditioning, PosteriorRule, as_of_now
+from tvbandits.validation import Array, Index
 
 
 @dataclass(frozen=True)

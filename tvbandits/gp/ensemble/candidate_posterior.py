@@ -16,10 +16,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
 from tvbandits.gp.posteriors.lookahead import JointPosterior
+from tvbandits.validation import Array, Index
 
 
 class Readings(NamedTuple):

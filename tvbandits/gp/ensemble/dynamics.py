@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
 from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
 from tvbandits.gp.posteriors.features import LARGEST_RANK, TOLERANCE
+from tvbandits.validation import Array, Index
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.dynamics import Dynamics, basis_of, features
 from tvbandits.gp.ensemble.models import ModelSpec
+from tvbandits.validation import Array, Index
 
 
 @dataclass(frozen=True)

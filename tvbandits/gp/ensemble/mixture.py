@@ -32,7 +32,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.dynamics import representable_models
 from tvbandits.gp.ensemble.filters import (
@@ -60,6 +59,7 @@ from tvbandits.gp.ensemble.models import (
 )
 from tvbandits.gp.fitting.calibration import HALF, LARGEST
 from tvbandits.gp.posteriors.lookahead import JointPosterior
+from tvbandits.validation import Array, Index
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from typing import Literal
 import numpy as np
 from scipy.special import ive
 
-from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels import matern
 from tvbandits.gp.posteriors.features import LARGEST_RANK
+from tvbandits.validation import Array
 
 # The correlations of `gp.kernels.matern`; under "identity" different points are independent.
 Shape = Literal["identity", "matern12", "matern32", "matern52", "rbf"]

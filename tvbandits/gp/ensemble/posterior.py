@@ -22,8 +22,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, finite_number, not_negative
-from tvbandits.core.coercion import of_kind, require, several
 from tvbandits.core.observations import changed
 from tvbandits.gp.ensemble.candidate_posterior import (
     CandidatePosterior,
@@ -42,6 +40,7 @@ from tvbandits.gp.posteriors.cholesky import ExactPosterior
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.gp.posteriors.protocol import Conditioning, PosteriorRule, as_of_now
+from tvbandits.validation import Array, finite_number, not_negative, of_kind, require, several
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from scipy.special import ndtri
 from scipy.stats import f as f_distribution, rankdata
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, Index
+from tvbandits.validation import Array, Index
 
 
 @dataclass(frozen=True)

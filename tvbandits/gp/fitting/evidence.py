@@ -20,7 +20,6 @@ from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.linalg import FactorisationError, cholesky, log_determinant, solve_lower
 from tvbandits.core.observations import Observations
 from tvbandits.core.space_kernel import PerParameter
@@ -30,6 +29,7 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.kernels.terms import Leaf, Terms, leaves_of
 from tvbandits.gp.kernels.units import InUnits
+from tvbandits.validation import Array, Index
 
 # Prior variance of the mean of standardised values, which is integrated out.
 MEAN_VARIANCE = 1.0

@@ -22,12 +22,11 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.linalg import cholesky, eigenpairs, log_determinant, solve_lower
 from tvbandits.core.observations import Observations
 from tvbandits.gp.fitting.online import step_of
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.validation import SMALLEST_VARIANCE, usable_variances
+from tvbandits.validation import SMALLEST_VARIANCE, Array, Index, usable_variances
 
 # The share s / (a k(x, x)) is log-normal a priori: its median, and the deviation of its logarithm.
 SHARE, SPREAD = 0.05, 2.0

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern
 
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.linalg import pivoted_cholesky
 from tvbandits.core.observations import Observations
 from tvbandits.core.space_kernel import with_arms
@@ -25,6 +24,8 @@ from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.terms import Terms, leaves_of, rebuilt
 from tvbandits.validation import (
+    Array,
+    Index,
     finite_number,
     flag,
     is_infinite,

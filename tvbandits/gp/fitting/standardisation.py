@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import Observations
 from tvbandits.gp.kernels.structure import inputs
+from tvbandits.validation import Array, Index
 
 # The scale is estimated again when this many times as many values have been seen; between estimates
 # it stays, because a new scale changes every noise variance and so costs a new factorisation.

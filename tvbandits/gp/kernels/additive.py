@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from tvbandits.core.arrays import Array
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates, CandidatesInContext
 from tvbandits.core.context import measured
@@ -17,6 +16,7 @@ from tvbandits.core.space import Space, space_of
 from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.units import InUnits, column_units
+from tvbandits.validation import Array
 
 # Length scale to start from, as a share of the largest extent of the domain.
 SPACE = 0.15

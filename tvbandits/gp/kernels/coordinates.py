@@ -12,8 +12,8 @@ from sklearn.gaussian_process.kernels import (
     StationaryKernelMixin,
 )
 
-from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.matern import matern52_and_slope
+from tvbandits.validation import Array
 
 
 class Coordinates(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: ignore[misc]

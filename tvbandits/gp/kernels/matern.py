@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from tvbandits.core.arrays import Array
+from tvbandits.validation import Array
 
 ROOT3, ROOT5 = math.sqrt(3.0), math.sqrt(5.0)
 

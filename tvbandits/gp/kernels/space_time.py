@@ -18,8 +18,7 @@ from sklearn.gaussian_process.kernels import (
     StationaryKernelMixin,
 )
 
-from tvbandits.core.arrays import Array, Index
-from tvbandits.validation import finite_number, is_finite_number, of_kind, require
+from tvbandits.validation import Array, Index, finite_number, is_finite_number, of_kind, require
 
 
 class _Restricted(Kernel):  # type: ignore[misc]

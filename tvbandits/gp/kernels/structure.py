@@ -18,11 +18,18 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from tvbandits.core.arrays import Array, at_times
+from tvbandits.core.arrays import at_times
 from tvbandits.core.linalg import PivotedCholesky, eigenpairs, pivoted_cholesky
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, _Restricted
 from tvbandits.gp.kernels.terms import children, parts_of
-from tvbandits.validation import LARGEST_VARIANCE, SMALLEST_VARIANCE, as_points, of_kind, require
+from tvbandits.validation import (
+    LARGEST_VARIANCE,
+    SMALLEST_VARIANCE,
+    Array,
+    as_points,
+    of_kind,
+    require,
+)
 
 
 def is_space_time(kernel: Kernel) -> bool:

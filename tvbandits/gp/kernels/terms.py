@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern, Product, Sum
 
-from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.validation import Array
 
 # Kernels of scikit-learn with nothing inside, of which nothing needs to be asked.
 PLAIN = (ConstantKernel, Matern, RBF)

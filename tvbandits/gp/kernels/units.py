@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Exponentiation, Kernel
 
-from tvbandits.core.arrays import Array
-from tvbandits.validation import of_kind
+from tvbandits.validation import Array, of_kind
 
 # A coordinate whose range is less than this share of its size is constant up to rounding.
 CONSTANT = 1e-12

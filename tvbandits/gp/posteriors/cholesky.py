@@ -27,7 +27,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array
 from tvbandits.core.observations import changed
 from tvbandits.gp.kernels.structure import advance
 from tvbandits.gp.posteriors.data import (
@@ -42,6 +41,7 @@ from tvbandits.gp.posteriors.data import (
 )
 from tvbandits.gp.posteriors.features import cheaper_state
 from tvbandits.gp.posteriors.protocol import UNCONDITIONED, Expansion, KernelPosterior
+from tvbandits.validation import Array
 
 # Below this many rows a new factorisation is faster than rotating rows out.
 ROTATE_FROM = 96

@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tvbandits.core.arrays import Array, Index, at_times, row_keys
+from tvbandits.core.arrays import at_times, row_keys
 from tvbandits.core.observations import Room, changed
 from tvbandits.gp.kernels.structure import advance, is_space_time
+from tvbandits.validation import Array, Index
 
 # An observation whose noise variance exceeds the largest prior variance by this factor cannot move
 # the posterior by one rounding error; it is left out, so a long discounted history costs nothing.

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.kernels.structure import spanned
 from tvbandits.gp.kernels.terms import Term, terms_of
 from tvbandits.gp.posteriors.data import CandidateGrid
+from tvbandits.validation import Array, Index
 
 # Features end when no point keeps more than this share of its prior variance.
 TOLERANCE = 1e-4

@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.rows import Rows
 from tvbandits.gp.posteriors.nystrom import NystromPosterior, markov, variances
+from tvbandits.validation import Array, Index
 
 # Candidates that are looked at together: few at first, since they raise the floor for the others.
 SMALLEST_LOOK, LARGEST_LOOK = 64, 8192

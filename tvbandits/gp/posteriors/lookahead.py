@@ -10,8 +10,8 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, Index
 from tvbandits.core.observations import changed
+from tvbandits.validation import Array, Index
 
 NODES, WEIGHTS = hermegauss(9)
 WEIGHTS /= WEIGHTS.sum()

@@ -39,7 +39,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array, Index
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import Term, terms_of
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky, embed
@@ -67,7 +66,7 @@ from tvbandits.gp.posteriors.state_space import (
     filtered,
     recall,
 )
-from tvbandits.validation import finite_number, flag, positive_number
+from tvbandits.validation import Array, Index, finite_number, flag, positive_number
 
 
 @dataclass(frozen=True)

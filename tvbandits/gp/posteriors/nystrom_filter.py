@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.terms import Term
 from tvbandits.gp.posteriors.cholesky import ExactPosterior, embed
 from tvbandits.gp.posteriors.data import Data, Groups, without_negligible
@@ -34,6 +33,7 @@ from tvbandits.gp.posteriors.features import SpaceFeatures
 from tvbandits.gp.posteriors.nystrom import Nystrom, NystromPosterior, markov, with_left_out
 from tvbandits.gp.posteriors.protocol import Conditioning, as_of_now
 from tvbandits.gp.posteriors.state_space import FeatureRows, Filter, recall
+from tvbandits.validation import Array
 
 # A reading counts as long as its noise about now is at most so many prior variances.
 COUNTS = 1e4

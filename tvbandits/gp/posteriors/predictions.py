@@ -27,7 +27,6 @@ from scipy.special import ndtri, stdtrit
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array
 from tvbandits.core.space_kernel import PerParameter
 from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.matern import SLOPED, VALUES
@@ -37,6 +36,7 @@ from tvbandits.gp.kernels.terms import products_of
 from tvbandits.gp.kernels.units import InUnits
 from tvbandits.gp.posteriors.data import CandidateGrid
 from tvbandits.gp.posteriors.protocol import Posterior
+from tvbandits.validation import Array
 
 # Beyond this condition number, differences of an explicit inverse would lose too many digits.
 WORST = 1e9

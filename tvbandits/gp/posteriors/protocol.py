@@ -13,10 +13,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from tvbandits.core.arrays import Array
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
 from tvbandits.gp.posteriors.lookahead import JointPosterior
+from tvbandits.validation import Array
 
 # The message where a question about the fixed points is put to a posterior that knows of none.
 UNCONDITIONED = "this posterior was conditioned without fixed points"

@@ -23,7 +23,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tvbandits.core import linalg
-from tvbandits.core.arrays import Array
 from tvbandits.core.observations import changed
 from tvbandits.gp.kernels.terms import terms_of
 from tvbandits.gp.posteriors.data import CandidateGrid, Data
@@ -34,7 +33,7 @@ from tvbandits.gp.posteriors.protocol import (
     KernelPosterior,
     PosteriorRule,
 )
-from tvbandits.validation import as_points
+from tvbandits.validation import Array, as_points
 
 # --- the one Kalman filter, and what it knows about its past --------------------------------------
 # A state s (m,) of diagonal prior covariance P0 is stationary and moves in time by a linear law F_h;

@@ -28,21 +28,22 @@ import numpy as np
 
 from tvbandits.acquisition.availability import Allowed, NothingAvailableError
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import (
-    LARGEST_VALUE,
-    Array,
-    finite_number,
-    not_negative,
-    positive_number,
-    whole_number,
-)
-from tvbandits.core.coercion import function, of_kind
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
 from tvbandits.policies import ruled
 from tvbandits.policies.common import DEFAULT_WIDTH, Mean, Seed, Width, prior_kernel
 from tvbandits.policies.forgetting import gp_ucb
 from tvbandits.policies.rivals.predictive import Centre
+from tvbandits.validation import (
+    LARGEST_VALUE,
+    Array,
+    finite_number,
+    function,
+    not_negative,
+    of_kind,
+    positive_number,
+    whole_number,
+)
 
 Base = Callable[..., Bandit]
 

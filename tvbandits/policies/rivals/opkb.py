@@ -36,7 +36,6 @@ from typing import Any
 import numpy as np
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, inverse
 from tvbandits.core.observations import Observations, Plays
@@ -45,6 +44,14 @@ from tvbandits.gp.posteriors.state_space import ROUNDING
 from tvbandits.policies import ruled
 from tvbandits.policies.common import Seed, prior_kernel
 from tvbandits.policies.rivals.predictive import Centre, features_of
+from tvbandits.validation import (
+    Array,
+    finite_number,
+    flag,
+    not_negative,
+    positive_number,
+    whole_number,
+)
 
 # Most steps of a search on the simplex, and the gap of its duality, over the weight, that ends it.
 SWEEPS, ENOUGH = 5000, 1e-11

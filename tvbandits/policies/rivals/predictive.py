@@ -28,7 +28,6 @@ from typing import Any
 import numpy as np
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import Array, finite_number
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.linalg import cholesky, eigenpairs, solve_lower, square_root
 from tvbandits.core.observations import Observations, Plays
@@ -37,6 +36,7 @@ from tvbandits.gp.kernels.structure import check_kernel
 from tvbandits.gp.posteriors.state_space import ROUNDING
 from tvbandits.policies import ruled
 from tvbandits.policies.common import Mean, Seed, prior_kernel
+from tvbandits.validation import Array, finite_number
 
 # Eigenvalues below this share of the largest are left out.
 SMALLEST = 1e-10

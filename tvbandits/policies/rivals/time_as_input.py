@@ -17,8 +17,6 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from tvbandits.acquisition.rules import Acquisition, Decision
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.arrays import LARGEST_TIME, LARGEST_VALUE, Array, finite_number
-from tvbandits.core.coercion import optional
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import ends_of
@@ -36,6 +34,7 @@ from tvbandits.policies.common import (
     prior_kernel,
 )
 from tvbandits.policies.forgetting import forgetting_kernel
+from tvbandits.validation import LARGEST_TIME, LARGEST_VALUE, Array, finite_number, optional
 
 
 def time_as_input(domain: Domain, span: float) -> Any:

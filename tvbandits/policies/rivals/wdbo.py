@@ -25,16 +25,8 @@ from scipy.special import erfc, gamma, kv
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.arrays import (
-    LARGEST_VARIANCE,
-    Array,
-    noise_variance_number,
-    not_negative,
-    whole_number,
-)
 from tvbandits.core.box import Box
 from tvbandits.core.candidates import Candidates
-from tvbandits.core.coercion import choice, optional, shown
 from tvbandits.core.linalg import cholesky, inverse
 from tvbandits.core.observations import Observations, Plays
 from tvbandits.core.protocols import Domain
@@ -43,6 +35,16 @@ from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.policies import ruled
 from tvbandits.policies.common import Seed
+from tvbandits.validation import (
+    LARGEST_VARIANCE,
+    Array,
+    choice,
+    noise_variance_number,
+    not_negative,
+    optional,
+    shown,
+    whole_number,
+)
 
 
 def precision(K: Array, noise: float) -> Array:
