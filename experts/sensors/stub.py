@@ -150,6 +150,8 @@ class StubTransport:
     noise_variance: ArrayLike = field(kw_only=True)
     seed: int = field(default=0, kw_only=True)
     faults: Faults | Sequence[Faults] = field(default=(), kw_only=True)
+    _variance: Array = field(init=False)
+    _faults: tuple[Faults, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         values = as_floats(self.values, "values")
@@ -164,8 +166,8 @@ class StubTransport:
         needs = f"{A} names of stations that differ, one for each column of values"
         require(len(ids) == len(set(ids)) == A, "ids", needs, ids)
         needs = "Faults(...), or a sequence of them"
-        single = isinstance(self.faults, Faults)
-        faults = [self.faults] if single else several("faults", self.faults, needs)
+        given = self.faults
+        faults = [given] if isinstance(given, Faults) else several("faults", given, needs)
         for fault in faults:
             of_kind("faults", fault, Faults, needs)
             for name in fault.stations or ():
@@ -173,12 +175,12 @@ class StubTransport:
         variance = as_variances(self.noise_variance, A, "noise_variance")
         for array in (values, variance):
             array.setflags(write=False)
-        settle(self, values=values, ids=tuple(ids), noise_variance=variance, faults=tuple(faults))
+        settle(self, values=values, ids=tuple(ids), _variance=variance, _faults=tuple(faults))
         settle(self, seed=whole_number("seed", self.seed, at_least=0))
 
     def __repr__(self) -> str:
         T, A = self.values.shape
-        faults = "".join(f", {fault!r}" for fault in self.faults)
+        faults = "".join(f", {fault!r}" for fault in self._faults)
         return f"<StubTransport: {A} stations x {T} times, seed {self.seed}{faults}>"
 
     def request(self, stations: Sequence[str], t: float) -> list[Reading]:
@@ -192,7 +194,7 @@ class StubTransport:
             If the table has no such station.
         """
         when, asked = as_time(t), several("stations", stations, "a sequence of ids")
-        for fault in self.faults:
+        for fault in self._faults:
             if fault.stations is None and fault.is_down(when):
                 raise ConnectionError(f"all stations are down at t = {when:g}")
         readings = (self.read(station, when) for station in asked)
@@ -203,8 +205,8 @@ class StubTransport:
         when = as_time(t)
         require(station in self.ids, "station", "one of the table", station)
         column, latest = self.ids.index(station), self._row(when)
-        offset, variance, row = 0.0, float(self.noise_variance[column]), max(latest, 0)
-        for place, fault in enumerate(self.faults):
+        offset, variance, row = 0.0, float(self._variance[column]), max(latest, 0)
+        for place, fault in enumerate(self._faults):
             if not fault.hits(station):
                 continue
             if fault.is_down(when) or self._loses(fault, place, column, when):
@@ -213,7 +215,7 @@ class StubTransport:
                 row = min(row, max(self._row(fault.stuck_from), 0))
         noise = keyed_normal(self.seed, _NOISE, np.array([[column, row + 1.0]]), 0.0)[0]
         noise *= math.sqrt(variance)
-        for fault in self.faults:
+        for fault in self._faults:
             if fault.hits(station):
                 offset += fault.bias + fault.drift * row
                 variance *= fault.variance_factor

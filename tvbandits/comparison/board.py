@@ -14,6 +14,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -164,8 +165,9 @@ def held_table(rows: pd.DataFrame, problems: Mapping[str, Problem]) -> pd.DataFr
     """Return the regret of the held action of each run: problem, policy, seed, held_regret."""
     lines = []
     for (problem, seed), of_seed in rows.groupby(["problem", "seed"], sort=False):
-        realise = getattr(problems[problem], "realise", None)
-        realised = problems[problem] if realise is None else realise(int(seed))
+        played = problems[str(problem)]
+        realise = getattr(played, "realise", None)
+        realised = played if realise is None else realise(int(str(seed)))
         for policy, run in of_seed.groupby("policy", sort=False):
             lines.append((problem, policy, seed, held_regret(realised, run)))
     return pd.DataFrame(lines, columns=["problem", "policy", "seed", "held_regret"])
@@ -199,7 +201,7 @@ class Board:
         )
 
 
-def provenance(suite: str, command: str) -> dict[str, object]:
+def provenance(suite: str, command: str) -> dict[str, Any]:
     """Return what a board is made by, for its heading: command, versions, machine and date."""
     return {
         "suite": suite,
@@ -210,7 +212,7 @@ def provenance(suite: str, command: str) -> dict[str, object]:
     }
 
 
-def write_board(board: Board, made_by: Mapping[str, object], out: Path) -> list[str]:
+def write_board(board: Board, made_by: Mapping[str, Any], out: Path) -> list[str]:
     """Write tables and pictures into a folder; the names of the files."""
     out.mkdir(parents=True, exist_ok=True)
     ranks, shares = mean_ranks(board.table), performance_profile(board.table, FACTORS)
@@ -227,7 +229,7 @@ def write_board(board: Board, made_by: Mapping[str, object], out: Path) -> list[
     return sorted(path.name for path in out.iterdir() if path.is_file())
 
 
-def board_text(board: Board, made_by: Mapping[str, object]) -> str:
+def board_text(board: Board, made_by: Mapping[str, Any]) -> str:
     """Return the board as Markdown, what speaks against ours first."""
     ranks = mean_ranks(board.table)
     ranked = ranks.mean.map("{:.2f}".format).rename_axis("policy").reset_index(name="mean rank")

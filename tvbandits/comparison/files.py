@@ -246,9 +246,8 @@ class RunStore:
         runs: dict[Key, pd.DataFrame] = {}
         for path in (self._folder / ROWS, *sorted((self._folder / RUNS).glob("[!.]*"))):
             with contextlib.suppress(Exception):
-                for (problem, policy, seed), rows in _read_rows(path).groupby(
-                    RUN_COLUMNS, sort=False
-                ):
+                for _, rows in _read_rows(path).groupby(RUN_COLUMNS, sort=False):
+                    problem, policy, seed = rows[RUN_COLUMNS].iloc[0]
                     if len(rows) == self._steps.get(problem):
                         runs[problem, policy, int(seed)] = rows.reset_index(drop=True)
         return runs

@@ -177,10 +177,10 @@ def _run(
     bounds = _bounds(prepared, t, columns["beta"])
     if points is not None:  # it is a bound on plays of one point each
         bounds = np.where(columns["batch_size"] > 1, math.nan, bounds)
-    place = rows.columns.get_loc("regret") + 1
+    place = list(rows).index("regret") + 1
     rows.insert(place, "cumulative_regret", total)
     rows.insert(place + 1, "average_regret", total / t)
-    rows.insert(rows.columns.get_loc("beta") + 1, "bound", bounds)
+    rows.insert(list(rows).index("beta") + 1, "bound", bounds)
     return Run(label, name, known.seed, rows)
 
 
