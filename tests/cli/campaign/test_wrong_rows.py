@@ -5,35 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.commands import Command, commands, fine, one_line
+from tests.cli.campaign.conftest import CONFIG
+from tests.helpers.commands import Command, fine, one_line
 from tvbandits import Campaign
 
-CONFIG = """
-[domain]
-sites = "sites.csv"
-[policy]
-name = "tv-gp-ucb"
-length_scale = 2.0
-noise_sd = 0.1
-[policy.options]
-epsilon = 0.01
-"""
-
 GOOD = "site,time,reward\nA,1,1.0\nB,2,1.1\nC,3,0.9\nA,4,1.2\n"
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    return commands(monkeypatch, capsys, "campaign")
-
-
-@pytest.fixture
-def place(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    Path("sites.csv").write_text("site,km\nA,0\nB,2\nC,4\n")
-    Path("c.toml").write_text(CONFIG)
-    fine(command("new", "c.db", "--config", "c.toml"))
-    return tmp_path / "c.db"
 
 
 # A wrong row, and what must be named of it.
@@ -50,36 +26,36 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_good_rows_are_told_and_a_wrong_one_is_named_by_line(
-    command: Command, place: Path, case: str
+    command: Command, begun: Path, case: str
 ) -> None:
     row, named = WRONG[case]
     Path("day.csv").write_text(f"{GOOD}{row}\nC,6,1.0\n")
-    said = command("tell", place, "--csv", "day.csv")
+    said = command("tell", begun, "--csv", "day.csv")
     assert (said.status, said.out) == (2, "5 brought, new; 5 told, 0 pending\n")
     assert said.err.count("\n") == 1
     assert "day.csv, line 6: " in said.err
     assert named in said.err
-    again = command("tell", place, "--csv", "day.csv", "--format", "json")
+    again = command("tell", begun, "--csv", "day.csv", "--format", "json")
     assert (again.status, json.loads(again.out)["new"]) == (2, False)
     assert [each["line"] for each in json.loads(again.out)["refused"]] == [6]
-    with Campaign.open(place) as campaign:
+    with Campaign.open(begun) as campaign:
         assert campaign.state.rewards.t.tolist() == [1.0, 2.0, 3.0, 4.0, 6.0]
 
 
-def test_two_gross_errors_of_one_size_are_both_left_out(command: Command, place: Path) -> None:
+def test_two_gross_errors_of_one_size_are_both_left_out(command: Command, begun: Path) -> None:
     Path("day.csv").write_text(f"{GOOD}B,5,9999\nC,6,9999\nA,7,1.0\n")
-    said = command("tell", place, "--csv", "day.csv")
+    said = command("tell", begun, "--csv", "day.csv")
     assert (said.status, said.out) == (2, "5 brought, new; 5 told, 0 pending\n")
     assert [word in said.err for word in ("line 6", "line 7", "line 8")] == [True, True, False]
-    assert fine(command("tell", place, "--csv", "day.csv", "--yes")).startswith("7 brought, 2 of")
+    assert fine(command("tell", begun, "--csv", "day.csv", "--yes")).startswith("7 brought, 2 of")
 
 
 def test_a_table_of_wrong_rows_alone_is_one_line_and_no_change(
-    command: Command, place: Path
+    command: Command, begun: Path
 ) -> None:
     Path("day.csv").write_text("site,time,reward\nwest,1,1.0\neast,2,1.0\n")
-    one_line(command("tell", place, "--csv", "day.csv"), r'day\.csv, line 2: unknown site "west"')
-    with Campaign.open(place) as campaign:
+    one_line(command("tell", begun, "--csv", "day.csv"), r'day\.csv, line 2: unknown site "west"')
+    with Campaign.open(begun) as campaign:
         assert campaign.journal() == []
 
 
@@ -90,7 +66,7 @@ DEGREES = "site,latitude,longitude\nST1,45.4,9.1\nST2,45.5,9.2\nST3,45.6,9.4\n"
 def network(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("sites.csv").write_text(DEGREES)
-    Path("n.toml").write_text(CONFIG)
+    Path("n.toml").write_text(CONFIG.format(context=""))
     fine(command("new", "n.db", "--config", "n.toml"))
     return tmp_path / "n.db"
 
@@ -109,24 +85,24 @@ def test_a_site_with_its_longitude_first_is_refused_with_the_right_order(
 
 
 def test_a_site_far_from_all_others_is_added_only_when_somebody_is_sure(
-    command: Command, network: Path, place: Path
+    command: Command, network: Path, begun: Path
 ) -> None:
     said = command("sites", "add", network, "ST9=50.0,14.0", "--key", "k")
     one_line(said, '"ST9" is .* km from the nearest site.*--yes')
-    said = command("sites", "add", place, "D=4000")  # metres among kilometres
-    one_line(said, '"D" is 3996 from the nearest site.*--yes')
+    said = command("sites", "add", begun, "E=4000")  # metres among kilometres
+    one_line(said, '"E" is 3994 from the nearest site.*--yes')
     for _ in range(2):
         fine(command("sites", "add", network, "ST9=50.0,14.0", "--yes", "--key", "k"))
     fine(command("sites", "add", network, "ST10=45.5,9.9"))
-    fine(command("sites", "add", place, "D=7"))
+    fine(command("sites", "add", begun, "E=9"))
 
 
-def test_a_table_with_thousands_points_is_read_as_such(command: Command, place: Path) -> None:
+def test_a_table_with_thousands_points_is_read_as_such(command: Command, begun: Path) -> None:
     Path("day.csv").write_text("site;time;reward\nA;1;1.012\nB;2;998,5\n")
-    fine(command("tell", place, "--csv", "day.csv"))
+    fine(command("tell", begun, "--csv", "day.csv"))
     Path("next.csv").write_text("site;time;reward;variance\nA;3;1.013;0,04\n")
-    one_line(command("tell", place, "--csv", "next.csv"), r"1\.013 in column 3.*--decimal")
-    fine(command("tell", place, "--csv", "next.csv", "--decimal", "comma"))
-    one_line(command("tell", place, "--site", "A", "--reward", 1, "--decimal", "comma"), "--csv")
-    with Campaign.open(place) as campaign:
+    one_line(command("tell", begun, "--csv", "next.csv"), r"1\.013 in column 3.*--decimal")
+    fine(command("tell", begun, "--csv", "next.csv", "--decimal", "comma"))
+    one_line(command("tell", begun, "--site", "A", "--reward", 1, "--decimal", "comma"), "--csv")
+    with Campaign.open(begun) as campaign:
         assert campaign.state.rewards.y.tolist() == [1012.0, 998.5, 1013.0]
