@@ -23,7 +23,7 @@ from tvbandits.acquisition.availability import Among
 from tvbandits.campaign import verbs
 from tvbandits.campaign.names import Names, check_options, length_of, number_of, numbers_of
 from tvbandits.campaign.records import columns_of
-from tvbandits.campaign.shared import Numbered, Refused, SharedBandit, check_names, left_out
+from tvbandits.campaign.shared import Numbered, Refused, SharedBandit, check_names, skip_refused
 from tvbandits.campaign.status import PointOut, Status, VerifiedCampaign, summary_of
 from tvbandits.campaign.store.errors import reading
 from tvbandits.campaign.store.store import Row, Store, opened
@@ -431,7 +431,7 @@ class Campaign:
         """
         requests, wrong = list[Numbered](), Refused()
         for number, each in enumerate(readings):
-            with left_out(wrong, number, refused is not None):
+            with skip_refused(wrong, number, refused is not None):
                 said = {**each} if isinstance(each, Mapping) else each
                 key, who = (said.pop(name, None) for name in ("key", "who"))
                 check_names(key, who or self._who)

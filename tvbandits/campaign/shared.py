@@ -13,9 +13,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tvbandits.bandit.told import told_next
 from tvbandits.campaign.names import Names, clock_of, length_of, on_sites
-from tvbandits.campaign.records import Readings
+from tvbandits.campaign.records import Readings, told_of
 from tvbandits.campaign.status import Outline
 from tvbandits.campaign.store.errors import (
     CampaignError,
@@ -28,7 +27,7 @@ from tvbandits.campaign.store.store import Row, Store, check_name
 from tvbandits.campaign.verbs import Request
 from tvbandits.core.arrays import Array
 from tvbandits.core.errors import PlayError, time_text
-from tvbandits.core.files.journal import as_text, numbers, points
+from tvbandits.core.files.journal import as_text
 from tvbandits.core.protocols import Expert
 
 if TYPE_CHECKING:
@@ -196,7 +195,9 @@ class SharedBandit:
                 with self._turn() as writer:
                     row = self._repeated(request, key)  # somebody else may have done it meanwhile
                     if row is None:
-                        row = self._write(writer, request, key, who, *self._known(writer))
+                        row = self._write(
+                            writer, request, key, who, *self._names_and_readings(writer)
+                        )
                         # To play a correction again takes long.
                         self._keep_snapshot(writer, due=request.kind in ("corrected", "retracted"))
                         return row, writer.replay.bandit.info
@@ -210,10 +211,10 @@ class SharedBandit:
         new = 0
         with self._turn() as writer:
             rows = self.store.keyed([key for *_, key, _ in requests])
-            names, readings = self._known(writer)
+            names, readings = self._names_and_readings(writer)
             with writer.together():
                 for number, request, key, who in requests:
-                    with left_out(refused, number, leave_out), self._in_words():
+                    with skip_refused(refused, number, leave_out), self._in_words():
                         if key in rows:
                             _check_same(rows[key], request)
                             continue
@@ -241,7 +242,7 @@ class SharedBandit:
             _check_same(row, request)
         return row
 
-    def _known(self, writer: Writer) -> tuple[Names, Readings]:
+    def _names_and_readings(self, writer: Writer) -> tuple[Names, Readings]:
         """Return what stays as it is in one's turn, until sites are changed."""
         told = partial(self.rows_of, "told")
         return self.names, Readings(writer.replay.bandit.recipe, told)
@@ -261,10 +262,7 @@ class SharedBandit:
         made = {name: value for name, value in resolved.items() if value != sent.get(name)}
         given = {**sent, **made}
         if kind == "told" and key is None:
-            columns = [given.get(name) for name in ("y", "t", "variance")]
-            X = points(given["X"], bandit.recipe.domain.dimension)
-            read = (None if each is None else numbers(each) for each in columns)
-            told = told_next(bandit.recipe, bandit.state, X, *read)
+            told = told_of(bandit.recipe, bandit.state, given)
             readings.check(bandit.state, told, given, names.name, self.when)
         if kind == "asked" and self.drop_after is not None:
             out = bandit.state.pending
@@ -325,7 +323,7 @@ def _check_same(row: Row, request: Request) -> None:
 
 
 @contextmanager
-def left_out(refused: Refused, number: int, leave_out: bool) -> Iterator[None]:
+def skip_refused(refused: Refused, number: int, leave_out: bool) -> Iterator[None]:
     """Put down what is wrong with a reading; what is wrong with the campaign is raised in any case."""
     try:
         yield

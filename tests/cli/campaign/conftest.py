@@ -29,7 +29,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.fixture
-def begun(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> Path:
+def place(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> Path:
     """A campaign at four sites, with what a test says of the domain beside them."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sites.csv").write_text(SITES)

@@ -76,30 +76,30 @@ def test_every_option_of_one_value_is_refused_when_given_twice(
         one_line(command(*path, *said, *again), f"{name} is given twice")
 
 
-def test_ask_excludes_all_repeated_without_sites(command: Command, begun: Path) -> None:
+def test_ask_excludes_all_repeated_without_sites(command: Command, place: Path) -> None:
     for t in range(1, 7):
-        out = fine(command("ask", begun, "--at", t, "--without", "A", "--without", "B,d"))
+        out = fine(command("ask", place, "--at", t, "--without", "A", "--without", "B,d"))
         assert out == "C\n"
 
 
-def test_ask_allows_all_repeated_among_sites(command: Command, begun: Path) -> None:
-    said = "ask", begun, "--at", 1, "-n", 2, "--among", "A", "--among", "D"
+def test_ask_allows_all_repeated_among_sites(command: Command, place: Path) -> None:
+    said = "ask", place, "--at", 1, "-n", 2, "--among", "A", "--among", "D"
     assert {*fine(command(*said)).strip().split("; ")} == {"A", "D"}
-    only = "ask", begun, "--at", 2, *said[-4:]
+    only = "ask", place, "--at", 2, *said[-4:]
     assert fine(command(*only, "--without", "D")) == "A\n"
 
 
-@pytest.mark.parametrize("begun", [CONTEXT], indirect=True)
-def test_every_repeated_context_is_used(command: Command, begun: Path) -> None:
+@pytest.mark.parametrize("place", [CONTEXT], indirect=True)
+def test_every_repeated_context_is_used(command: Command, place: Path) -> None:
     said = "--context", "outside=3", "--context", "tariff=1"
-    fine(command("ask", begun, "--at", 1, *said))
-    fine(command("tell", begun, "--site", "A", "--reward", 1, "--at", 1, *said))
+    fine(command("ask", place, "--at", 1, *said))
+    fine(command("tell", place, "--site", "A", "--reward", 1, "--at", 1, *said))
     for verb in ("forecast", "status"):
-        fine(command(verb, begun, *said, *(["--best"] if verb == "status" else [])))
-    history = json.loads(fine(command("history", begun, "--format", "json")))
+        fine(command(verb, place, *said, *(["--best"] if verb == "status" else [])))
+    history = json.loads(fine(command("history", place, "--format", "json")))
     assert {(row["outside"], row["tariff"]) for row in history} == {(3.0, 1.0)}
     twice = "--context", "outside=3", "--context", "outside=4, tariff=0"
-    one_line(command("ask", begun, "--at", 2, *twice), "outside is given twice")
+    one_line(command("ask", place, "--at", 2, *twice), "outside is given twice")
 
 
 def test_a_name_with_a_comma_can_be_given_beside_others(
@@ -117,8 +117,8 @@ def test_a_name_with_a_comma_can_be_given_beside_others(
 
 
 def test_a_site_that_is_added_twice_in_one_command_is_refused(
-    command: Command, begun: Path
+    command: Command, place: Path
 ) -> None:
-    one_line(command("sites", "add", begun, "E=1", "E=3"), '"E" is given twice')
-    with Campaign.open(begun) as campaign:
+    one_line(command("sites", "add", place, "E=1", "E=3"), '"E" is given twice')
+    with Campaign.open(place) as campaign:
         assert campaign.sites == ["A", "B", "C", "D"]

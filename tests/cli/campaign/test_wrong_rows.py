@@ -26,36 +26,36 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_good_rows_are_told_and_a_wrong_one_is_named_by_line(
-    command: Command, begun: Path, case: str
+    command: Command, place: Path, case: str
 ) -> None:
     row, named = WRONG[case]
     Path("day.csv").write_text(f"{GOOD}{row}\nC,6,1.0\n")
-    said = command("tell", begun, "--csv", "day.csv")
+    said = command("tell", place, "--csv", "day.csv")
     assert (said.status, said.out) == (2, "5 brought, new; 5 told, 0 pending\n")
     assert said.err.count("\n") == 1
     assert "day.csv, line 6: " in said.err
     assert named in said.err
-    again = command("tell", begun, "--csv", "day.csv", "--format", "json")
+    again = command("tell", place, "--csv", "day.csv", "--format", "json")
     assert (again.status, json.loads(again.out)["new"]) == (2, False)
     assert [each["line"] for each in json.loads(again.out)["refused"]] == [6]
-    with Campaign.open(begun) as campaign:
+    with Campaign.open(place) as campaign:
         assert campaign.state.rewards.t.tolist() == [1.0, 2.0, 3.0, 4.0, 6.0]
 
 
-def test_two_gross_errors_of_one_size_are_both_left_out(command: Command, begun: Path) -> None:
+def test_two_gross_errors_of_one_size_are_both_left_out(command: Command, place: Path) -> None:
     Path("day.csv").write_text(f"{GOOD}B,5,9999\nC,6,9999\nA,7,1.0\n")
-    said = command("tell", begun, "--csv", "day.csv")
+    said = command("tell", place, "--csv", "day.csv")
     assert (said.status, said.out) == (2, "5 brought, new; 5 told, 0 pending\n")
     assert [word in said.err for word in ("line 6", "line 7", "line 8")] == [True, True, False]
-    assert fine(command("tell", begun, "--csv", "day.csv", "--yes")).startswith("7 brought, 2 of")
+    assert fine(command("tell", place, "--csv", "day.csv", "--yes")).startswith("7 brought, 2 of")
 
 
 def test_a_table_of_wrong_rows_alone_is_one_line_and_no_change(
-    command: Command, begun: Path
+    command: Command, place: Path
 ) -> None:
     Path("day.csv").write_text("site,time,reward\nwest,1,1.0\neast,2,1.0\n")
-    one_line(command("tell", begun, "--csv", "day.csv"), r'day\.csv, line 2: unknown site "west"')
-    with Campaign.open(begun) as campaign:
+    one_line(command("tell", place, "--csv", "day.csv"), r'day\.csv, line 2: unknown site "west"')
+    with Campaign.open(place) as campaign:
         assert campaign.journal() == []
 
 
@@ -85,24 +85,24 @@ def test_a_site_with_its_longitude_first_is_refused_with_the_right_order(
 
 
 def test_a_site_far_from_all_others_is_added_only_when_somebody_is_sure(
-    command: Command, network: Path, begun: Path
+    command: Command, network: Path, place: Path
 ) -> None:
     said = command("sites", "add", network, "ST9=50.0,14.0", "--key", "k")
     one_line(said, '"ST9" is .* km from the nearest site.*--yes')
-    said = command("sites", "add", begun, "E=4000")  # metres among kilometres
+    said = command("sites", "add", place, "E=4000")  # metres among kilometres
     one_line(said, '"E" is 3994 from the nearest site.*--yes')
     for _ in range(2):
         fine(command("sites", "add", network, "ST9=50.0,14.0", "--yes", "--key", "k"))
     fine(command("sites", "add", network, "ST10=45.5,9.9"))
-    fine(command("sites", "add", begun, "E=9"))
+    fine(command("sites", "add", place, "E=9"))
 
 
-def test_a_table_with_thousands_points_is_read_as_such(command: Command, begun: Path) -> None:
+def test_a_table_with_thousands_points_is_read_as_such(command: Command, place: Path) -> None:
     Path("day.csv").write_text("site;time;reward\nA;1;1.012\nB;2;998,5\n")
-    fine(command("tell", begun, "--csv", "day.csv"))
+    fine(command("tell", place, "--csv", "day.csv"))
     Path("next.csv").write_text("site;time;reward;variance\nA;3;1.013;0,04\n")
-    one_line(command("tell", begun, "--csv", "next.csv"), r"1\.013 in column 3.*--decimal")
-    fine(command("tell", begun, "--csv", "next.csv", "--decimal", "comma"))
-    one_line(command("tell", begun, "--site", "A", "--reward", 1, "--decimal", "comma"), "--csv")
-    with Campaign.open(begun) as campaign:
+    one_line(command("tell", place, "--csv", "next.csv"), r"1\.013 in column 3.*--decimal")
+    fine(command("tell", place, "--csv", "next.csv", "--decimal", "comma"))
+    one_line(command("tell", place, "--site", "A", "--reward", 1, "--decimal", "comma"), "--csv")
+    with Campaign.open(place) as campaign:
         assert campaign.state.rewards.y.tolist() == [1012.0, 998.5, 1013.0]

@@ -277,18 +277,20 @@ class Store:
         with self.connected() as connection:
             found = connection.execute(wanted).all() if known else []
         with reading(f"{self.place}: a row of the journal"):
-            rows = [Row(*cells[:5], json.loads(cells.body), cells.digest) for cells in found]
+            rows = [Row(**{**each._mapping, "body": json.loads(each.body)}) for each in found]
         return {str(row.key): row for row in rows}
 
     def snapshot(self, seq: int | None = None) -> Snapshot:
         """Return the latest snapshot, or the one after row `seq`."""
         wanted = self._snapshots.order_by(SNAPSHOTS.c.seq.desc()).limit(1)
-        (found,) = self._found(wanted if seq is None else wanted.where(SNAPSHOTS.c.seq == seq))
+        (found,) = self._read_snapshots(
+            wanted if seq is None else wanted.where(SNAPSHOTS.c.seq == seq)
+        )
         return found
 
     def snapshots(self) -> list[Snapshot]:
         """Return all snapshots that are kept, the latest first."""
-        return self._found(self._snapshots.order_by(SNAPSHOTS.c.seq.desc()))
+        return self._read_snapshots(self._snapshots.order_by(SNAPSHOTS.c.seq.desc()))
 
     @property
     def _snapshots(self) -> sql.Select[Any]:
@@ -296,7 +298,7 @@ class Store:
         data = sql.type_coerce(SNAPSHOTS.c.data, sql.types.NULLTYPE).label("data")
         return sql.select(*(data if each.name == "data" else each for each in SNAPSHOTS.c))
 
-    def _found(self, wanted: sql.Select[Any]) -> list[Snapshot]:
+    def _read_snapshots(self, wanted: sql.Select[Any]) -> list[Snapshot]:
         with self.connected() as connection:
             rows = connection.execute(wanted).all()
         if not rows:
