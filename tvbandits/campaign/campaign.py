@@ -21,13 +21,14 @@ from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among
 from tvbandits.campaign import verbs
-from tvbandits.campaign.names import Names, check_options, length_of, number_of, numbers_of
+from tvbandits.campaign.names import Names
 from tvbandits.campaign.records import columns_of
 from tvbandits.campaign.shared import Numbered, Refused, SharedBandit, check_names, skip_refused
 from tvbandits.campaign.status import PointOut, Status, VerifiedCampaign, summary_of
 from tvbandits.campaign.store.errors import reading
-from tvbandits.campaign.store.store import Row, Store, opened
-from tvbandits.core.arrays import Array, as_time, flag, whole_number
+from tvbandits.campaign.store.store import Row, Store, check_name, opened
+from tvbandits.campaign.times import length_of, number_of, numbers_of
+from tvbandits.core.arrays import Array, as_time, flag, not_negative, whole_number
 from tvbandits.core.candidates import candidates_of
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import check_part, file_path, of_kind
@@ -133,7 +134,7 @@ class Campaign:
         kept = {name: str(value) for name, value in (about or {}).items()}
         length_of(kept.get("drop_after", ""))
         Names(bandit.recipe.domain, kept, "about")
-        check_options(trusted, who, patience, snapshot_every)
+        _check_options(trusted, who, patience, snapshot_every)
         recipe, state = bandit.recipe, bandit.state
         expert = None if recipe.asking is None else recipe.asking.expert
         knowledge = None if expert is None else state_of(JournaledExpert(expert))
@@ -184,7 +185,7 @@ class Campaign:
         DamagedCampaignError
             If a row is not as it was written.
         """
-        check_options(trusted, who, patience, snapshot_every)
+        _check_options(trusted, who, patience, snapshot_every)
         if expert is not None:
             check_part("expert", expert, "an expert, or None", "query")
         with opened(place, patience) as store:
@@ -546,3 +547,13 @@ class Campaign:
 
 def _user() -> str:
     return f"{getpass.getuser()}@{platform.node()}"
+
+
+def _check_options(trusted: object, who: object, patience: object, snapshot_every: object) -> None:
+    """Raise a `ValueError` unless a campaign can be opened with these."""
+    if trusted is not None:
+        of_kind("trusted", trusted, Mapping, 'a mapping of "module:name" to parts, or None')
+    if who is not None:
+        check_name("who", who)
+    not_negative("patience", patience)
+    whole_number("snapshot_every", snapshot_every)

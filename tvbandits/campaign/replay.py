@@ -23,8 +23,8 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
 from tvbandits.bandit.told import readings_at
-from tvbandits.campaign.names import on_sites
 from tvbandits.campaign.records import told_of
+from tvbandits.campaign.sites import on_sites
 from tvbandits.campaign.status import VerifiedCampaign, summary_of
 from tvbandits.campaign.store.errors import (
     CampaignError,

@@ -13,8 +13,9 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tvbandits.campaign.names import Names, clock_of, length_of, on_sites
+from tvbandits.campaign.names import Names
 from tvbandits.campaign.records import Readings, told_of
+from tvbandits.campaign.sites import on_sites
 from tvbandits.campaign.status import Outline
 from tvbandits.campaign.store.errors import (
     CampaignError,
@@ -24,6 +25,7 @@ from tvbandits.campaign.store.errors import (
     reading,
 )
 from tvbandits.campaign.store.store import Row, Store, check_name
+from tvbandits.campaign.times import clock_of, length_of
 from tvbandits.campaign.verbs import Request
 from tvbandits.core.arrays import Array
 from tvbandits.core.errors import PlayError, time_text

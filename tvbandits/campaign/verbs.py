@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from tvbandits.acquisition.availability import Among
 from tvbandits.bandit.told import zero_or_one
-from tvbandits.campaign.names import Names, number_of, numbers_of
+from tvbandits.campaign import sites
+from tvbandits.campaign.names import Names
 from tvbandits.campaign.store.store import check_name
+from tvbandits.campaign.times import number_of, numbers_of
 from tvbandits.core.arrays import Array, as_floats, positive_number, whole_number
 from tvbandits.core.clock import Clock
 from tvbandits.core.coercion import of_kind, several, shown
@@ -170,7 +172,7 @@ def change_sites(add: Mapping[str, Any] | Sequence[str], retire: Sequence[str | 
     gone = [*several("retire", retire, "names of sites")]
 
     def resolve(_: Bandit, names: Names) -> dict[str, Any]:
-        return names.change(points, gone)
+        return sites.change(names, points, gone)
 
     return Request("sites", _sent(add=points, retire=gone), resolve)
 

@@ -20,8 +20,9 @@ import numpy as np
 import typer
 
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.names import Names, number_of, time_in
+from tvbandits.campaign.names import Names
 from tvbandits.campaign.shared import Refused, skip_refused
+from tvbandits.campaign.times import number_of, time_in
 from tvbandits.cli.options import escaped
 from tvbandits.core.arrays import Array
 from tvbandits.core.counts import Counted, count, rate
