@@ -106,11 +106,7 @@ def tell(
             raise ValueError(f"counts must be pairs, got {shown(counts)}")
         made = {name: read.pop(name) for name in ("y", "variance")}
     sent = _sent(X=_places(X), t=times, counts=counts, context=written(context), **read)
-
-    def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
-        return {"X": points_of(bandit, names, X, context, times).tolist(), **made}
-
-    return Request("told", sent, resolve)
+    return Request("told", sent, _at(X, context, times, **made))
 
 
 def reading(clock: Clock | None, said: Any) -> Request:
@@ -133,33 +129,20 @@ def correct(
     if y is None:
         del read["y"]
     sent = _sent(X=_places(X), t=times, to=right_times, **read)
-
-    def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
-        places = points_of(bandit, names, X, None, times, played=True).tolist()
-        if not {*sent} - {"X", "t"}:
-            raise ValueError("correct needs what is right: reward, time, variance or outcomes")
-        return {"X": places}
-
-    return Request("corrected", sent, resolve)
+    if not {*sent} - {"X", "t"}:
+        raise ValueError("correct needs what is right: reward, time, variance or outcomes")
+    return Request("corrected", sent, _at(X, None, times, played=True))
 
 
 def retract(clock: Clock | None, X: Any, t: Any) -> Request:
     """Return the request to take rewards back."""
     times = numbers_of(clock, t)
-
-    def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
-        return {"X": points_of(bandit, names, X, None, times, played=True).tolist()}
-
-    return Request("retracted", _sent(X=_places(X), t=times), resolve)
+    return Request("retracted", _sent(X=_places(X), t=times), _at(X, None, times, played=True))
 
 
 def drop(X: Any) -> Request:
     """Return the request to give up on points."""
-
-    def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
-        return {"X": points_of(bandit, names, X).tolist()}
-
-    return Request("dropped", _sent(X=_places(X)), resolve)
+    return Request("dropped", _sent(X=_places(X)), _at(X))
 
 
 def change_sites(add: Mapping[str, Any] | Sequence[str], retire: Sequence[str | int]) -> Request:
@@ -190,12 +173,20 @@ def questions(clock: Clock | None, t: Any, among: Among) -> Request:
 def answer(clock: Clock | None, X: Any, values: Any, t: Any, variance: Any) -> Request:
     """Return the request to take answers that somebody brought."""
     read = _readings("values", values, variance)
+    sent = _sent(X=_places(X), t=number_of(clock, t), **read)
+    return Request("answers", sent, _at(X))  # in the context of what is out, whatever its time
+
+
+def _at(
+    X: Any, context: Context = None, t: Any = None, *, played: bool = False, **made: Any
+) -> Any:
+    """Return what resolves places to points, beside what else is made."""
 
     def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
-        # The points of an answer have the context of what is out, whatever its time.
-        return {"X": points_of(bandit, names, X).tolist()}
+        places = points_of(bandit, names, X, context, t, played=played)
+        return {"X": places.tolist(), **made}
 
-    return Request("answers", _sent(X=_places(X), t=number_of(clock, t), **read), resolve)
+    return resolve
 
 
 def points_of(
