@@ -123,9 +123,10 @@ def test_repeated_calls_need_no_context_that_is_not_there_any_more(tmp_path: Pat
         assert campaign.status.told == 0
 
 
-BAD_READINGS: dict[str, dict[str, Any]] = {
+BAD_READINGS: dict[str, Any] = {
     "unknown": {"X": ["b"], "y": [1.0], "t": 1.0, "unit": "ppb"},
     "unknown of a bandit": {"X": ["b"], "y": [1.0], "t": 1.0, "got": [1.0]},
+    "no mapping": 5,
     "no place": {"y": [1.0], "t": 1.0},
     "no value": {"X": ["b"], "t": 1.0},
     "counts": {"X": ["b"], "y": [1.0], "t": 1.0, "counts": "many"},

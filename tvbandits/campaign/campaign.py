@@ -430,10 +430,13 @@ class Campaign:
         All are one transaction, unless the campaign has an expert, which is asked reading by reading:
         what comes before a refused reading stays told then.
         """
+        if refused is not None:
+            of_kind("refused", refused, list, "a list, or None")
         requests, wrong = list[Numbered](), Refused()
         for number, each in enumerate(readings):
             with skip_refused(wrong, number, refused is not None):
-                said = {**each} if isinstance(each, Mapping) else each
+                of_kind("readings", each, Mapping, "mappings by the names of tell")
+                said = {**each}
                 key, who = (said.pop(name, None) for name in ("key", "who"))
                 check_names(key, who or self._who)
                 request = verbs.reading(self.clock, said)

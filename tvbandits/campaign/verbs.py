@@ -20,7 +20,7 @@ from tvbandits.campaign.store.store import check_name
 from tvbandits.campaign.times import number_of, numbers_of
 from tvbandits.core.arrays import Array, as_floats, positive_number, whole_number
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import of_kind, several, shown
+from tvbandits.core.coercion import several, shown
 from tvbandits.core.context import Context, completed, measured, written
 from tvbandits.core.counts import with_variance
 from tvbandits.core.files.journal import as_text
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 # What else was read, by name.
 Outcomes = Mapping[str, Any] | None
+
+# What a bandit is given in the place of what was sent, or beside it.
+Resolve = Callable[["Bandit", Names], dict[str, Any]]
 
 # What a reading may say, by name.
 READING = ("X", "y", "t", "variance", "outcomes", "context", "counts")
@@ -53,7 +56,7 @@ class Request:
 
     kind: str
     sent: dict[str, Any]
-    resolve: Callable[[Bandit, Names], dict[str, Any]]
+    resolve: Resolve
 
 
 def ask(
@@ -109,9 +112,8 @@ def tell(
     return Request("told", sent, _at(X, context, times, **made))
 
 
-def reading(clock: Clock | None, said: Any) -> Request:
+def reading(clock: Clock | None, said: Mapping[str, Any]) -> Request:
     """Return the request to take note of a reading that says by name what `tell` takes."""
-    of_kind("readings", said, Mapping, "mappings by the names of tell")
     if unknown := [*said.keys() - {*READING}]:
         there = ", ".join((*READING, "key", "who"))
         raise ValueError(f"unknown {shown(unknown[0])} in a reading; there are: {there}")
@@ -129,9 +131,15 @@ def correct(
     if y is None:
         del read["y"]
     sent = _sent(X=_places(X), t=times, to=right_times, **read)
-    if not {*sent} - {"X", "t"}:
-        raise ValueError("correct needs what is right: reward, time, variance or outcomes")
-    return Request("corrected", sent, _at(X, None, times, played=True))
+    at = _at(X, None, times, played=True)
+
+    def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
+        made = at(bandit, names)  # what is wrong with what was sent is said first
+        if not {*sent} - {"X", "t"}:
+            raise ValueError("correct needs what is right: reward, time, variance or outcomes")
+        return made
+
+    return Request("corrected", sent, resolve)
 
 
 def retract(clock: Clock | None, X: Any, t: Any) -> Request:
@@ -179,7 +187,7 @@ def answer(clock: Clock | None, X: Any, values: Any, t: Any, variance: Any) -> R
 
 def _at(
     X: Any, context: Context = None, t: Any = None, *, played: bool = False, **made: Any
-) -> Any:
+) -> Resolve:
     """Return what resolves places to points, beside what else is made."""
 
     def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
