@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Among
@@ -233,14 +234,13 @@ class Campaign:
     @property
     def pending(self) -> Array:
         """Points asked and not yet told, shape (k, d)."""
-        return self._shared.outline().pending(self.domain.dimension)
+        X = [x for x, _ in self._shared.outstanding()]
+        return np.array(X).reshape(-1, self.domain.dimension)
 
     @property
     def outstanding(self) -> list[PointOut]:
         """The points of `pending`: place, the time `t` that each is for, and who asked when."""
-        outline, names = self._shared.outline(), self.names
-        pairs = zip(outline.pending(names.domain.dimension), outline.out, strict=True)
-        return [PointOut(names.name(x), t, at, who) for x, (_, t, at, who) in pairs]
+        return [each for _, each in self._shared.outstanding()]
 
     @property
     def history(self) -> pd.DataFrame:
@@ -341,7 +341,8 @@ class Campaign:
     @property
     def status(self) -> Status:
         """At a glance."""
-        return self._shared.outline().status
+        with self._shared.outline() as outline:
+            return outline.status
 
     def journal(self, since: int = 0) -> list[Row]:
         """The rows after row `since`: what happened, who did it, and when."""

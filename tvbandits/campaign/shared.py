@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.records import Readings, told_of
 from tvbandits.campaign.sites import on_sites
-from tvbandits.campaign.status import Outline
+from tvbandits.campaign.status import Outline, PointOut
 from tvbandits.campaign.store.errors import (
     CampaignError,
     ConflictError,
@@ -90,26 +90,38 @@ class SharedBandit:
 
     # --- for those who look -----------------------------------------------------------------------
 
-    def outline(self) -> Outline:
-        """Return what the journal says up to its end, for which no bandit is needed."""
+    @contextmanager
+    def outline(self) -> Iterator[Outline]:
+        """Lend what the journal says up to its end, for which no bandit is needed."""
         with self._looking:
             last = self._outline.last
             for row in self.store.rows(last.seq, last.digest):
                 with reading(f"{self.store.place}: row {row.seq} ({row.kind})"):
                     self._outline.follow(row)
-            return self._outline
+            yield self._outline
 
     @property
     def names(self) -> Names:
         """What people call its points."""
-        changes = self.outline().sites
-        if self._names is None or self._names[0] != len(changes):
-            domain = self.store.snapshot(0).saved(self._trusted).value("recipe", "domain")
-            for change in changes:
-                domain = on_sites(domain, change)
-            place = str(self.store.place)
-            self._names = len(changes), Names(domain, self.about, place, changes)
-        return self._names[1]
+        with self.outline() as outline:
+            changes = outline.sites
+            if self._names is None or self._names[0] != len(changes):
+                domain = self.store.snapshot(0).saved(self._trusted).value("recipe", "domain")
+                for change in changes:
+                    domain = on_sites(domain, change)
+                place = str(self.store.place)
+                self._names = len(changes), Names(domain, self.about, place, changes)
+            return self._names[1]
+
+    def outstanding(self) -> list[tuple[Array, PointOut]]:
+        """Return the points that are out."""
+        with self._looking:
+            names = self.names  # which follows the journal to its end
+            X, out = self._outline.pending(names.domain.dimension), self._outline.out
+            return [
+                (x, PointOut(names.name(x), t, at, who))
+                for x, (_, t, at, who) in zip(X, out, strict=True)
+            ]
 
     def when(self, t: float) -> str:
         """Return a time as people write it."""
