@@ -33,7 +33,7 @@ EDITS = (
     "DELETE FROM journal WHERE seq > {row}",
     "DROP TABLE journal",
     "ALTER TABLE journal RENAME COLUMN body TO worth",
-    "UPDATE about SET value = '1' WHERE rowid = {row}",
+    "UPDATE journal SET who = 'odd' WHERE seq = 0",
     "UPDATE snapshots SET data = substr(data, 1, {row})",
     "PRAGMA user_version = 7",
 )

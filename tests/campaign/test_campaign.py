@@ -23,6 +23,7 @@ from tvbandits.campaign import (
     NoCampaignError,
     StorageError,
 )
+from tvbandits.campaign.names import Names
 from tvbandits.campaign.replay import JournaledExpert, Replay
 from tvbandits.campaign.store.store import SCHEMA, Row, Store
 from tvbandits.core.protocols import Answers, ExpertError, state_of
@@ -448,3 +449,24 @@ def test_the_journal_is_read_on_from_any_row(tmp_path: Path) -> None:
         whole = campaign.journal()
         for since in (0, 1, 5, 8, 9, 10**15):
             assert campaign.journal(since) == [row for row in whole if row.seq > since]
+
+
+def test_points_that_are_out_are_those_of_one_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, name = tmp_path / "campaign.db", Names.name
+    with Campaign.create(place, plain()) as campaign, Campaign.open(place) as other:
+        campaign.ask(1.0, 2)
+        looking = threading.Thread(target=lambda: campaign.status)
+
+        def meanwhile(names: Names, x: Any) -> str:
+            monkeypatch.undo()
+            other.ask(2.0, 3)
+            looking.start()
+            looking.join(0.5)
+            return name(names, x)
+
+        monkeypatch.setattr(Names, "name", meanwhile)
+        assert len(campaign.outstanding) == 2
+        looking.join()
+        assert len(campaign.outstanding) == campaign.status.pending == 5

@@ -24,6 +24,7 @@ from tvbandits import (
     policies,
 )
 from tvbandits.bandit import recipe
+from tvbandits.campaign import ConflictError
 from tvbandits.campaign.replay import Replay
 from tvbandits.campaign.status import summary_of
 from tvbandits.experts import CallableExpert
@@ -240,3 +241,19 @@ def test_status_on_the_command_line_imports_no_model(tmp_path: Path) -> None:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert said.stdout.endswith("\n[]\n")
+
+
+def test_a_campaign_begins_with_what_its_bandit_has_told_and_asked(tmp_path: Path) -> None:
+    bandit = RECIPES["limits"]()
+    bandit.tell([[0.0], [1.0]], [0.5, float("nan")], 1.0)
+    X = bandit.ask(2.0, 2)
+    with Campaign.create(tmp_path / "c.db", bandit) as campaign:
+        assert (campaign.status.told, campaign.status.failed, campaign.status.pending) == (1, 1, 2)
+        assert np.array_equal(campaign.pending, X)
+        with pytest.raises(ConflictError):
+            campaign.tell([[0.0]], [0.7], 1.0)
+        campaign.tell(X[:1], [0.1])
+    same_without_a_bandit(tmp_path / "c.db")
+    with Campaign.open(tmp_path / "c.db") as campaign:
+        assert np.array_equal(campaign.pending, X[1:])
+        assert campaign.verify().fine

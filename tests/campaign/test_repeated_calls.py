@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Arms, Bandit, Campaign, Candidates, policies
+from tvbandits import Arms, Bandit, Campaign, Candidates, Space, policies
 from tvbandits.bandit.state import same_value
 from tvbandits.campaign import ConflictError
 from tvbandits.core.candidates import CandidatesInContext
@@ -130,9 +131,10 @@ def test_repeated_calls_need_no_context_that_is_not_there_any_more(tmp_path: Pat
         assert campaign.status.told == 0
 
 
-BAD_READINGS: dict[str, dict[str, Any]] = {
+BAD_READINGS: dict[str, Any] = {
     "unknown": {"X": ["b"], "y": [1.0], "t": 1.0, "unit": "ppb"},
     "unknown of a bandit": {"X": ["b"], "y": [1.0], "t": 1.0, "got": [1.0]},
+    "no mapping": 5,
     "no place": {"y": [1.0], "t": 1.0},
     "no value": {"X": ["b"], "t": 1.0},
     "counts": {"X": ["b"], "y": [1.0], "t": 1.0, "counts": "many"},
@@ -223,3 +225,38 @@ def test_a_reader_and_a_backup_count_the_answers_that_the_bandit_uses(
                     assert (reader.status.answers, len(reader.state.answers)) == (truth, truth)
     assert 0 in seen
     assert max(seen) > 0
+
+
+def test_repeated_calls_with_points_by_name_count_once(tmp_path: Path) -> None:
+    space = Space(heat=(0.0, 10.0), fuel=["gas", "oil"])
+    points: list[Any] = [
+        [{"heat": 3, "fuel": "gas"}],
+        {"heat": 3.0, "fuel": "gas"},
+        pd.DataFrame({"heat": [3.0], "fuel": ["gas"]}),
+    ]
+    bandit = policies.gp_ucb(space, space.kernel(), 0.01)
+    with Campaign.create(tmp_path / "c.db", bandit) as campaign:
+        for X in points:
+            campaign.tell(X, [1.0], 1.0, key="k")
+        assert campaign.status.told == 1
+        with pytest.raises(ConflictError, match="oil"):
+            campaign.tell({"heat": 3.0, "fuel": "oil"}, [1.0], 1.0, key="k")
+        first = campaign.ask(2.0, among={"fuel": ["oil"], "heat": (1.0, 2.0)}, key="a")
+        again = campaign.ask(2.0, among={"fuel": ("oil",), "heat": [1, 2]}, key="a")
+        assert np.array_equal(first, again)
+        assert campaign.verify().fine
+
+
+@pytest.mark.parametrize("odd", [{1, 2}, object(), [object()]], ids=["set", "object", "objects"])
+def test_what_cannot_be_written_down_is_refused_before_it_is_in_the_journal(
+    campaign: Campaign, odd: Any
+) -> None:
+    for call in (
+        lambda: campaign.ask(1.0, among=odd),
+        lambda: campaign.tell(odd, [1.0], 1.0),
+        lambda: campaign.drop(odd),
+        lambda: campaign.questions(1.0, odd),
+    ):
+        with pytest.raises(ValueError, match=r"object|set"):
+            call()
+    assert campaign.journal() == []

@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.refusals import refused
 from tvbandits import Arms, Box, Campaign, Candidates, Clock, policies
 from tvbandits.campaign.names import Names
+from tvbandits.campaign.sites import change
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.cli.campaign_config import read_config
 
@@ -118,9 +119,9 @@ def test_degrees_go_by_the_same_slopes(tmp_path: Path) -> None:
     config.write_text('[domain]\nsites = "sites.csv"\n' + policy)
     bandit, _, about = read_config(config)
     domain: Any = bandit.recipe.domain
-    found = Names(domain, about).change({"D": [45.1, 7.1]}, [])
+    found = change(Names(domain, about), {"D": [45.1, 7.1]}, [])
     with pytest.raises(ValueError, match=r"latitude must be degrees of at most 90 in size, got 95"):
-        Names(domain, about).change({"E": [95.0, 7.1]}, [])
+        change(Names(domain, about), {"E": [95.0, 7.1]}, [])
     assert found["X"][0] == pytest.approx([domain.X[1, 0], domain.X[2, 1]])
     assert found["given"] == {"latitude": [45.1], "longitude": [7.1]}
 

@@ -15,7 +15,7 @@ from matplotlib.image import imread
 from matplotlib.lines import Line2D
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.cli.test_campaigns import stopped_after
+from tests.cli.campaign.test_campaigns import stopped_after
 from tests.helpers.commands import Command
 from tvbandits import Candidates
 from tvbandits.cli.problems import make_problem

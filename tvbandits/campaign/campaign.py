@@ -17,16 +17,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.availability import Availability
 from tvbandits.campaign import verbs
-from tvbandits.campaign.names import Names, check_options, length_of, number_of, numbers_of
+from tvbandits.campaign.names import Names
 from tvbandits.campaign.records import columns_of
-from tvbandits.campaign.shared import Numbered, Refused, SharedBandit, check_names, left_out
+from tvbandits.campaign.shared import Numbered, Refused, SharedBandit, check_names, skip_refused
 from tvbandits.campaign.status import PointOut, Status, VerifiedCampaign, summary_of
 from tvbandits.campaign.store.errors import reading
-from tvbandits.campaign.store.store import Row, Store, opened
+from tvbandits.campaign.store.store import Row, Store, check_name, opened
+from tvbandits.campaign.times import length_of, number_of, numbers_of
+from tvbandits.core.arrays import Array, as_time, flag, not_negative, whole_number
 from tvbandits.core.candidates import candidates_of
 from tvbandits.core.clock import Clock
 from tvbandits.core.context import Context
@@ -133,7 +136,7 @@ class Campaign:
         kept = {name: str(value) for name, value in (about or {}).items()}
         length_of(kept.get("drop_after", ""))
         Names(bandit.recipe.domain, kept, "about")
-        check_options(trusted, who, patience, snapshot_every)
+        _check_options(trusted, who, patience, snapshot_every)
         recipe, state = bandit.recipe, bandit.state
         expert = None if recipe.asking is None else recipe.asking.expert
         knowledge = None if expert is None else state_of(JournaledExpert(expert))
@@ -184,7 +187,7 @@ class Campaign:
         DamagedCampaignError
             If a row is not as it was written.
         """
-        check_options(trusted, who, patience, snapshot_every)
+        _check_options(trusted, who, patience, snapshot_every)
         if expert is not None:
             check_part("expert", expert, "an expert, or None", "query")
         with opened(place, patience) as store:
@@ -234,14 +237,13 @@ class Campaign:
     @property
     def pending(self) -> Array:
         """Points asked and not yet told, shape (k, d)."""
-        return self._shared.outline().pending(self.domain.dimension)
+        X = [x for x, _ in self._shared.outstanding()]
+        return np.array(X).reshape(-1, self.domain.dimension)
 
     @property
     def outstanding(self) -> list[PointOut]:
         """The points of `pending`: place, the time `t` that each is for, and who asked when."""
-        outline, names = self._shared.outline(), self.names
-        pairs = zip(outline.pending(names.domain.dimension), outline.out, strict=True)
-        return [PointOut(names.name(x), t, at, who) for x, (_, t, at, who) in pairs]
+        return [each for _, each in self._shared.outstanding()]
 
     @property
     def history(self) -> pd.DataFrame:
@@ -342,7 +344,8 @@ class Campaign:
     @property
     def status(self) -> Status:
         """At a glance."""
-        return self._shared.outline().status
+        with self._shared.outline() as outline:
+            return outline.status
 
     def journal(self, since: int = 0) -> list[Row]:
         """The rows after row `since`: what happened, who did it, and when."""
@@ -431,10 +434,13 @@ class Campaign:
         All are one transaction, unless the campaign has an expert, which is asked reading by reading:
         what comes before a refused reading stays told then.
         """
+        if refused is not None:
+            of_kind("refused", refused, list, "a list, or None")
         requests, wrong = list[Numbered](), Refused()
         for number, each in enumerate(readings):
-            with left_out(wrong, number, refused is not None):
-                said = {**each} if isinstance(each, Mapping) else each
+            with skip_refused(wrong, number, refused is not None):
+                of_kind("readings", each, Mapping, "mappings by the names of tell")
+                said = {**each}
                 key, who = (said.pop(name, None) for name in ("key", "who"))
                 check_names(key, who or self._who)
                 request = verbs.reading(self.clock, said)
@@ -553,3 +559,13 @@ class Campaign:
 
 def _user() -> str:
     return f"{getpass.getuser()}@{platform.node()}"
+
+
+def _check_options(trusted: object, who: object, patience: object, snapshot_every: object) -> None:
+    """Raise a `ValueError` unless a campaign can be opened with these."""
+    if trusted is not None:
+        of_kind("trusted", trusted, Mapping, 'a mapping of "module:name" to parts, or None')
+    if who is not None:
+        check_name("who", who)
+    not_negative("patience", patience)
+    whole_number("snapshot_every", snapshot_every)

@@ -8,43 +8,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import cached_property
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from tvbandits.acquisition.availability import Availability, NothingAvailableError, decision_domain
 from tvbandits.campaign.store.errors import reading
-from tvbandits.campaign.store.store import check_name
-from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
+from tvbandits.core.arrays import Array, as_rows
+from tvbandits.core.candidates import candidates_of
 from tvbandits.core.clock import Clock
+from tvbandits.core.coercion import require, shown
 from tvbandits.core.context import Context, coordinate_names, measured
 from tvbandits.core.files.journal import points
 from tvbandits.core.parameters import Category, Parameter, exactly, texts
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms, Space
-from tvbandits.validation import (
-    Array,
-    as_floats,
-    as_points,
-    as_rows,
-    as_time,
-    not_negative,
-    of_kind,
-    positive_number,
-    refuse,
-    require,
-    shown,
-    whole_number,
-)
 
 # Of a history besides the coordinates: if one is called so, or as an outcome, all keep their numbers.
 COLUMNS = {"time", "t", "site", "reward", "value", "variance", "source", "kind"}
-
-# A site is far away from the nearest other by so many times the extent of all others.
-FAR = 3.0
 
 # Names of so many sites are shown where one is unknown.
 MOST = 8
@@ -116,7 +98,8 @@ class Names:
         return list(measured(self.domain))
 
     @cached_property
-    def _rows(self) -> dict[str, int]:
+    def number(self) -> dict[str, int]:
+        """The rows of sites, by name."""
         return {name: row for row, name in enumerate(self.sites)}
 
     def row(self, name: str) -> int:
@@ -127,8 +110,8 @@ class Names:
         ValueError
             If there is no such site.
         """
-        if name in self._rows:
-            return self._rows[name]
+        if name in self.number:
+            return self.number[name]
         alike = [row for row, each in enumerate(self.sites) if each.casefold() == name.casefold()]
         if len(alike) == 1:
             return alike[0]
@@ -144,7 +127,7 @@ class Names:
             values = _parameters(dict(zip(domain.names, domain.parameters, strict=True)), text)
             return (domain if set(domain.context) & set(values) else domain.chosen).encode(values)
         sites = candidates_of(domain)
-        if sites is not None and (text in self._rows or not _numbers(text)):
+        if sites is not None and (text in self.number or not _numbers(text)):
             return sites.X[[self.row(text)]]
         given = _numbers(text)
         if self.given:
@@ -222,95 +205,6 @@ class Names:
             return ", ".join(f"{name}={cell}" for name, cell in pairs)
         return ",".join(cells)
 
-    def change(self, add: Mapping[str, Any], retire: Sequence[Any]) -> dict[str, Any]:
-        """What the journal says of sites that are added, with their coordinates, and of retired ones.
-
-        Of degrees, the kilometres are those of the sites before: by the same slopes.
-
-        Raises
-        ------
-        ValueError
-            If there is such a site already, none such to retire, or coordinates have another number.
-        """
-        domain = candidates_of(self.domain)
-        if domain is None or not (isinstance(domain, Arms) or type(domain) is Candidates):
-            raise ValueError(f"sites come and go among sites or arms, got {self.domain!r}")
-        last = len(domain) - 1
-        gone = [whole_number("each of retire", row, 0, last) for row in self.rows(retire)]
-        if again := {*gone} & {*domain.retired}:
-            raise ValueError(f"{self.name(domain.X[min(again)])} is retired already")
-        back = [self._rows[name] for name in add if name in self._rows]
-        if there := [row for row in back if row not in domain.retired]:
-            raise ValueError(f'there is a site "{self.sites[there[0]]}" already')
-        fresh = {name: x for name, x in add.items() if name not in self._rows}
-        given: dict[str, list[float]] = {}
-        X: list[list[float]] = []
-        if isinstance(domain, Arms):
-            if placed := [name for name, x in fresh.items() if x is not None]:
-                raise ValueError(f'arms have no coordinates, got some of "{placed[0]}"')
-        elif fresh:
-            d = len({*self.columns} - {*self.context_names})
-            table = np.vstack([as_points([x], d, f'add: "{name}"') for name, x in fresh.items()])
-            if self.given:
-                given = dict(zip(self.given, table.T.tolist(), strict=True))
-            X = self._located(table).tolist()
-        return {"names": [*fresh], "X": X, "given": given, "retire": gone, "back": back}
-
-    def _located(self, table: Array) -> Array:
-        """Points (n, d) inside from coordinates as people give them."""
-        if not self.given:
-            return table
-        domain = candidates_of(self.domain)
-        assert domain is not None
-        from tvbandits.datasets.tables.sensor_field import degrees_in
-
-        degrees = degrees_in(self.given)
-        assert degrees is not None  # what else would have been turned
-        latitude, longitude = degrees
-        names = list(self.given)
-        for name, most in ((latitude, 90), (longitude, 360)):
-            column = table[:, names.index(name)]
-            refuse(
-                np.abs(column) > most, column, f"{name} must be degrees of at most {most} in size"
-            )
-        order = [longitude, latitude, *(each for each in names if each not in degrees)]
-        columns = [names.index(each) for each in order]
-        X, known = domain.X, np.column_stack([self.given[each] for each in order])
-        extent = np.ptp(known, axis=0)
-        slopes = np.where(extent > 0, np.ptp(X, axis=0) / np.where(extent > 0, extent, 1.0), 1.0)
-
-        def placed(degrees: Array) -> Array:
-            return np.asarray(X[0] + (degrees - known[0]) * slopes)
-
-        found, swapped = placed(table[:, columns]), table[:, columns].copy()
-        swapped[:, :2] = swapped[:, 1::-1]
-        far, other = nearest(X[:, :2], found[:, :2]), nearest(X[:, :2], placed(swapped)[:, :2])
-        exchanged = (far > FAR * np.hypot(*np.ptp(X[:, :2], axis=0))) & (other < far / 10)
-        if exchanged.any():
-            row = int(exchanged.argmax())
-            wanted = ",".join(map(exactly, table[row, ::-1] if len(names) == 2 else swapped[row]))
-            raise ValueError(
-                f"{','.join(map(exactly, table[row]))} is {far[row]:.0f} km from the nearest site: the "
-                f"order is {', '.join(names)}; {wanted} would be {other[row]:.0f} km away"
-            )
-        return found
-
-    def remote(self, add: Mapping[str, Any]) -> list[str]:
-        """What is odd about sites that are to be added: they are far from all that are there."""
-        domain, body = candidates_of(self.domain), self.change(add, ())
-        X = np.asarray(body["X"], dtype=np.float64)
-        if domain is None or not X.size:
-            return []
-        width = 2 if self.given else X.shape[1]
-        there, extent = domain.X[:, :width], np.linalg.norm(np.ptp(domain.X[:, :width], axis=0))
-        unit = " km" if self.given else ""
-        return [
-            f'"{name}" is {away:.4g}{unit} from the nearest site, and all others lie within '
-            f"{extent:.4g}{unit} of each other"
-            for name, away in zip(body["names"], nearest(there, X[:, :width]), strict=True)
-            if away > FAR * extent > 0
-        ]
-
     def name(self, x: Array) -> str:
         """What people call a point (d,)."""
         domain = self.domain
@@ -342,50 +236,6 @@ class Names:
         return found | {renamed.get(name, name): column for name, column in rest.items()}
 
 
-def nearest(known: Array, X: Array) -> Array:
-    """How far each of some points (n, d) is from the nearest of others (m, d), shape (n,)."""
-    return np.array([np.linalg.norm(known - x, axis=1).min() for x in X])
-
-
-def clock_of(unit: str, origin: str, zone: str = "") -> Clock:
-    """The clock that is kept; a zone with summer time has a name such as Europe/Berlin."""
-    start = datetime.fromisoformat(origin).astimezone(ZoneInfo(zone)) if "/" in zone else origin
-    return Clock(unit, start)
-
-
-def length_of(said: str) -> float | None:
-    """`drop_after`, as it is kept."""
-    return positive_number("drop_after", float(said)) if said else None
-
-
-def time_in(text: str | None) -> float | str | None:
-    """The time that a text means: a number, or else a date."""
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return text
-
-
-def number_of(clock: Clock | None, t: Any, name: str = "t") -> float | None:
-    """A time as a number, given as one or, where there is a clock, as a date."""
-    if t is None:
-        return None
-    if not isinstance(t, int | float | np.number):
-        require(clock is not None, name, "a number, as the campaign has no clock", t)
-        return float(clock.number(t))  # type: ignore[union-attr]
-    number = as_time(t, name)
-    if clock is not None:
-        clock.text(number)  # or it says that no date is so far away: nobody could read the history
-    return number
-
-
-def numbers_of(clock: Clock | None, t: Any, name: str = "t") -> Any:
-    """A time, or one for each point."""
-    if t is None or (not isinstance(t, list | tuple) and np.ndim(t) == 0):
-        return number_of(clock, t, name)
-    return [number_of(clock, each, name) for each in t] if clock else as_floats(t, name).tolist()
-
-
 def _parameters(parts: Mapping[str, Parameter], text: str) -> dict[str, object]:
     """The values in "name=value, name=value"; a word may hold commas."""
     names = "|".join(map(re.escape, sorted(parts, key=len, reverse=True)))
@@ -412,32 +262,9 @@ def _parameters(parts: Mapping[str, Parameter], text: str) -> dict[str, object]:
     return values
 
 
-def on_sites(
-    domain: Candidates | CandidatesInContext, body: Mapping[str, Any]
-) -> Candidates | CandidatesInContext:
-    """The domain once sites were added and retired, as a row of the journal says; rows stay."""
-    chosen = candidates_of(domain)
-    assert chosen is not None  # there are no others
-    retired = sorted({*chosen.retired, *body["retire"]} - {*body["back"]})
-    if isinstance(chosen, Arms):
-        return Arms((*chosen.names, *body["names"]), retired)
-    X = np.concatenate([chosen.X, points(body["X"], chosen.dimension)])
-    return with_others(domain, Candidates(X, chosen.context, retired))
-
-
 def _numbers(text: str) -> list[float]:
     """The numbers of "3.2,4.5"; none if something else stands there."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
         return []
-
-
-def check_options(trusted: object, who: object, patience: object, snapshot_every: object) -> None:
-    """Raise a `ValueError` unless a campaign can be opened with these."""
-    if trusted is not None:
-        of_kind("trusted", trusted, Mapping, 'a mapping of "module:name" to parts, or None')
-    if who is not None:
-        check_name("who", who)
-    not_negative("patience", patience)
-    whole_number("snapshot_every", snapshot_every)

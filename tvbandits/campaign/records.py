@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvbandits.bandit.told import usual_variance
+from tvbandits.bandit.told import told_next, usual_variance
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.campaign.store.store import Row
 from tvbandits.core.arrays import at_times, row_keys
@@ -45,6 +45,18 @@ def columns_of(recipe: Recipe, state: State, changes: Iterable[Row]) -> dict[str
         of_old = {"reward": was[order, 1], "variance": gone, "kind": kind, "move_cost": gone}
         parts.append({**part, **of_old})
     return in_time({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+
+
+def told_of(recipe: Recipe, state: State, given: Mapping[str, Any]) -> Told:
+    """Return what an operation tells, with the time of each reading; a `ValueError` if it cannot be."""
+    X, variance, t = (
+        points(given["X"], recipe.domain.dimension),
+        given.get("variance"),
+        given.get("t"),
+    )
+    times = None if t is None else numbers(t)
+    noise = None if variance is None else numbers(variance)
+    return told_next(recipe, state, X, numbers(given["y"]), times, noise)
 
 
 class Readings:

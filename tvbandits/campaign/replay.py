@@ -22,8 +22,9 @@ from tvbandits._version import __version__
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
-from tvbandits.bandit.told import readings_at, told_next
-from tvbandits.campaign.names import on_sites
+from tvbandits.bandit.told import readings_at
+from tvbandits.campaign.records import told_of
+from tvbandits.campaign.sites import on_sites
 from tvbandits.campaign.status import VerifiedCampaign, summary_of
 from tvbandits.campaign.store.errors import (
     CampaignError,
@@ -319,8 +320,7 @@ class Replay:
         arguments = {name: _argument(name, given[name], recipe) for name in names if name in given}
         recorded = None
         if kind == "told":  # the time of each, which may have left memory when it is told again
-            told = (arguments.get(name) for name in ("X", "y", "t", "variance"))
-            recorded = told_next(recipe, state, *told).t
+            recorded = told_of(recipe, state, given).t
         elif kind in ("corrected", "retracted"):  # the time and reward (n, 2) of each; NaN: none
             wrong, _, rows = readings_at(recipe, state, arguments["X"], arguments.get("t"))
             recorded = np.column_stack([wrong.t[rows], wrong.y[rows]])

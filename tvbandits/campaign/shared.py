@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tvbandits.bandit.told import told_next
-from tvbandits.campaign.names import Names, clock_of, length_of, on_sites
-from tvbandits.campaign.records import Readings
-from tvbandits.campaign.status import Outline
+from tvbandits.campaign.names import Names
+from tvbandits.campaign.records import Readings, told_of
+from tvbandits.campaign.sites import on_sites
+from tvbandits.campaign.status import Outline, PointOut
 from tvbandits.campaign.store.errors import (
     CampaignError,
     ConflictError,
@@ -25,9 +25,10 @@ from tvbandits.campaign.store.errors import (
     reading,
 )
 from tvbandits.campaign.store.store import Row, Store, check_name
+from tvbandits.campaign.times import clock_of, length_of
 from tvbandits.campaign.verbs import Request
 from tvbandits.core.errors import PlayError, time_text
-from tvbandits.core.files.journal import as_text, numbers, points
+from tvbandits.core.files.journal import as_text
 from tvbandits.core.protocols import Expert
 from tvbandits.validation import Array
 
@@ -89,26 +90,38 @@ class SharedBandit:
 
     # --- for those who look -----------------------------------------------------------------------
 
-    def outline(self) -> Outline:
-        """Return what the journal says up to its end, for which no bandit is needed."""
+    @contextmanager
+    def outline(self) -> Iterator[Outline]:
+        """Lend what the journal says up to its end, for which no bandit is needed."""
         with self._looking:
             last = self._outline.last
             for row in self.store.rows(last.seq, last.digest):
                 with reading(f"{self.store.place}: row {row.seq} ({row.kind})"):
                     self._outline.follow(row)
-            return self._outline
+            yield self._outline
 
     @property
     def names(self) -> Names:
         """What people call its points."""
-        changes = self.outline().sites
-        if self._names is None or self._names[0] != len(changes):
-            domain = self.store.snapshot(0).saved(self._trusted).value("recipe", "domain")
-            for change in changes:
-                domain = on_sites(domain, change)
-            place = str(self.store.place)
-            self._names = len(changes), Names(domain, self.about, place, changes)
-        return self._names[1]
+        with self.outline() as outline:
+            changes = outline.sites
+            if self._names is None or self._names[0] != len(changes):
+                domain = self.store.snapshot(0).saved(self._trusted).value("recipe", "domain")
+                for change in changes:
+                    domain = on_sites(domain, change)
+                place = str(self.store.place)
+                self._names = len(changes), Names(domain, self.about, place, changes)
+            return self._names[1]
+
+    def outstanding(self) -> list[tuple[Array, PointOut]]:
+        """Return the points that are out."""
+        with self._looking:
+            names = self.names  # which follows the journal to its end
+            X, out = self._outline.pending(names.domain.dimension), self._outline.out
+            return [
+                (x, PointOut(names.name(x), t, at, who))
+                for x, (_, t, at, who) in zip(X, out, strict=True)
+            ]
 
     def when(self, t: float) -> str:
         """Return a time as people write it."""
@@ -196,7 +209,9 @@ class SharedBandit:
                 with self._turn() as writer:
                     row = self._repeated(request, key)  # somebody else may have done it meanwhile
                     if row is None:
-                        row = self._write(writer, request, key, who, *self._known(writer))
+                        row = self._write(
+                            writer, request, key, who, *self._names_and_readings(writer)
+                        )
                         # To play a correction again takes long.
                         self._keep_snapshot(writer, due=request.kind in ("corrected", "retracted"))
                         return row, writer.replay.bandit.info
@@ -210,10 +225,10 @@ class SharedBandit:
         new = 0
         with self._turn() as writer:
             rows = self.store.keyed([key for *_, key, _ in requests])
-            names, readings = self._known(writer)
+            names, readings = self._names_and_readings(writer)
             with writer.together():
                 for number, request, key, who in requests:
-                    with left_out(refused, number, leave_out), self._in_words():
+                    with skip_refused(refused, number, leave_out), self._in_words():
                         if key in rows:
                             _check_same(rows[key], request)
                             continue
@@ -241,7 +256,7 @@ class SharedBandit:
             _check_same(row, request)
         return row
 
-    def _known(self, writer: Writer) -> tuple[Names, Readings]:
+    def _names_and_readings(self, writer: Writer) -> tuple[Names, Readings]:
         """Return what stays as it is in one's turn, until sites are changed."""
         told = partial(self.rows_of, "told")
         return self.names, Readings(writer.replay.bandit.recipe, told)
@@ -261,10 +276,7 @@ class SharedBandit:
         made = {name: value for name, value in resolved.items() if value != sent.get(name)}
         given = {**sent, **made}
         if kind == "told" and key is None:
-            columns = [given.get(name) for name in ("y", "t", "variance")]
-            X = points(given["X"], bandit.recipe.domain.dimension)
-            read = (None if each is None else numbers(each) for each in columns)
-            told = told_next(bandit.recipe, bandit.state, X, *read)
+            told = told_of(bandit.recipe, bandit.state, given)
             readings.check(bandit.state, told, given, names.name, self.when)
         if kind == "asked" and self.drop_after is not None:
             out = bandit.state.pending
@@ -325,7 +337,7 @@ def _check_same(row: Row, request: Request) -> None:
 
 
 @contextmanager
-def left_out(refused: Refused, number: int, leave_out: bool) -> Iterator[None]:
+def skip_refused(refused: Refused, number: int, leave_out: bool) -> Iterator[None]:
     """Put down what is wrong with a reading; what is wrong with the campaign is raised in any case."""
     try:
         yield

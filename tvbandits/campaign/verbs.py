@@ -14,9 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from tvbandits.acquisition.availability import Availability
 from tvbandits.bandit.told import zero_or_one
-from tvbandits.campaign.names import Names, number_of, numbers_of
+from tvbandits.campaign import sites
+from tvbandits.campaign.names import Names
 from tvbandits.campaign.store.store import check_name
+from tvbandits.campaign.times import number_of, numbers_of
+from tvbandits.core.arrays import Array, as_floats, positive_number, whole_number
 from tvbandits.core.clock import Clock
+from tvbandits.core.coercion import several, shown
 from tvbandits.core.context import Context, completed, measured, written
 from tvbandits.core.counts import with_variance
 from tvbandits.core.files.journal import as_text
@@ -38,6 +42,9 @@ if TYPE_CHECKING:
 # What else was read, by name.
 Outcomes = Mapping[str, Any] | None
 
+# What a bandit is given in the place of what was sent, or beside it.
+Resolve = Callable[["Bandit", Names], dict[str, Any]]
+
 # What a reading may say, by name.
 READING = ("X", "y", "t", "variance", "outcomes", "context", "counts")
 
@@ -58,7 +65,7 @@ class Request:
 
     kind: str
     sent: dict[str, Any]
-    resolve: Callable[[Bandit, Names], dict[str, Any]]
+    resolve: Resolve
 
 
 def ask(
@@ -111,16 +118,11 @@ def tell(
             raise ValueError(f"counts must be pairs, got {shown(counts)}")
         made = {name: read.pop(name) for name in ("y", "variance")}
     sent = _sent(X=_places(X), t=times, counts=counts, context=written(context), **read)
-
-    def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
-        return {"X": points_of(bandit, names, X, context, times).tolist(), **made}
-
-    return Request("told", sent, resolve)
+    return Request("told", sent, _at(X, context, times, **made))
 
 
-def reading(clock: Clock | None, said: Any) -> Request:
+def reading(clock: Clock | None, said: Mapping[str, Any]) -> Request:
     """Return the request to take note of a reading that says by name what `tell` takes."""
-    of_kind("readings", said, Mapping, "mappings by the names of tell")
     if unknown := [*said.keys() - {*READING}]:
         there = ", ".join((*READING, "key", "who"))
         raise ValueError(f"unknown {shown(unknown[0])} in a reading; there are: {there}")
@@ -138,12 +140,13 @@ def correct(
     if y is None:
         del read["y"]
     sent = _sent(X=_places(X), t=times, to=right_times, **read)
+    at = _at(X, None, times, played=True)
 
     def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
-        places = points_of(bandit, names, X, None, times, played=True).tolist()
+        made = at(bandit, names)  # what is wrong with what was sent is said first
         if not {*sent} - {"X", "t"}:
             raise ValueError("correct needs what is right: reward, time, variance or outcomes")
-        return {"X": places}
+        return made
 
     return Request("corrected", sent, resolve)
 
@@ -151,20 +154,12 @@ def correct(
 def retract(clock: Clock | None, X: Any, t: Any) -> Request:
     """Return the request to take rewards back."""
     times = numbers_of(clock, t)
-
-    def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
-        return {"X": points_of(bandit, names, X, None, times, played=True).tolist()}
-
-    return Request("retracted", _sent(X=_places(X), t=times), resolve)
+    return Request("retracted", _sent(X=_places(X), t=times), _at(X, None, times, played=True))
 
 
 def drop(X: Any) -> Request:
     """Return the request to give up on points."""
-
-    def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
-        return {"X": points_of(bandit, names, X).tolist()}
-
-    return Request("dropped", _sent(X=_places(X)), resolve)
+    return Request("dropped", _sent(X=_places(X)), _at(X))
 
 
 def change_sites(add: Mapping[str, Any] | Sequence[str], retire: Sequence[str | int]) -> Request:
@@ -177,7 +172,7 @@ def change_sites(add: Mapping[str, Any] | Sequence[str], retire: Sequence[str | 
     gone = [*several("retire", retire, "names of sites")]
 
     def resolve(_: Bandit, names: Names) -> dict[str, Any]:
-        return names.change(points, gone)
+        return sites.change(names, points, gone)
 
     return Request("sites", _sent(add=points, retire=gone), resolve)
 
@@ -195,12 +190,20 @@ def questions(clock: Clock | None, t: Any, available: Availability) -> Request:
 def answer(clock: Clock | None, X: Any, values: Any, t: Any, variance: Any) -> Request:
     """Return the request to take answers that somebody brought."""
     read = _readings("values", values, variance)
+    sent = _sent(X=_places(X), t=number_of(clock, t), **read)
+    return Request("answers", sent, _at(X))  # in the context of what is out, whatever its time
+
+
+def _at(
+    X: Any, context: Context = None, t: Any = None, *, played: bool = False, **made: Any
+) -> Resolve:
+    """Return what resolves places to points, beside what else is made."""
 
     def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
-        # The points of an answer have the context of what is out, whatever its time.
-        return {"X": points_of(bandit, names, X).tolist()}
+        places = points_of(bandit, names, X, context, t, played=played)
+        return {"X": places.tolist(), **made}
 
-    return Request("answers", _sent(X=_places(X), t=number_of(clock, t), **read), resolve)
+    return resolve
 
 
 def points_of(

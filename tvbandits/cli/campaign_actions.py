@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
+from tvbandits.campaign import sites
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.names import number_of, time_in
 from tvbandits.campaign.status import HALF_WIDTH, drop_command, since, without_formula
+from tvbandits.campaign.times import number_of, time_in
 from tvbandits.cli.campaign_readings import Input, bring, several
 from tvbandits.cli.options import Call, Change, escaped
 from tvbandits.comparison.html import generated_by
@@ -116,7 +117,7 @@ def for_json(campaign: Campaign, X: Array) -> list[dict[str, Any]]:
 def remote(campaign: Campaign, add: Mapping[str, Any]) -> list[str]:
     """What is odd about the places of new sites; what is wrong with them is said when they are added."""
     with suppress(ValueError):
-        return campaign.names.remote(add)
+        return sites.remote(campaign.names, add)
     return []
 
 
@@ -192,13 +193,15 @@ def forecast(
 ) -> None:
     """Say what to expect, at one site or at all, the best first."""
     with opened(call) as campaign:
-        names, sites = campaign.names, candidates_of(campaign.domain)
-        if site is None and sites is None:
-            raise ValueError(
-                f"the campaign plays on {campaign.domain!r}, not on sites: give --site"
-            )
-        t, where = time_of(campaign, at), sites.X if site is None and sites is not None else site
-        X = campaign.placed(where, names.context(context))  # type: ignore[arg-type]
+        names, candidates = campaign.names, candidates_of(campaign.domain)
+        where: Any = site
+        if where is None:
+            if candidates is None:
+                on = repr(campaign.domain)
+                raise ValueError(f"the campaign plays on {on}, not on sites: give --site")
+            where = candidates.X
+        t = time_of(campaign, at)
+        X = campaign.placed(where, names.context(context))
         predicted = campaign.predict(X, t, outcome, relative=relative)
         mean, deviation = (each.tolist() for each in predicted)
         lower_first = bool(campaign.recipe.minimize)

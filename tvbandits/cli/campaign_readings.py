@@ -20,8 +20,9 @@ import numpy as np
 import typer
 
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.names import Names, number_of, time_in
-from tvbandits.campaign.shared import Refused, left_out
+from tvbandits.campaign.names import Names
+from tvbandits.campaign.shared import Refused, skip_refused
+from tvbandits.campaign.times import number_of, time_in
 from tvbandits.cli.options import escaped
 from tvbandits.core.counts import Counted, count, rate
 from tvbandits.core.space import Arms
@@ -136,7 +137,7 @@ def check_sure(doubts: list[str], yes: bool, done: str = "told") -> None:
 
 
 @dataclass(frozen=True)
-class Brought:
+class TellResult:
     """What came of readings.
 
     Attributes
@@ -154,7 +155,7 @@ class Brought:
 
 def bring(
     campaign: Campaign, one: Input, path: Path | None, decimal: str | None, *, yes: bool
-) -> Brought:
+) -> TellResult:
     """Tell a reading, or all of a table but the rows in which something is wrong.
 
     Raises
@@ -164,7 +165,7 @@ def bring(
     """
     wrong: Refused = []
     readings = [one] if path is None else readings_of(path, campaign, wrong, decimal)
-    checked = _checked(campaign, readings, wrong, path is not None, yes)
+    checked = _check_readings(campaign, readings, wrong, path is not None, yes)
     new, parts = 0, range(0, len(checked), PART)
     with ExitStack() as stack:
         starts: Iterable[int] = parts
@@ -178,10 +179,10 @@ def bring(
             new += campaign.record([said for _, said in part], refused)
             wrong += [(part[number][0], error) for number, error in refused or ()]
     by_line = dict(sorted(wrong, key=lambda each: each[0]))
-    return Brought(len({line for line, _ in checked} - {*by_line}), new, by_line)
+    return TellResult(len({line for line, _ in checked} - {*by_line}), new, by_line)
 
 
-def _checked(
+def _check_readings(
     campaign: Campaign, readings: list[Input], wrong: Refused, is_table: bool, yes: bool
 ) -> list[tuple[int, dict[str, Any]]]:
     """Return lines and what `Campaign.record` takes, without those in which something is wrong.
@@ -197,12 +198,13 @@ def _checked(
         return campaign.placed(site, names.context(context), t)
 
     for reading in readings:
-        with left_out(wrong, reading.line, is_table):
+        with skip_refused(wrong, reading.line, is_table):
             t, key = number_of(campaign.clock, time_in(reading.at), "--at"), reading.key
             if is_table and t is None and key is None:
                 raise ValueError("there must be a time, or a key: brought again, it counts once")
             site = str(reading.site)
-            said = {"y": [reading.value], "t": t, "variance": several(reading.variance)}
+            said: dict[str, Any] = {"y": [reading.value], "t": t}
+            said["variance"] = several(reading.variance)
             said |= {"key": key, "who": reading.who, "outcomes": reading.outcomes}
             said |= {"counts": [reading.counts]} if reading.counts else {}
             if key is not None:  # by what was written it is known again
@@ -260,7 +262,7 @@ def readings_of(
         readings = []
         for row, *said in frame[1:].itertuples(name=None):
             cells = {name: str(cell).strip() for name, cell in zip(heading, said, strict=True)}
-            with left_out(wrong, row + 1, True):
+            with skip_refused(wrong, row + 1, True):
                 readings.append(_reading(cells, campaign.names, limits, counted, row + 1))
         return _with_variances(readings, COUNTS[counted]) if counted else readings
 

@@ -249,14 +249,14 @@ def test_many_at_once_lose_nothing(served: Served) -> None:
 def test_readers_do_not_wait_for_writers(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixty who write stand in line behind one that takes long; there are forty threads."""
     begun, go_on = threading.Event(), threading.Event()
-    done = served.campaign._done
+    done = served.campaign._shared.do
 
     def long(*arguments: Any, **options: Any) -> Any:
         begun.set()
         assert go_on.wait(120)
         return done(*arguments, **options)
 
-    monkeypatch.setattr(served.campaign, "_done", long)
+    monkeypatch.setattr(served.campaign._shared, "do", long)
 
     def asks(number: int) -> int:
         return served.post("/ask", "ask", t=float(number)).status_code

@@ -30,7 +30,6 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from tvbandits._version import __version__
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.names import time_in
 from tvbandits.campaign.service import bodies
 from tvbandits.campaign.service.page import campaign_page, sign_in_page
 from tvbandits.campaign.service.tokens import Holder, Tokens
@@ -42,6 +41,8 @@ from tvbandits.campaign.store.errors import (
     ReplayError,
     StorageError,
 )
+from tvbandits.campaign.times import time_in
+from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import candidates_of
 from tvbandits.core.files.journal import without_nan
 from tvbandits.core.protocols import ExpertError

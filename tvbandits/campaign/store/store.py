@@ -19,12 +19,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sql
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.schema import CreateTable
 
 from tvbandits._version import __version__
 from tvbandits.campaign.store.errors import (
@@ -275,18 +275,20 @@ class Store:
         with self.connected() as connection:
             found = connection.execute(wanted).all() if known else []
         with reading(f"{self.place}: a row of the journal"):
-            rows = [Row(*cells[:5], json.loads(cells.body), cells.digest) for cells in found]
+            rows = [Row(**{**each._mapping, "body": json.loads(each.body)}) for each in found]
         return {str(row.key): row for row in rows}
 
     def snapshot(self, seq: int | None = None) -> Snapshot:
         """Return the latest snapshot, or the one after row `seq`."""
         wanted = self._snapshots.order_by(SNAPSHOTS.c.seq.desc()).limit(1)
-        (found,) = self._found(wanted if seq is None else wanted.where(SNAPSHOTS.c.seq == seq))
+        (found,) = self._read_snapshots(
+            wanted if seq is None else wanted.where(SNAPSHOTS.c.seq == seq)
+        )
         return found
 
     def snapshots(self) -> list[Snapshot]:
         """Return all snapshots that are kept, the latest first."""
-        return self._found(self._snapshots.order_by(SNAPSHOTS.c.seq.desc()))
+        return self._read_snapshots(self._snapshots.order_by(SNAPSHOTS.c.seq.desc()))
 
     @property
     def _snapshots(self) -> sql.Select[Any]:
@@ -294,7 +296,7 @@ class Store:
         data = sql.type_coerce(SNAPSHOTS.c.data, sql.types.NULLTYPE).label("data")
         return sql.select(*(data if each.name == "data" else each for each in SNAPSHOTS.c))
 
-    def _found(self, wanted: sql.Select[Any]) -> list[Snapshot]:
+    def _read_snapshots(self, wanted: sql.Select[Any]) -> list[Snapshot]:
         with self.connected() as connection:
             rows = connection.execute(wanted).all()
         if not rows:
@@ -475,36 +477,26 @@ def _check_tables(connection: sql.Connection, place: str) -> bool:
     return True
 
 
-def _foreign_objects(connection: sql.Connection) -> set[tuple[str, str]]:
+def _foreign_objects(connection: sql.Connection) -> list[tuple[str, str]]:
     """Return kinds and names of what is in a database and not in one that we have made."""
     if connection.dialect.name == "sqlite":
-        there = _definitions(connection)
-        return {(kind, name) for kind, name, _, _ in there - _own_definitions()}
+        tables = [*METADATA.sorted_tables, TOKENS]
+        own = {_one_line(str(CreateTable(table).compile(connection))) for table in tables}
+        wanted = "SELECT type, name, sql FROM sqlite_master WHERE sql NOT NULL"  # indices of keys
+        return [
+            (str(kind), str(name))
+            for kind, name, definition in connection.execute(sql.text(wanted))
+            # Statistics are of ANALYZE.
+            if _one_line(definition) not in own and name not in ("sqlite_stat1", "sqlite_stat4")
+        ]
     ours = ", ".join(f"'{table.name}'" for table in METADATA.sorted_tables)
     wanted = (
         "SELECT 'trigger', tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid "
         f"WHERE NOT tgisinternal AND relname IN ({ours}) "
         f"UNION ALL SELECT 'rule', rulename FROM pg_rules WHERE tablename IN ({ours})"
     )
-    return {(kind, str(name)) for kind, name in connection.execute(sql.text(wanted))}
+    return [(kind, str(name)) for kind, name in connection.execute(sql.text(wanted))]
 
 
-def _definitions(connection: sql.Connection) -> set[tuple[str, str, str, str]]:
-    """Return kind, name, table and definition of everything in a SQLite database but its statistics."""
-    found = connection.execute(sql.text("SELECT type, name, tbl_name, sql FROM sqlite_master"))
-    return {
-        (str(kind), str(name), str(table), " ".join(str(said).split()))
-        for kind, name, table, said in found
-        if name not in ("sqlite_stat1", "sqlite_stat4")  # of ANALYZE
-    }
-
-
-@cache
-def _own_definitions() -> set[tuple[str, str, str, str]]:
-    engine = sql.create_engine("sqlite://")
-    METADATA.create_all(engine)
-    TOKENS.create(engine)
-    with engine.connect() as connection:
-        found = _definitions(connection)
-    engine.dispose()
-    return found
+def _one_line(definition: str) -> str:
+    return " ".join(definition.split())

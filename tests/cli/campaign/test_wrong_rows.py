@@ -5,35 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.commands import Command, commands, fine, one_line
+from tests.cli.campaign.conftest import CONFIG
+from tests.helpers.commands import Command, fine, one_line
 from tvbandits import Campaign
 
-CONFIG = """
-[domain]
-sites = "sites.csv"
-[policy]
-name = "tv-gp-ucb"
-length_scale = 2.0
-noise_sd = 0.1
-[policy.options]
-epsilon = 0.01
-"""
-
 GOOD = "site,time,reward\nA,1,1.0\nB,2,1.1\nC,3,0.9\nA,4,1.2\n"
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    return commands(monkeypatch, capsys, "campaign")
-
-
-@pytest.fixture
-def place(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    Path("sites.csv").write_text("site,km\nA,0\nB,2\nC,4\n")
-    Path("c.toml").write_text(CONFIG)
-    fine(command("new", "c.db", "--config", "c.toml"))
-    return tmp_path / "c.db"
 
 
 # A wrong row, and what must be named of it.
@@ -90,7 +66,7 @@ DEGREES = "site,latitude,longitude\nST1,45.4,9.1\nST2,45.5,9.2\nST3,45.6,9.4\n"
 def network(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("sites.csv").write_text(DEGREES)
-    Path("n.toml").write_text(CONFIG)
+    Path("n.toml").write_text(CONFIG.format(context=""))
     fine(command("new", "n.db", "--config", "n.toml"))
     return tmp_path / "n.db"
 
@@ -113,12 +89,12 @@ def test_a_site_far_from_all_others_is_added_only_when_somebody_is_sure(
 ) -> None:
     said = command("sites", "add", network, "ST9=50.0,14.0", "--key", "k")
     one_line(said, '"ST9" is .* km from the nearest site.*--yes')
-    said = command("sites", "add", place, "D=4000")  # metres among kilometres
-    one_line(said, '"D" is 3996 from the nearest site.*--yes')
+    said = command("sites", "add", place, "E=4000")  # metres among kilometres
+    one_line(said, '"E" is 3994 from the nearest site.*--yes')
     for _ in range(2):
         fine(command("sites", "add", network, "ST9=50.0,14.0", "--yes", "--key", "k"))
     fine(command("sites", "add", network, "ST10=45.5,9.9"))
-    fine(command("sites", "add", place, "D=7"))
+    fine(command("sites", "add", place, "E=9"))
 
 
 def test_a_table_with_thousands_points_is_read_as_such(command: Command, place: Path) -> None:

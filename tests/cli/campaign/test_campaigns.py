@@ -44,12 +44,6 @@ BROUGHT = CONFIG.format(policy="frugal-gp-ucb", options="options = { budget = 2 
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """`tvbandits campaign ...`."""
-    return commands(monkeypatch, capsys, "campaign")
-
-
-@pytest.fixture
 def place(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A campaign at four sites, with a clock."""
     monkeypatch.chdir(tmp_path)

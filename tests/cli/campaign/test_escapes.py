@@ -6,16 +6,11 @@ from pathlib import Path
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.commands import Command, commands, fine
+from tests.helpers.commands import Command, fine
 from tvbandits import Campaign, Candidates, Space, policies
 
 EVIL = "a\x1b]0;owned\x07\u202eb\nc\u2066"
 SHOWN = "a\\x1b]0;owned\\x07\\u202eb\\nc\\u2066"
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    return commands(monkeypatch, capsys, "campaign")
 
 
 def on_sites(place: Path) -> None:

@@ -25,20 +25,6 @@ SEVERAL = {
     ("campaign", "token"): {"--role"},
 }
 
-SITES = "site,km\nA,0\nB,2\nC,4\nD,6\n"
-
-CONFIG = """
-[domain]
-sites = "sites.csv"
-{context}
-[policy]
-name = "tv-gp-ucb"
-length_scale = 2.0
-noise_sd = 0.1
-[policy.options]
-epsilon = 0.01
-"""
-
 CONTEXT = "context = { outside = [0, 10], tariff = [0, 1] }"
 
 
@@ -60,22 +46,6 @@ OPTIONS = [
 ]
 
 
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    return commands(monkeypatch, capsys)
-
-
-@pytest.fixture
-def place(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> Path:
-    """A campaign at four sites, with a context where the test asks for it."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "sites.csv").write_text(SITES)
-    context = CONTEXT if getattr(request, "param", False) else ""
-    (tmp_path / "c.toml").write_text(CONFIG.format(context=context))
-    fine(command("campaign", "new", "c.db", "--config", "c.toml"))
-    return tmp_path / "c.db"
-
-
 def test_options_that_take_several_values_in_a_campaign_are_these() -> None:
     several = {
         path: {name for where, name, option in OPTIONS if where == path and option.multiple}
@@ -93,8 +63,12 @@ def test_options_that_take_several_values_in_a_campaign_are_these() -> None:
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
 )
 def test_every_option_of_one_value_is_refused_when_given_twice(
-    command: Command, path: tuple[str, ...], name: str
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    path: tuple[str, ...],
+    name: str,
 ) -> None:
+    command = commands(monkeypatch, capsys)
     (option,) = (each for where, long, each in OPTIONS if (where, long) == (path, name))
     for first in option.opts:
         said = [first] if option.is_flag else [first, "1"]
@@ -104,30 +78,28 @@ def test_every_option_of_one_value_is_refused_when_given_twice(
 
 def test_ask_excludes_all_repeated_without_sites(command: Command, place: Path) -> None:
     for t in range(1, 7):
-        out = fine(
-            command("campaign", "ask", place, "--at", t, "--without", "A", "--without", "B,d")
-        )
+        out = fine(command("ask", place, "--at", t, "--without", "A", "--without", "B,d"))
         assert out == "C\n"
 
 
 def test_ask_allows_all_repeated_among_sites(command: Command, place: Path) -> None:
-    said = "campaign", "ask", place, "--at", 1, "-n", 2, "--available", "A", "--available", "D"
+    said = "ask", place, "--at", 1, "-n", 2, "--among", "A", "--among", "D"
     assert {*fine(command(*said)).strip().split("; ")} == {"A", "D"}
-    only = "campaign", "ask", place, "--at", 2, *said[-4:]
+    only = "ask", place, "--at", 2, *said[-4:]
     assert fine(command(*only, "--without", "D")) == "A\n"
 
 
-@pytest.mark.parametrize("place", [True], indirect=True)
+@pytest.mark.parametrize("place", [CONTEXT], indirect=True)
 def test_every_repeated_context_is_used(command: Command, place: Path) -> None:
     said = "--context", "outside=3", "--context", "tariff=1"
-    fine(command("campaign", "ask", place, "--at", 1, *said))
-    fine(command("campaign", "tell", place, "--site", "A", "--reward", 1, "--at", 1, *said))
+    fine(command("ask", place, "--at", 1, *said))
+    fine(command("tell", place, "--site", "A", "--reward", 1, "--at", 1, *said))
     for verb in ("forecast", "status"):
-        fine(command("campaign", verb, place, *said, *(["--best"] if verb == "status" else [])))
-    history = json.loads(fine(command("campaign", "history", place, "--format", "json")))
+        fine(command(verb, place, *said, *(["--best"] if verb == "status" else [])))
+    history = json.loads(fine(command("history", place, "--format", "json")))
     assert {(row["outside"], row["tariff"]) for row in history} == {(3.0, 1.0)}
     twice = "--context", "outside=3", "--context", "outside=4, tariff=0"
-    one_line(command("campaign", "ask", place, "--at", 2, *twice), "outside is given twice")
+    one_line(command("ask", place, "--at", 2, *twice), "outside is given twice")
 
 
 def test_a_name_with_a_comma_can_be_given_beside_others(
@@ -136,8 +108,8 @@ def test_a_name_with_a_comma_can_be_given_beside_others(
     monkeypatch.chdir(tmp_path)
     arms = '[domain]\narms = ["hall, west", "mill", "yard"]\n[policy]\nname = "adaptive-gp-ucb"\n'
     Path("a.toml").write_text(arms)
-    fine(command("campaign", "new", "a.db", "--config", "a.toml"))
-    ask = "campaign", "ask", "a.db", "--at", 1
+    fine(command("new", "a.db", "--config", "a.toml"))
+    ask = "ask", "a.db", "--at", 1
     for without in (["hall, west", "mill"], ["hall, west; MILL"], ["mill;hall, west"]):
         out = fine(command(*ask, *(word for each in without for word in ("--without", each))))
         assert out == "yard\n"
@@ -147,6 +119,6 @@ def test_a_name_with_a_comma_can_be_given_beside_others(
 def test_a_site_that_is_added_twice_in_one_command_is_refused(
     command: Command, place: Path
 ) -> None:
-    one_line(command("campaign", "sites", "add", place, "E=1", "E=3"), '"E" is given twice')
+    one_line(command("sites", "add", place, "E=1", "E=3"), '"E" is given twice')
     with Campaign.open(place) as campaign:
         assert campaign.sites == ["A", "B", "C", "D"]

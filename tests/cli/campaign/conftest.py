@@ -1,0 +1,38 @@
+"""A campaign on the command line: `tvbandits campaign`, in a folder with a campaign at sites."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.commands import Command, commands, fine
+
+SITES = "site,km\nA,0\nB,2\nC,4\nD,6\n"
+
+CONFIG = """
+[domain]
+sites = "sites.csv"
+{context}
+[policy]
+name = "tv-gp-ucb"
+length_scale = 2.0
+noise_sd = 0.1
+[policy.options]
+epsilon = 0.01
+"""
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """`tvbandits campaign ...`."""
+    return commands(monkeypatch, capsys, "campaign")
+
+
+@pytest.fixture
+def place(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> Path:
+    """A campaign at four sites, with what a test says of the domain beside them."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sites.csv").write_text(SITES)
+    (tmp_path / "c.toml").write_text(CONFIG.format(context=getattr(request, "param", "")))
+    fine(command("new", "c.db", "--config", "c.toml"))
+    return tmp_path / "c.db"
