@@ -250,7 +250,8 @@ def sparq_gp_ucb(
     expert : Expert or None
         Who is asked; None: you carry the questions (`Bandit.questions`, `Bandit.answer`).
     queries : float or QueryPlan
-        c: an approximate k-DPP of ceil(c log t) of the points played; 6 is the paper's. Or another plan.
+        c: an approximate k-DPP of ceil(c log t) of the points played; 6 is the paper's. Or another plan:
+        `KDPP(LogSchedule(6.0), sampler="exact")` draws that set exactly.
     ask_every : int
         One burst of questions in so many decisions, and none in between: ours, to see what they are
         worth. The paper's is 1. Only where `queries` is a number.
