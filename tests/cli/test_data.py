@@ -396,7 +396,7 @@ def test_a_season_is_left_out_by_a_word(command: Command) -> None:
 # --- every recipe
 
 
-NEEDED = {"sw-gp-ucb": "window=20", "r-gp-ucb": "reset_every=20"}
+NEEDED = {"sw-gp-ucb": "window=20", "r-gp-ucb": "reset_every=20", "mk-gp-ucb": "epsilon=0.05"}
 
 
 def with_a_model() -> list[str]:

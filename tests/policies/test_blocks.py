@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct
 
 from tests.oracles.plain_rivals import plain_master
 from tvbandits import Candidates, policies
-from tvbandits.policies.rivals.multi_scale import Tests as MasterTests
+from tvbandits.policies.rivals.multi_scale import Thresholds
 from tvbandits.policies.rivals.opkb import inverse_moment, strategy
 from tvbandits.policies.rivals.predictive import features_of
 
@@ -25,10 +25,10 @@ def world(t: float, switch: float = 60) -> Any:
 
 
 def test_the_thresholds_are_those_of_the_paper() -> None:
-    tests = MasterTests(horizon=1024, delta=0.1, regret=2.0, sure=6.0)
+    tests = Thresholds(horizon=1024, delta=0.1, regret=2.0, sure=6.0)
     assert tests.rho(1) == 1.0
     assert tests.rho(100) == pytest.approx(0.2)
-    assert tests.surely(100) == pytest.approx(6 * 11 * math.log(10240) * 0.2)
+    assert tests.rho_hat(100) == pytest.approx(6 * 11 * math.log(10240) * 0.2)
 
 
 def master(**constants: Any) -> Any:
@@ -93,11 +93,11 @@ def plainly_changed(block: Any, tests: Any) -> bool:
     first = any(
         c.end == done - 1
         and sum(block.rewards[c.start : done]) / (done - c.start)
-        >= min(block.optimistic) + 9.0 * tests.surely(done - c.start)
+        >= min(block.optimistic) + 9.0 * tests.rho_hat(done - c.start)
         for c in block.copies
     )
     gap = sum(g - r for g, r in zip(block.optimistic, block.rewards, strict=True)) / done
-    return first or gap >= 3.0 * tests.surely(done)
+    return first or gap >= 3.0 * tests.rho_hat(done)
 
 
 def test_it_starts_again_when_a_test_says_so_and_only_then() -> None:

@@ -13,9 +13,9 @@ from tvbandits import Box, Candidates, policies
 from tvbandits.policies import POLICIES
 from tvbandits.policies.rivals.predictive import (
     ArmFilter,
-    drawn_covariance,
     features_of,
     future_variance,
+    sample_covariance,
 )
 
 LINE = Candidates(np.linspace(0, 1, 12)[:, None])
@@ -24,11 +24,17 @@ ROWS, TIMES = [3, 7, 3, 11, 0], [1.0, 2.0, 4.5, 5.0, 9.0]
 VALUES = [0.3, -1.0, 0.6, 2.0, 0.1]
 
 
+def marginals(found: ArmFilter, centre: float) -> tuple[Any, Any]:
+    """Mean and deviation of every candidate."""
+    variance = np.einsum("ar,rs,as->a", found.features, found.covariance, found.features)
+    return centre + found.features @ found.mean_about(centre), np.sqrt(np.maximum(variance, 0.0))
+
+
 def test_the_filter_is_the_dense_posterior() -> None:
     found = ArmFilter.prior(features_of(RBF(0.2), LINE.X)[0], 0.05)
     for row, t, y in zip(ROWS, TIMES, VALUES, strict=True):
-        found = found.at(t).observed(row, y, 0.1)
-    mean, deviation = found.at(12.0).surface(0.5)
+        found = found.at(t).update(row, y, 0.1)
+    mean, deviation = marginals(found.at(12.0), 0.5)
     less = [y - 0.5 for y in VALUES]
     expected, covariance = drift_posterior(K, 0.05, ROWS, TIMES, less, 0.1, 12.0)
     np.testing.assert_allclose(mean - 0.5, expected, atol=1e-7)
@@ -39,8 +45,8 @@ def test_the_filter_is_the_dense_posterior() -> None:
 def test_a_filter_lasts_without_noise_to_speak_of(noise: float) -> None:
     found = ArmFilter.prior(features_of(RBF(5.0), LINE.X)[0], 0.0)
     for row in [*ROWS, *range(12)] * 3:
-        found = found.observed(row, 1e50, noise)
-    mean, deviation = found.surface(0.0)
+        found = found.update(row, 1e50, noise)
+    mean, deviation = marginals(found, 0.0)
     np.testing.assert_allclose(mean, 1e50, rtol=1e-3)
     assert (deviation < 1e-3).all()
 
@@ -60,7 +66,7 @@ def shares_of_asks(player: Any, asks: int) -> Any:
 )
 def test_an_arm_is_drawn_as_its_future_would_tell_it(gamma: float, noise: float, V: float) -> None:
     x = future_variance(gamma, np.array([noise]))
-    found = drawn_covariance(np.array([[V]]), gamma, x)[0, 0]
+    found = sample_covariance(np.array([[V]]), gamma, x)[0, 0]
     assert found == pytest.approx(gamma**2 * V**2 / (gamma**2 * V + x[0]))
     assert found == pytest.approx(known_by_the_future(V, gamma, noise, 60), rel=1e-3)
 

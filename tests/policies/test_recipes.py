@@ -1,5 +1,6 @@
 """The recipes, part by part, and the policies by name."""
 
+import inspect
 import math
 from dataclasses import replace
 from typing import Any
@@ -9,8 +10,9 @@ import pytest
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
+from tests.helpers.players import FINITE_RULES
 from tests.helpers.refusals import refused
-from tvbandits import Bandit, Candidates, Every, Problem, Recipe, compare, policies
+from tvbandits import Bandit, Box, Candidates, Every, Problem, Recipe, Space, compare, policies
 from tvbandits.acquisition.confidence import BBKBProgramWidth, BBKBWidth, BKBWidth, Fixed, Theory
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import DriftingBump
@@ -216,6 +218,36 @@ def test_recipes_take_the_domain_alone_by_position(name: str) -> None:
     line = Candidates(np.linspace(0, 1, 5)[:, None])
     with pytest.raises(TypeError, match="position"):
         POLICIES[name].recipe(line, RBF(1.0))
+
+
+def fourth_play(bandit: Any) -> Array:
+    for t in (1.0, 2.0, 3.0):
+        X = bandit.ask(t)
+        bandit.tell(X, np.sin(X[:, 0]), t)
+    return np.asarray(bandit.ask(4.0))
+
+
+DOMAINS = {
+    "line": BUMP.domain,
+    "box": Box([[0.0, 1.0], [0.0, 9.0]]),
+    "space": Space(dose=(0.0, 1.0), kind=["a", "b"]),
+}
+
+
+@pytest.mark.parametrize("kind", DOMAINS)
+@pytest.mark.parametrize("name", POLICIES)
+def test_recipes_need_no_kernel_and_no_noise_variance(name: str, kind: str) -> None:
+    domain, policy = DOMAINS[kind], POLICIES[name]
+    if kind != "line" and name in (*FINITE_RULES, "thompson", "w-dbo", "evolution"):
+        pytest.skip("it says that it needs another domain")
+    needed = {"reset_every": 9, "window": 9, "epsilon": 0.1, "expert": None}
+    known = inspect.signature(policy.recipe).parameters
+    options = {each: value for each, value in needed.items() if each in known}
+    play = fourth_play(policy.recipe(domain, **options))
+    assert play.shape[1] == domain.dimension
+    if "kernel" in known and not policy.learns_kernel:
+        options |= {"kernel": policies.default_kernel(domain), "noise_variance": None}
+        np.testing.assert_array_equal(play, fourth_play(policy.recipe(domain, **options)))
 
 
 def test_reward_kernel_is_in_the_unit_of_reward() -> None:

@@ -103,11 +103,13 @@ def test_every_parameter_can_be_set_by_its_text(name: str) -> None:
 
 
 def test_every_module_names_its_paper() -> None:
+    ours = {"uniform", "tv-bbkb", "frugal-gp-ucb", "adaptive-gp-ucb"}
     for policy in POLICIES.values():
         module = importlib.import_module(policy.recipe.__module__)
-        assert policy.paper or policy.name == "uniform"
-        for word in re.findall(r"[A-Z]\w+|\d{4}", policy.paper):
-            assert word in (module.__doc__ or ""), f"{policy.name}: {policy.paper}"
+        papers = re.findall(r"[A-Z]\w+(?: & [A-Z]\w+)? \d{4}", policy.title)
+        assert bool(papers) is (policy.name not in ours)
+        for word in re.findall(r"[A-Z]\w+|\d{4}", " ".join(papers)):
+            assert word in (module.__doc__ or ""), f"{policy.name}: {papers}"
 
 
 # --- a new policy with a new way of forgetting: an aging map and a record ------------------------------
@@ -137,7 +139,7 @@ def halving(
     return Bandit(recipe, seed=seed)
 
 
-HALVING = Policy(halving, "forgets half in every life")
+HALVING = Policy(halving)
 
 
 def test_a_new_policy_takes_an_aging_map_and_a_record() -> None:

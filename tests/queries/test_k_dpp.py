@@ -2,13 +2,14 @@
 
 import functools
 import math
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from dppy.finite_dpps import FiniteDPP
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.gaussian_process.kernels import RBF
@@ -17,6 +18,9 @@ from threadpoolctl import threadpool_limits
 from tests.helpers.refusals import refused
 from tests.oracles import subsets as enumerated
 from tests.oracles.subsets import Sampler, p_value_of
+from tvbandits import Candidates, policies
+from tvbandits.core.arrays import Array
+from tvbandits.experts import CallableExpert
 from tvbandits.queries import KDPP, LogSchedule, OnAverage, Pool, k_dpp
 from tvbandits.queries.k_dpp import SwapChain
 from tvbandits.validation import Array
@@ -61,11 +65,7 @@ def mcmc(K: Array, k: int, steps: int, **options: Any) -> Sampler:
 
 
 def exact(K: Array, k: int) -> Sampler:
-    """As dppy draws."""
-    peer = FiniteDPP("likelihood", L=proper(K))
-    return lambda rng: tuple(
-        sorted(peer.sample_exact_k_dpp(k, random_state=np.random.RandomState(rng.bit_generator)))
-    )
+    return lambda rng: tuple(k_dpp.sample_exact(K, k, rng=rng).tolist())
 
 
 def transition_matrix(K: Array, k: int) -> tuple[Array, list[tuple[int, ...]]]:
@@ -218,13 +218,18 @@ def test_every_sampler_returns_k_distinct_items(
     K, N = variance * rbf(points, length), len(points)
     k = data.draw(st.integers(0, N))
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-    sets = [k_dpp.greedy(K, k), k_dpp.sample_mcmc(K, k, steps=30, rng=rng).indices]
+    sets = [
+        k_dpp.greedy(K, k),
+        k_dpp.sample_mcmc(K, k, steps=30, rng=rng).indices,
+        k_dpp.sample_exact(K, k, rng=rng),
+    ]
     for Z in sets:
         assert Z.dtype == np.int64
         assert sorted(set(Z.tolist())) == sorted(Z.tolist())
         assert len(Z) == k
         assert set(Z.tolist()) <= set(range(N))
-    assert sets[1].tolist() == sorted(sets[1].tolist())
+    for drawn in sets[1:]:
+        assert drawn.tolist() == sorted(drawn.tolist())
 
 
 def test_draws_repeat_and_leave_inputs_and_globals_alone(capfd: pytest.CaptureFixture[str]) -> None:
@@ -285,6 +290,7 @@ def test_bad_kernels(K: Any, message: str) -> None:
     calls: list[Callable[[], object]] = [
         lambda: k_dpp.greedy(K, 1),
         lambda: k_dpp.sample_mcmc(K, 1, steps=1, rng=rng),
+        lambda: k_dpp.sample_exact(K, 1, rng=rng),
         lambda: k_dpp.trace_bound(K, [0], 1.0),
     ]
     for call in calls:
@@ -307,6 +313,7 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
     refused(ValueError, message, k_dpp.sample_mcmc, KERNEL, k, **given_options)
     if "k" in options:
         refused(ValueError, message, k_dpp.greedy, KERNEL, k)
+        refused(ValueError, message, k_dpp.sample_exact, KERNEL, k, rng=np.random.default_rng(0))
 
 
 def test_indefinite_kernels_are_noticed() -> None:
@@ -365,6 +372,69 @@ def test_without_a_chain_the_set_is_the_greedy_one() -> None:
     plan, given_pool = KDPP(lambda *_: 4, sweeps=0.0), pool(12, 3)
     rows = plan.choose(given_pool, np.random.default_rng(0))
     assert set(rows) == set(k_dpp.greedy(given_pool.covariance(), 4))
+
+
+def test_exact_plan_draws_by_the_law_of_the_k_dpp() -> None:
+    plan = KDPP(3, sampler="exact")
+    shown = Pool(np.arange(8.0)[:, None], 20, lambda: KERNEL)
+    assert (
+        p_value_of(
+            lambda rng: tuple(plan.choose(shown, rng).tolist()), law(KERNEL, 3), SUBSETS, 2500
+        )
+        > 0.01
+    )
+    first, again = (plan.choose(shown, np.random.default_rng(3)) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+
+
+@pytest.mark.parametrize(("n", "k"), [(300, 40), (300, 150), (500, 38), (200, 199)])
+def test_exact_draw_is_of_k_items_far_beyond_the_numerical_rank(n: int, k: int) -> None:
+    drawn = k_dpp.sample_exact(line(n, seed=3), k, rng=np.random.default_rng(1))
+    assert len(set(drawn.tolist())) == k
+
+
+def test_exact_draw_beyond_floating_point_names_the_numbers() -> None:
+    K = np.diag(np.logspace(0, -7, 1200))
+    refused(ValueError, "600 of 1200", k_dpp.sample_exact, K, 600, rng=np.random.default_rng(0))
+
+
+def test_exact_plan_takes_no_length_of_a_chain() -> None:
+    refused(ValueError, "sweeps .* 2.0", KDPP, 3, sweeps=2.0, sampler="exact")
+    refused(ValueError, "sampler .* 'gibbs'|sampler .*gibbs", KDPP, 3, sampler="gibbs")
+
+
+def test_sparq_with_exact_draws_is_reproduced_by_its_seed() -> None:
+    domain = Candidates(np.linspace(0, 10, 30)[:, None])
+
+    def truth(X: Array, t: float) -> Array:
+        return np.sin(X[:, 0] + 0.1 * t)
+
+    def played(seed: int) -> list[float]:
+        bandit = policies.sparq_gp_ucb(
+            domain,
+            kernel=RBF(1.0),
+            noise_variance=0.01,
+            expert=CallableExpert(truth, 0.01),
+            queries=KDPP(LogSchedule(2.0), sampler="exact"),
+            seed=seed,
+        )
+        points = []
+        for t in range(1, 41):
+            X = bandit.ask(t)
+            bandit.tell(X, truth(X, t), t)
+            points += [float(X[0, 0]), *bandit.history["x0"].tail(2)]
+        return points
+
+    assert played(1) == played(1) != played(2)
+
+
+def test_dppy_is_imported_by_an_exact_draw_alone() -> None:
+    code = (
+        "import sys, numpy as np, tvbandits; from tvbandits import policies, queries; "
+        "assert 'dppy' not in sys.modules; from tvbandits.queries import k_dpp; "
+        "k_dpp.sample_exact(np.eye(4), 2, rng=np.random.default_rng(0)); assert 'dppy' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
 def test_the_length_of_the_chain(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ class Uniform:
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Any point."""
-        return ruled.tried(lambda: self.domain.sample(1, rng)[0], allowed, rng)
+        return ruled.draw_available(lambda: self.domain.sample(1, rng)[0], allowed, rng)
 
     def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
         """Nothing is learned."""
@@ -66,9 +66,9 @@ class EpsilonGreedy:
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """A point of the best mean, or any one."""
-        return ruled.tried(lambda: self._drawn(rng), allowed, rng)
+        return ruled.draw_available(lambda: self._propose(rng), allowed, rng)
 
-    def _drawn(self, rng: np.random.Generator) -> Array:
+    def _propose(self, rng: np.random.Generator) -> Array:
         if rng.random() < self.exploration:
             return np.asarray(self.domain.sample(1, rng)[0])
         points, means, _ = zip(*self.seen.values(), strict=True)
@@ -108,7 +108,7 @@ def uniform(domain: Domain, *, minimize: bool = False, seed: Seed = 0) -> ruled.
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    return ruled.adapted(domain, Uniform(ruled.chosen(domain)), minimize=minimize, seed=seed)
+    return ruled.adapt(domain, Uniform(ruled.chosen_domain(domain)), minimise=minimise, seed=seed)
 
 
 def eps_greedy(
@@ -148,8 +148,8 @@ def eps_greedy(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    rule = EpsilonGreedy(ruled.chosen(domain), positive_number("decay", decay))
-    return ruled.adapted(domain, rule, minimize=minimize, seed=seed)
+    rule = EpsilonGreedy(ruled.chosen_domain(domain), positive_number("decay", decay))
+    return ruled.adapt(domain, rule, minimise=minimise, seed=seed)
 
 
 # A mutation: one of so many neighbours of a candidate, or such a share of the sides of a box.
@@ -187,9 +187,9 @@ class RegularisedEvolution:
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """A mutation of the winner of a tournament."""
-        return ruled.tried(lambda: self._drawn(rng), allowed, rng)
+        return ruled.draw_available(lambda: self._propose(rng), allowed, rng)
 
-    def _drawn(self, rng: np.random.Generator) -> Array:
+    def _propose(self, rng: np.random.Generator) -> Array:
         if len(self.members) < self.population:
             return np.asarray(self.domain.sample(1, rng)[0])
         drawn = rng.integers(len(self.members), size=self.tournament)
@@ -252,8 +252,8 @@ def evolution(
     """
     whole_number("population", population)
     whole_number("tournament", tournament)
-    chosen = ruled.chosen(domain)
+    chosen = ruled.chosen_domain(domain)
     if not isinstance(chosen, Candidates | Box):
         raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(chosen)}")
     rule = RegularisedEvolution(chosen, tournament, population)
-    return ruled.adapted(domain, rule, minimize=minimize, seed=seed)
+    return ruled.adapt(domain, rule, minimise=minimise, seed=seed)

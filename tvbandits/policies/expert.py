@@ -84,7 +84,7 @@ ARMS_WIDTH = 0.5
 LENGTH_SPREAD_WITHOUT_EXPERT = 2.0
 
 
-def learned_parts(
+def model_parts(
     domain: Domain,
     kernel: Any | None,
     learn: Learn | None,
@@ -132,7 +132,7 @@ def learned_parts(
             network = len(domain) <= MODEL_CONFIG.largest_network  # type: ignore[arg-type]
             parts["acquisition"] = LastingBound() if network else SpreadFirst()
     every = Every() if asks else Every(space_spread=LENGTH_SPREAD_WITHOUT_EXPERT)
-    start, every, beliefs = _fitted(domain, kernel, as_rule(learn, every), posterior)
+    start, every, beliefs = _kernel_to_fit(domain, kernel, as_rule(learn, every), posterior)
     if not beliefs.self_learning:
         return start, parts | {"posterior": beliefs, "learn": every}
     require(not learn, "an ensemble learns by itself: learn", "None", learn)
@@ -153,7 +153,7 @@ def seasonal_ensemble(posterior: Any, season: Season) -> Any:
     )
 
 
-def _fitted(
+def _kernel_to_fit(
     domain: Domain, kernel: Any | None, every: Every, posterior: Posterior | None
 ) -> tuple[Any, Every, PosteriorRule]:
     """With a kernel to start from, its rivals, and a posterior that suits them."""
@@ -240,7 +240,7 @@ def sparq_gp_ucb(
     robust: bool = False,
     seed: Seed = 0,
 ) -> Bandit:
-    """SparQ-GP-UCB (Mauduit 2025), [S] Algorithm 1.
+    """SparQ-GP-UCB (Mauduit 2025): ask an expert about some of the points played, [S] Algorithm 1.
 
     Parameters
     ----------
@@ -254,7 +254,8 @@ def sparq_gp_ucb(
     expert : Expert or None
         Who is asked; None: you carry the questions (`Bandit.questions`, `Bandit.answer`).
     queries : float or QueryPlan
-        c: an approximate k-DPP of ceil(c log t) of the points played; 6 is the paper's. Or another plan.
+        c: an approximate k-DPP of ceil(c log t) of the points played; 6 is the paper's. Or another plan:
+        `KDPP(LogSchedule(6.0), sampler="exact")` draws that set exactly.
     ask_every : int
         One burst of questions in so many decisions, and none in between: ours, to see what they are
         worth. The paper's is 1. Only where `queries` is a number.
@@ -435,7 +436,7 @@ def frugal_gp_ucb(
     """
     finite_number("budget", budget, low=0.0, high=plans.MOST_QUESTIONS)
     given = kernel, learn, confidence, posterior, mean
-    start, parts = learned_parts(domain, *given, asks=True)
+    start, parts = model_parts(domain, *given, asks=True)
     with_ensemble = parts["posterior"].self_learning
     parts["posterior"] = seasonal_ensemble(parts["posterior"], season)
     if plan is None:
@@ -508,6 +509,6 @@ def adaptive_gp_ucb(
     10 [2.]
     """
     given = kernel, learn, confidence, posterior, mean
-    start, parts = learned_parts(domain, *given, asks=False)
-    parts |= {"robust": robust, "minimize": minimize}
+    start, parts = model_parts(domain, *given, asks=False)
+    parts |= {"robust": robust, "minimise": minimise}
     return bandit_of(domain, start, noise_variance, seed=seed, **parts)

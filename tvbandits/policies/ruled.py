@@ -89,7 +89,7 @@ class Counting(Protocol):
 class PolicyAdapter:
     """A player whose choices are those of a rule: checks come before anything moves.
 
-    Made by `adapted`. A reward told without a variance has `noise_variance`; where that is None, it is
+    Made by `adapt`. A reward told without a variance has `noise_variance`; where that is None, it is
     learned with `kernel`. The rule is told rewards divided by `unit`.
     """
 
@@ -252,7 +252,7 @@ def first_noise(noise_variance: float | None, unit: float) -> float:
     return SHARE if noise_variance is None else noise_variance / unit**2
 
 
-def adapted(
+def adapt(
     domain: Domain,
     rule: Rule,
     kernel: Any = None,
@@ -272,7 +272,7 @@ def adapted(
     return PolicyAdapter(domain, rule, rng, sign, record, kernel, noise_variance, unit)
 
 
-def tried(draw: Callable[[], Array], allowed: Allowed, rng: np.random.Generator) -> Array:
+def draw_available(draw: Callable[[], Array], allowed: Allowed, rng: np.random.Generator) -> Array:
     """What is drawn, if it is allowed before long; else one of those that are."""
     for _ in range(TRIES):
         x = draw()
@@ -281,7 +281,7 @@ def tried(draw: Callable[[], Array], allowed: Allowed, rng: np.random.Generator)
     return allowed.sample(rng)
 
 
-def chosen(domain: Domain) -> Domain:
+def chosen_domain(domain: Domain) -> Domain:
     """Return what is chosen on a domain: all of it, or what a measured context leaves."""
     check_domain(domain)
     return chosen_of(domain)
@@ -289,17 +289,17 @@ def chosen(domain: Domain) -> Domain:
 
 def finite(domain: Domain, name: str) -> Candidates:
     """What is chosen on a domain, if that is finite; a `ValueError` says who needs that."""
-    return as_finite(chosen(domain), name)
+    return as_finite(chosen_domain(domain), name)
 
 
-def constant(confidence: Any) -> float:
+def width_number(confidence: Any) -> float:
     """A width that is a number, or the value of a constant width."""
     given = confidence.value if isinstance(confidence, Fixed) else confidence
     return finite_number("confidence, a number for this policy,", given, low=0.0)
 
 
-def in_unit(
-    noise_variance: float | None, scale: float, *, mean: Mean, minimize: bool
+def unit_of_rule(
+    noise_variance: float | None, scale: float, *, mean: Mean, minimise: bool
 ) -> tuple[float, float, Mean]:
     """What a rule's rewards are divided by, and in that unit their noise variance and prior mean.
 

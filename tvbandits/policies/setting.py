@@ -103,12 +103,8 @@ class Policy:
     Attributes
     ----------
     recipe : callable
-        Makes it; the options in its signature are its parameters on the command line, and its name with
-        hyphens is its name there.
-    summary : str
-        One line.
-    paper : str
-        Whose idea it is; an empty text, if nobody's.
+        Makes it. The options in its signature are its parameters on the command line, its name with
+        hyphens is its name there, and the first line of its docstring is its title.
     recommended : mapping of str to callable
         `recommended[name](setting, options)` is what its authors recommend for an option that the user
         does not say (None: the recipe's default). What a problem says itself, such as epsilon, scale and
@@ -118,24 +114,19 @@ class Policy:
         of its own paper: "theory" elsewhere is SparQ-GP-UCB's.
     learns_kernel : bool
         Whether it learns a kernel where none is given, so that a comparison gives it none.
-    compared_first : bool
-        Whether it plays in a comparison that names no policies.
 
     Examples
     --------
     >>> from tvbandits import policies
     >>> policy = policies.POLICIES["sw-gp-ucb"]
-    >>> print(policy.recipe.__name__, "|", policy.summary)
-    sw_gp_ucb | the last window rewards
+    >>> print(policy.recipe.__name__, "|", policy.title)
+    sw_gp_ucb | SW-GP-UCB (Zhou & Shroff 2021): a sliding window
     """
 
     recipe: Callable[..., Player]
-    summary: str
-    paper: str = ""
     recommended: Mapping[str, Recommendation] = field(default_factory=dict)
     widths: Widths = field(default_factory=dict)
     learns_kernel: bool = False
-    compared_first: bool = False
 
     @property
     def name(self) -> str:
@@ -144,8 +135,8 @@ class Policy:
 
     @property
     def title(self) -> str:
-        """Summary and paper."""
-        return f"{self.summary} ({self.paper})" if self.paper else self.summary
+        """What it is, in one line."""
+        return (inspect.getdoc(self.recipe) or "").partition("\n")[0].rstrip(".")
 
     @property
     def asks(self) -> bool:

@@ -1,4 +1,4 @@
-"""Diverse subsets: k-DPPs by greedy search, and by swaps.
+"""Diverse subsets: k-DPPs by greedy search, by swaps, and exactly through the library dppy.
 
 A k-DPP draws a set Z of k out of N items with probability proportional to det K_Z; [S] asks its
 expert at such a set ([S] appendix A; Burt et al. 2020). Kernel matrices of nearby points are
@@ -280,6 +280,57 @@ def sample_mcmc(
     # [S] Algorithm 2, lines 4 to 9.
     chain.run(int(rng.binomial(steps, 0.5)), rng)
     return Sample(_sorted(chain.chosen), chain.accepted)
+
+
+def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: float = 1e-8) -> Index:
+    """Return an exact draw of the k-DPP of L = K + jitter mean(diag K) I, ascending, from dppy.
+
+    dppy (Gautier et al. 2019) draws k eigenvectors of L by elementary symmetric polynomials, and then
+    an item for each (Kulesza and Taskar 2012, algorithm 8): O(N^3), whereas a step of the chain of
+    `sample_mcmc` costs at most O(k^2).
+
+    Parameters
+    ----------
+    K, k, jitter
+        As `greedy`.
+
+    Raises
+    ------
+    ValueError
+        As `greedy`; also if the polynomials of so many items overflow: above some 250 of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits.queries.k_dpp import sample_exact
+    >>> K = RBF(1.0)(np.linspace(0, 10, 50)[:, None])
+    >>> print(len(set(sample_exact(K, 5, rng=np.random.default_rng(0)).tolist())))
+    5
+    """
+    kernel = _checked_kernel(K)
+    k = _checked_size(k, len(kernel))
+    of_kind("rng", rng, np.random.Generator, "a numpy.random.Generator")
+    scale, jitter = _scale(kernel), positive_number("jitter", jitter)
+    if k in (0, len(kernel)):  # there is only one set
+        return _sorted(np.arange(k))
+    # Imported here: dppy takes as long to import as all of this package.
+    from dppy.finite_dpps import FiniteDPP
+
+    L = kernel / scale
+    L[np.diag_indices_from(L)] += jitter
+    # No factor changes the law. With this one the largest product of k eigenvalues is 1, and the
+    # polynomials of degree 0 to k do not vanish.
+    largest = np.maximum(np.linalg.eigvalsh(L)[-k:], jitter)
+    process = FiniteDPP("likelihood", L=L / np.exp(np.log(largest).mean()))
+    draws = np.random.RandomState(rng.bit_generator)
+    try:
+        with np.errstate(over="raise", divide="raise"):
+            items = process.sample_exact_k_dpp(k, random_state=draws)
+    except FloatingPointError as error:
+        advice = 'ask for fewer, or take sampler="mcmc"'
+        raise ValueError(f"{k} of {len(L)} items cannot be drawn exactly: {advice}") from error
+    return _sorted(np.array(items))
 
 
 def trace_bound(K: ArrayLike, indices: Sequence[int] | Index, noise_variance: float) -> float:

@@ -331,7 +331,7 @@ MOST_SWEEPS = 1e6
 
 @dataclass(frozen=True)
 class KDPP:
-    """An approximate k-DPP over the points played so far: SparQ-GP-UCB, Algorithms 1 to 3.
+    """A k-DPP over the points played so far: SparQ-GP-UCB, Algorithms 1 to 3.
 
     Parameters
     ----------
@@ -344,6 +344,8 @@ class KDPP:
         But the greedy set leaves a smaller trace tr(K - Q), the quantity that the guarantee is about,
         than a typical draw does, and under the theorem's width regret grows with the length of the
         chain (`python -m benchmarks --only chain`), so the default stays near the greedy set.
+    sampler : "mcmc" or "exact"
+        The chain of Algorithm 2, or an exact draw through the library dppy, which has no length.
 
     Examples
     --------
@@ -356,18 +358,24 @@ class KDPP:
 
     budget: Budget | int = field(default_factory=LogSchedule)
     sweeps: float = 0.5
+    sampler: Literal["mcmc", "exact"] = "mcmc"
 
     looks_at_posterior: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         as_budget(self.budget)
         finite_number("sweeps", self.sweeps, low=0.0, high=MOST_SWEEPS)
+        choice("sampler", self.sampler, ("mcmc", "exact"))
+        if self.sampler == "exact" and self.sweeps != type(self).sweeps:
+            raise ValueError(f'sweeps is for sampler="mcmc", got sweeps = {self.sweeps}')
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
-        """Run the chain."""
+        """Run the chain, or draw exactly."""
         k = pool.allowed(self.budget)
         if k >= len(pool) or k == 0:
             return np.arange(len(pool) if k else 0)
+        if self.sampler == "exact":
+            return k_dpp.sample_exact(pool.covariance(), k, rng=rng)
         steps = math.ceil(self.sweeps * k)
         return k_dpp.sample_mcmc(pool.covariance(), k, steps=steps, rng=rng).indices
 

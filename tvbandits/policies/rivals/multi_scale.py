@@ -49,7 +49,7 @@ Base = Callable[..., Bandit]
 
 
 @dataclass(frozen=True)
-class Tests:
+class Thresholds:
     """Constants of the two tests.
 
     Attributes
@@ -68,7 +68,7 @@ class Tests:
         """Average regret of the base over t steps, as it is assumed."""
         return min(1.0, self.regret / math.sqrt(t))
 
-    def surely(self, t: float) -> float:
+    def rho_hat(self, t: float) -> float:
         """rho^(t), which holds with high probability."""
         T = self.horizon
         return self.sure * (math.log2(T) + 1) * math.log(T / self.delta) * self.rho(t)
@@ -110,7 +110,7 @@ class Master:
         Makes copies, as a recipe does; GP-UCB where it is None.
     domain, kernel, noise, confidence
         What it makes them of.
-    tests : Tests
+    tests : Thresholds
     centre : Centre
         The mean of rewards, where it is learned.
     block : Block
@@ -125,13 +125,13 @@ class Master:
     kernel: Any
     noise: float
     confidence: Width
-    tests: Tests
+    tests: Thresholds
     centre: Centre
     block: Block = field(default_factory=lambda: Block(0))
     chosen: list[tuple[Array, Copy, float]] = field(default_factory=list)
     restarts: int = 0
 
-    def made(self, child: int) -> Bandit:
+    def _copy_of_base(self, child: int) -> Bandit:
         """A copy of the base of this seed."""
         recipe = gp_ucb if self.base is None else self.base
         options: Any = {"confidence": self.confidence, "mean": self.centre.given}
@@ -168,7 +168,7 @@ class Master:
             _, copy, optimistic = play
             if copy.centre is None:
                 copy.centre = self.centre.before(float(y))
-            self.centre = self.centre.seen(float(y))
+            self.centre = self.centre.update(float(y))
             off = np.clip([float(y) - copy.centre], -LARGEST_VALUE, LARGEST_VALUE)
             copy.bandit.tell(x[None], off, t, v)
             self._active(rng)
@@ -191,7 +191,7 @@ class Master:
             for m in range(n, -1, -1):
                 due = step % 2**m == 0
                 if due and (m == n or rng.random() < rho(2**n) / rho(2**m)):
-                    bandit = self.made(int(rng.integers(2**31)))
+                    bandit = self._copy_of_base(int(rng.integers(2**31)))
                     copies.append(Copy(m, step, step + 2**m - 1, bandit, centre))
         covering = [copy for copy in copies if copy.start <= step <= copy.end]
         return min(covering, key=lambda copy: (copy.order, -copy.start))
@@ -204,10 +204,10 @@ class Master:
         for copy in block.copies:
             if copy.end == step:
                 earned = float(np.mean(block.rewards[copy.start : copy.end + 1]))
-                if earned >= lowest + 9.0 * tests.surely(2**copy.order):
+                if earned >= lowest + 9.0 * tests.rho_hat(2**copy.order):
                     return True
         missed = float(np.mean(np.subtract(block.optimistic, block.rewards)))
-        return missed >= 3.0 * tests.surely(step + 1)
+        return missed >= 3.0 * tests.rho_hat(step + 1)
 
 
 def master(
@@ -226,7 +226,9 @@ def master(
     minimize: bool = False,
     seed: Seed = 0,
 ) -> ruled.PolicyAdapter:
-    """MASTER around a bandit (Wei & Luo 2021). With the paper's constants its tests hardly ever fire.
+    """MASTER (Wei & Luo 2021): copies of a bandit on many scales, and two tests that restart them.
+
+    With the paper's constants the tests hardly ever fire.
 
     Parameters
     ----------
@@ -275,10 +277,14 @@ def master(
     kernel = prior_kernel(domain, kernel)
     whole_number("horizon", horizon)
     finite_number("delta", delta, above=0.0, below=1.0)
-    tests = Tests(horizon, delta, positive_number("regret", regret), not_negative("sure", sure))
+    tests = Thresholds(
+        horizon, delta, positive_number("regret", regret), not_negative("sure", sure)
+    )
     if base is not None:
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
-    unit, noise, prior = ruled.in_unit(noise_variance, scale, mean=mean, minimize=minimize)
-    rule = Master(base, ruled.chosen(domain), kernel, noise, confidence, tests, Centre(prior))
-    of_kind("what base makes", rule.made(0), Bandit, "a Bandit")
-    return ruled.adapted(domain, rule, kernel, noise_variance, unit, minimize=minimize, seed=seed)
+    unit, noise, prior = ruled.unit_of_rule(noise_variance, scale, mean=mean, minimise=minimise)
+    rule = Master(
+        base, ruled.chosen_domain(domain), kernel, noise, confidence, tests, Centre(prior)
+    )
+    of_kind("what base makes", rule._copy_of_base(0), Bandit, "a Bandit")
+    return ruled.adapt(domain, rule, kernel, noise_variance, unit, minimise=minimise, seed=seed)

@@ -282,7 +282,7 @@ class Opkb:
             if drawn is None:
                 continue
             self.chosen.remove(drawn)
-            self.centre = self.centre.seen(float(y))
+            self.centre = self.centre.update(float(y))
             phi = self.features[int(self.domain.index(x[None])[0])]
             weight = self.epoch.inverses[drawn[1]] @ phi
             self._epoch_now(rng).weighted.append(np.outer(weight, [float(y), 1.0]))
@@ -366,7 +366,9 @@ def ada_opkb(
     minimize: bool = False,
     seed: Seed = 0,
 ) -> ruled.PolicyAdapter:
-    """ADA-OPKB (Hong 2023); not `adaptive`: OPKB, for rewards that stand still.
+    """ADA-OPKB (Hong 2023): solve for whom to play, replay the past, and restart.
+
+    Not `adaptive`: OPKB, for rewards that stand still.
 
     Parameters
     ----------
@@ -424,4 +426,4 @@ def ada_opkb(
         positive_number(name, value)
     features = features_of(kernel, arms.X)[0]
     rule = Opkb(arms, features, constants, Centre("online"), noise, adaptive)
-    return ruled.adapted(domain, rule, kernel, noise_variance, scale, minimize=minimize, seed=seed)
+    return ruled.adapt(domain, rule, kernel, noise_variance, scale, minimise=minimise, seed=seed)

@@ -114,7 +114,7 @@ class ArmFilter:
         covariance[np.diag_indices_from(covariance)] += 1.0 - gamma**2
         return replace(self, mean=gamma * self.mean, covariance=covariance, time=t)
 
-    def observed(self, row: int, y: float, noise: float) -> ArmFilter:
+    def update(self, row: int, y: float, noise: float) -> ArmFilter:
         """With a reward at a candidate, at the time it speaks about."""
         h = self.features[row]
         reach = self.covariance @ h
@@ -124,21 +124,9 @@ class ArmFilter:
         mean = self.mean + np.outer(gain, np.array([y, 1.0]) - h @ self.mean)
         return replace(self, mean=mean, covariance=self.covariance - np.outer(gain, reach))
 
-    def moments(self, row: int, centre: float) -> tuple[float, float]:
-        """Mean and variance at a candidate, of a reward whose prior mean is `centre`."""
-        h = self.features[row]
-        variance = max(float(h @ self.covariance @ h), 0.0)  # rounding may leave less
-        return centre + float(h @ self.centred(centre)), variance
-
-    def centred(self, centre: float) -> Array:
+    def mean_about(self, centre: float) -> Array:
         """Mean (r,) of w, for rewards less `centre`."""
         return np.asarray(self.mean[:, 0] - centre * self.mean[:, 1])
-
-    def surface(self, centre: float) -> tuple[Array, Array]:
-        """Mean and deviation at all candidates."""
-        variance = np.einsum("ar,ar->a", self.features @ self.covariance, self.features)
-        mean = centre + self.features @ self.centred(centre)
-        return np.asarray(mean), np.sqrt(np.maximum(variance, 0.0))
 
 
 @dataclass(frozen=True)
@@ -156,7 +144,7 @@ class Centre:
     total: float = 0.0
     count: int = 0
 
-    def seen(self, y: float) -> Centre:
+    def update(self, y: float) -> Centre:
         """With one more reward."""
         return replace(self, total=self.total + y, count=self.count + 1)
 
@@ -179,7 +167,7 @@ def future_variance(gamma: float, noise: Array) -> Array:
     return np.asarray(0.5 * (b + np.sqrt(b**2 + 4.0 * gamma**2 * delta * noise)))
 
 
-def drawn_covariance(V: Array, gamma: float, x: Array) -> Array:
+def sample_covariance(V: Array, gamma: float, x: Array) -> Array:
     """gamma^2 V (gamma^2 V + diag x)^-1 V."""
     if gamma == 0.0:
         return np.zeros_like(V)
@@ -223,17 +211,17 @@ class PredictiveSampling:
         """Update the filter with every reward."""
         rows = self.domain.index(rewards.X).tolist()
         for row, t, y in zip(rows, rewards.t.tolist(), rewards.y.tolist(), strict=True):
-            self.filter = self.filter.at(t).observed(row, y, self.noise)
-            self.centre = self.centre.seen(y)
+            self.filter = self.filter.at(t).update(row, y, self.noise)
+            self.centre = self.centre.update(y)
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
         """The best point of a draw."""
         posterior = self._at(now, out)
         gamma = math.sqrt(1.0 - posterior.epsilon)
         future = future_variance(gamma, self.noise / self.eigenvalues)
-        root = square_root(drawn_covariance(posterior.covariance, gamma, future))
+        root = square_root(sample_covariance(posterior.covariance, gamma, future))
         step = root @ rng.standard_normal(root.shape[1])
-        values = posterior.features @ (posterior.centred(self.centre.value) + self.width * step)
+        values = posterior.features @ (posterior.mean_about(self.centre.value) + self.width * step)
         return allowed.best_of(values, rng)
 
     def _at(self, now: float, out: Plays) -> ArmFilter:
@@ -241,7 +229,7 @@ class PredictiveSampling:
         posterior = self.filter
         for row, t in zip(self.domain.index(out.X).tolist(), out.t.tolist(), strict=True):
             there = posterior.at(t)
-            fantasy = there.observed(row, 0.0, self.noise)
+            fantasy = there.update(row, 0.0, self.noise)
             posterior = replace(there, covariance=fantasy.covariance)
         return posterior.at(now)
 
@@ -297,9 +285,9 @@ def predictive_sampling(
     """
     kernel = prior_kernel(domain, kernel)
     finite_number("epsilon", epsilon, low=0.0, below=1.0)
-    width, arms = ruled.constant(confidence), ruled.finite(domain, "predictive sampling")
-    unit, noise, prior = ruled.in_unit(noise_variance, scale, mean=mean, minimize=minimize)
+    width, arms = ruled.width_number(confidence), ruled.finite(domain, "predictive sampling")
+    unit, noise, prior = ruled.unit_of_rule(noise_variance, scale, mean=mean, minimise=minimise)
     features, values = features_of(kernel, arms.X)
     start = ArmFilter.prior(features, epsilon)
     rule = PredictiveSampling(arms, start, noise, Centre(prior), width, values)
-    return ruled.adapted(domain, rule, kernel, noise_variance, unit, minimize=minimize, seed=seed)
+    return ruled.adapt(domain, rule, kernel, noise_variance, unit, minimise=minimise, seed=seed)

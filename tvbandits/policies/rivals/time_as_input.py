@@ -69,7 +69,9 @@ def time_gp_ucb(
     robust: bool = False,
     seed: Seed = 0,
 ) -> Bandit:
-    """GP-UCB with time as one more input: Matern-5/2, a length scale for each coordinate and for time.
+    """GP-UCB with time as one more input, as Bardou 2024 compares with.
+
+    The kernel is Matern-5/2, with a length scale for each coordinate and for time.
 
     Parameters
     ----------

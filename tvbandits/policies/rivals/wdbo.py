@@ -61,7 +61,7 @@ def relevance(Q: Array, y: Array, C: Array) -> Array:
     return np.asarray(np.sqrt(shares) / math.sqrt(max(float(whole), 1e-300)))
 
 
-def without(Q: Array, i: int) -> Array:
+def downdate(Q: Array, i: int) -> Array:
     """Q of the data without observation i, shape (n - 1, n - 1)."""
     left = np.delete(np.arange(len(Q)), i)
     u = Q[left, i]
@@ -284,7 +284,7 @@ class Relevant:
             if cost >= self.budget:
                 break
             self.budget /= cost
-            Q, kept = without(Q, least), np.delete(kept, least)
+            Q, kept = downdate(Q, least), np.delete(kept, least)
         # A control removes as many.
         gone = n - len(kept)
         if self.removal == "oldest":
@@ -389,11 +389,11 @@ def w_dbo(
     not_negative("alpha", alpha)
     whole_number("first", first)
     choice("removal", removal, ("relevance", "oldest", "random"))
-    chosen = ruled.chosen(domain)
+    chosen = ruled.chosen_domain(domain)
     if not isinstance(chosen, Box | Candidates):
         raise ValueError(f"the domain of W-DBO must be a Box or Candidates, got {shown(chosen)}")
     low, high = chosen.bounds.T
     side, none = np.where(high > low, high - low, 1.0), Observations.empty(chosen.dimension)
     rule = Relevant(chosen, noise_variance, alpha, removal, first, low, side, none)
     kernel = space_kernels(chosen)[0]
-    return ruled.adapted(domain, rule, kernel, noise_variance, minimize=minimize, seed=seed)
+    return ruled.adapt(domain, rule, kernel, noise_variance, minimise=minimise, seed=seed)
