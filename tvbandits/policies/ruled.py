@@ -26,7 +26,7 @@ from tvbandits.core.observations import Observations, Plays, Record
 from tvbandits.core.parameters import Named
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import history_columns
-from tvbandits.gp.fitting.noise import SHARE, NoiseEstimate, due, estimated_noise
+from tvbandits.gp.fitting.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, due, estimated_noise
 from tvbandits.policies.setting import Mean, Modelled
 
 # So often a policy may name a point that is not available, before one that is is drawn for it.
@@ -230,7 +230,7 @@ class PolicyAdapter:
 
 def first_noise(noise_variance: float | None, unit: float) -> float:
     """The noise variance that a rule begins with, in units of the prior variance."""
-    return SHARE if noise_variance is None else noise_variance / unit**2
+    return NOISE_CONFIG.prior_share if noise_variance is None else noise_variance / unit**2
 
 
 def adapted(

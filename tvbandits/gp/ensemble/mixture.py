@@ -58,7 +58,7 @@ from tvbandits.gp.ensemble.models import (
     allows_both_kinds,
     models_for,
 )
-from tvbandits.gp.fitting.calibration import HALF, LARGEST
+from tvbandits.gp.fitting.calibration import CONFIG as CALIBRATION_CONFIG
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 
 
@@ -158,7 +158,7 @@ def squared_innovations(
     variances = np.concatenate([each.variances for each in innovations])
     mean = weights @ errors
     variance = weights @ (variances + (errors - mean) ** 2)
-    return tuple(np.minimum(mean**2 / variance, LARGEST).tolist())
+    return tuple(np.minimum(mean**2 / variance, CALIBRATION_CONFIG.largest_square).tolist())
 
 
 def split_by_group(values: NDArray[Any], filters: Sequence[Filters]) -> list[NDArray[Any]]:
@@ -572,7 +572,8 @@ class FilterEnsemble:
         rate, squared = CONFIG.innovation_rate, self._current.squared_innovations
         if squared:
             squares = np.array(squared)
-            inside = squares < min((HALF * self.inflation) ** 2, LARGEST)
+            edge = (CALIBRATION_CONFIG.half_width * self.inflation) ** 2
+            inside = squares < min(edge, CALIBRATION_CONFIG.largest_square)
             coverage += rate * (np.count_nonzero(inside) / len(inside) - coverage)
             innovation += rate * (float(squares.mean()) - innovation)
         filters, inactive = self.filters, self._inactive
