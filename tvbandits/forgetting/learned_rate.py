@@ -87,8 +87,9 @@ def learned_pace(
     losses = [loss(x) for x in grid]
     best = int(np.argmin(losses))
     bracket = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    options = {"maxiter": CONFIG.iterations}
-    result = minimize_scalar(loss, bounds=bracket, method="bounded", options=options)
+    result = minimize_scalar(
+        loss, bounds=bracket, method="bounded", options={"maxiter": CONFIG.iterations}
+    )
     return math.exp(float(result.x) if result.fun < losses[best] else float(grid[best]))
 
 
