@@ -248,38 +248,43 @@ class InactiveModels:
         if not turns:
             return tuple(active), log_weights, InactiveModels(self.groups, backlog)
         pairs = zip(active, split_by_group(log_weights, active), strict=True)
-        up = {each.group: ModelGroup(each, part, step.t) for each, part in pairs}
-        down = {each.filters.group: each for each in self.groups}
-        current = {g: down[g].catch_up(backlog, step_length) for g in turns if g in down}
-        down |= current
-        best = max(float(each.log_weights.max()) for each in (*up.values(), *current.values()))
+        active_groups = {each.group: ModelGroup(each, part, step.t) for each, part in pairs}
+        inactive_groups = {each.filters.group: each for each in self.groups}
+        comparable = list(active_groups.values())
         for group in turns:
-            _sort_by_weight(group, up, down, best + math.log(CONFIG.active_weight))
-        inactive = tuple(down[group] for group in sorted(down))
+            if group in inactive_groups:
+                inactive_groups[group] = inactive_groups[group].catch_up(backlog, step_length)
+                comparable.append(inactive_groups[group])
+        largest = max(float(each.log_weights.max()) for each in comparable)
+        threshold = largest + math.log(CONFIG.active_weight)
+        for group in turns:
+            _sort_by_weight(group, active_groups, inactive_groups, threshold)
+        inactive = tuple(inactive_groups[group] for group in sorted(inactive_groups))
         earliest = min((each.time for each in inactive), default=math.inf)
         backlog = tuple(each for each in backlog if each.t > earliest)
-        ordered = [up[group] for group in sorted(up)]
+        ordered = [active_groups[group] for group in sorted(active_groups)]
         log_weights = np.concatenate([each.log_weights for each in ordered])
         filters = tuple(each.filters for each in ordered)
         return filters, log_weights, InactiveModels(inactive, backlog)
 
 
 def _sort_by_weight(
-    group: int, up: dict[int, ModelGroup], down: dict[int, ModelGroup], threshold: float
+    group: int, active: dict[int, ModelGroup], inactive: dict[int, ModelGroup], threshold: float
 ) -> None:
-    """Move the models of a group to the active (`up`) or inactive ones (`down`) by their weights."""
-    parts = [side[group] for side in (up, down) if group in side]
-    stays = group not in up or (up[group].log_weights >= threshold).all()
-    if stays and (group not in down or (down[group].log_weights < threshold).all()):
+    """Move the models of a group to the active or to the inactive ones, by their weights."""
+    parts = [groups[group] for groups in (active, inactive) if group in groups]
+    heavy_stay = group not in active or (active[group].log_weights >= threshold).all()
+    light_stay = group not in inactive or (inactive[group].log_weights < threshold).all()
+    if heavy_stay and light_stay:
         return
     filters, *others = (each.filters for each in parts)
     filters = filters.concatenate(others[0]) if others else filters
     log_weights = np.concatenate([each.log_weights for each in parts])
     heavy = log_weights >= threshold
-    for side, mask in ((up, heavy), (down, ~heavy)):
-        side.pop(group, None)
+    for groups, mask in ((active, heavy), (inactive, ~heavy)):
+        groups.pop(group, None)
         if mask.any():
-            side[group] = ModelGroup(filters.take(mask), log_weights[mask], parts[0].time)
+            groups[group] = ModelGroup(filters.take(mask), log_weights[mask], parts[0].time)
 
 
 # --- the ensemble ---------------------------------------------------------------------------------
