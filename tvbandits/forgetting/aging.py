@@ -1,7 +1,7 @@
-"""Aging: how much an old observation still tells about the reward now.
+"""Aging: how informative an old observation still is about the reward now.
 
 It is for every way of forgetting. Noise variances and ages of observations go in; out come effective
-noise variances, with which the observations tell about the reward at the time of the decision. An
+noise variances, those of the observations as readings of the reward at the time of the decision. An
 infinite variance means forgotten. Maps are small frozen values and return variances, so they compose.
 
 ==================  ==========================================  =====================================

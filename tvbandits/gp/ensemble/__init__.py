@@ -7,7 +7,7 @@ The way of a reading, from the outside in:
 - `mixture` weights the models by their predictions of each step, and sets light ones aside.
 - `filters` conditions a batch of models on the readings of a step, by the Kalman filter.
 - `dynamics` has the matrices of these filters, the state-space form of the models.
-- `models` says which models there are.
+- `models` has the sets of models.
 - `forecasts` carries the states of the filters back to means and covariances of rewards.
 
 `arms` stands beside it: scalar filters for arms that have no position.

@@ -11,8 +11,8 @@ the density alone was within noise on the networks it was tried on.
 Three things are special:
 
 - A model of little weight is inactive: it keeps its state, and the steps since are a backlog. When it is
-  the turn of its group, or after a step with large innovations, it takes in the backlog at once and is
-  weighted by each of its steps, as if it had been active. Predictions miss it for at most 16 steps.
+  the turn of its group, or after a step with large innovations, it is updated with the backlog at once
+  and weighted by each of its steps, as if it had been active. Predictions miss it for at most 16 steps.
 - Models hold a power transform of the rewards, which may be skewed. Its power, its origin and scale, and
   the first guess of the filters' scale follow from the first steps, which are replayed for each power.
 - All deviations are inflated if innovations have been larger than predicted.
@@ -79,8 +79,8 @@ class MixtureConfig:
     turn_period : int
         Steps between two turns of a group of inactive models.
     large_innovation : float
-        After a step with a larger mean squared standardised innovation all models take in their backlog:
-        one of them may explain it.
+        After a step with a larger mean squared standardised innovation all models are updated with their
+        backlog, as one of them may explain it.
     predicting_weight : float
         Active models below this share of the largest weight are left out of predictions, to save time.
     innovation_rate : float
@@ -101,8 +101,8 @@ class MixtureConfig:
         may be equal by chance. From later readings the noise is subtracted if their variance is below
         this, since it is most of it then.
     smallest_share : float
-        What is left of the variance then is at least this share of the noise: 16 readings do not tell
-        less than that from zero.
+        What is left of the variance then is at least this share of the noise: 16 readings do not
+        distinguish less from zero.
     capacity : int
         Most numbers in the covariances of all models: it bounds memory and the time of a step.
     prune_steps : tuple of int
@@ -191,7 +191,7 @@ class ModelGroup:
     time: float
 
     def catch_up(self, backlog: Sequence[StepReadings], step_length: float) -> ModelGroup:
-        """Return the group once it has taken in all readings of the backlog since its time."""
+        """Return the group, updated with all readings of the backlog since its time."""
         filters, log_weights, time = self.filters, self.log_weights, self.time
         for steps in _batches([each for each in backlog if each.t > self.time]):
             filters, scores = batched_update(filters, time, steps, step_length)
@@ -238,7 +238,7 @@ class InactiveModels:
         log_weights : array of shape (active models,)
         step : StepReadings
         turn : int or None
-            The group whose turn it is to take in its backlog; None: all groups.
+            The group whose turn it is to be updated with its backlog; None: all groups.
         step_length : float
             Duration of a step.
         """
@@ -328,7 +328,7 @@ class FilterEnsemble:
     models : tuple of ModelSpec
         All models; `active_models` are a part of them.
     noise_variance : float
-        Of a reading without its own: the sensor's, below what is learned.
+        Of a reading without its own: that of the sensor, to which the learned nugget adds.
     step_length : float
         Duration of a step, the unit of the models' times: by default that between the first two times.
     filters : tuple of Filters
@@ -353,7 +353,7 @@ class FilterEnsemble:
     prior_weights : tuple of pairs (ModelSpec, weight)
         From other bandits: they are half of the prior weights, the other half is equal for all.
     prior_scale : float
-        The first guess of the scale where a single reading tells nothing of it; 0: none.
+        Smallest first guess of the scale; 0: none.
     reward_range : tuple of 2 float
         Lowest and highest reading, less the origin.
     """
@@ -466,7 +466,8 @@ class FilterEnsemble:
     def joint_posterior(self, t: float, beta: float = 2.0) -> JointPosterior:
         """Return the posterior of the rewards at a time, with what readings now would change about it.
 
-        The noise of a reading is that of the sensor and the nugget: neither tells about the next step.
+        The noise of a reading is that of the sensor and the nugget: neither is informative about the
+        next step.
         """
         prediction = self._prediction(t, with_present=True)
         return prediction.joint_posterior(self.noise_variance, beta)
@@ -689,7 +690,7 @@ class FilterEnsemble:
         return replays[int(evidence.argmax())]
 
     def _replay(self) -> FilterEnsemble:
-        """Return the ensemble with the first readings; those before the last time are taken in at once.
+        """Return the ensemble with the first readings; those before the last time as batches.
 
         One time after the other they would take as long as all steps so far.
         """

@@ -3,9 +3,9 @@
 It is for inflating deviations that are too small. Errors of predictions go in, one for each reward at
 another place than the one before; out come a factor on deviations, and the coverage of 95% intervals.
 
-A kernel that was fitted to the rewards of a bandit knows the places where the bandit stays, and may be
-over-confident about all others. A reward at the same place again tests little but the noise; so only
-rewards at other places count.
+A kernel that was fitted to the rewards of a bandit is right about the places where the bandit stays, and
+may be over-confident about all others. A reward at the same place again tests little but the noise; so
+only rewards at other places count.
 """
 
 from __future__ import annotations

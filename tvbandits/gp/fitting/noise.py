@@ -1,4 +1,4 @@
-"""The noise variance of readings, where nobody states it: its posterior, given the readings.
+"""The noise variance of readings, where it is not stated: its posterior, given the readings.
 
 It is for bandits whose noise is unknown. Readings go in; out comes a `NoiseEstimate`, a mean and an
 interval of the noise variance.
@@ -10,9 +10,9 @@ Readings y of a Gaussian process of unknown size and unknown forgetting have the
 with m for an unknown mean. The posterior of the noise variance s is a sum over grids of a, tau, n and s.
 Readings of one place and time differ by their noise alone: these follow the chi-square law. Without tau,
 a drift of the reward would be taken for noise. So would the nugget, the share n of the variance that is
-new at every place and time; readings with a variance of their own, which takes the place of s, tell the
-two apart, and n is 0 where there are none. Such readings, which come from an expert, have a mean of
-their own: an instrument that is off by a constant has no more noise for that.
+new at every place and time; readings with a variance of their own, which takes the place of s,
+distinguish the two, and n is 0 where there are none. Such readings, which come from an expert, have a
+mean of their own: an instrument that is off by a constant has no more noise for that.
 """
 
 from __future__ import annotations
@@ -183,8 +183,8 @@ def estimated_noise(
 def _squared_unit(y: Array, values: Array) -> float:
     """Return the mean square of readings y less their mean.
 
-    Readings that are all equal tell nothing of their unit: it is 1 then, unless deviations of that size
-    would be lost in the rounding of the readings.
+    Readings that are all equal have no information about their unit: it is 1 then, unless deviations of
+    that size would be lost in the rounding of the readings.
     """
     if np.ptp(y) > 0:
         square = float(np.mean(values**2))
@@ -248,7 +248,7 @@ def readings_for_noise(observations: Observations) -> tuple[Index, Index]:
 def _latest(observations: Observations, rows: Index, most: int) -> Index:
     """Return at most so many of the rows: repeats of a place and time for up to half, and the latest.
 
-    Repeats of one place and time tell most.
+    Repeats of one place and time are most informative.
     """
     if len(rows) <= most:
         return rows

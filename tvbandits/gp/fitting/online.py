@@ -1,6 +1,6 @@
 """Fitting kernels while a bandit plays, by log evidence.
 
-It is for bandits that learn their kernel. A schedule (`Every`) says when to fit, and to which of the
+It is for bandits that learn their kernel. A schedule (`Every`) defines when to fit, and to which of the
 observations so far; these go into `refit`, and out comes `Learned`, the kernel of the recipe and its
 rivals with their new hyperparameters.
 
@@ -47,7 +47,7 @@ class Every:
     steps : int
         A fit takes place after so many rewards, again and again.
     first : tuple of int
-        And after so many rewards at the start, when each of them tells much.
+        And after so many rewards at the start, when each of them has much information.
     observations : int
         A fit uses at most so many of them: the latest, and whole steps of the time before.
     recent : float
@@ -69,7 +69,7 @@ class Every:
         of the observations differs from that given all of them by a root mean square of sqrt(v - w),
         where v and w are its two variances: less than the deviation of the prediction.
     diverse : bool
-        Besides the latest, those are remembered that tell most about all others under the kernel, and
+        Besides the latest, those are remembered that are most informative about all others, and
         not whole steps: a bandit that plays near the best for long would forget the other places.
 
     Examples
@@ -156,7 +156,7 @@ class Every:
             return order
         times = t[order]
         latest = math.ceil(self.recent * self.observations)
-        # Whole steps: answers of one time tell together how the reward differs from place to place.
+        # Whole steps: answers of one time show together how the reward differs from place to place.
         start = int(np.searchsorted(times, times[n - latest]))
         steps = np.unique(times[:start])
         room = max(int((self.observations - (n - start)) * len(steps) / max(start, 1)), 0)

@@ -40,7 +40,8 @@ class ScalingConfig:
     anchor_weight : float
         Number of independent values that the anchor of the mean is worth.
     least_independent : float
-        A sample from one spot tells little about the scale: its variance is multiplied by at most ten.
+        A sample from one spot has little information about the scale: its variance is multiplied by at
+        most ten.
     clipping : float
         Outliers are values further than this many robust deviations from the median, if rare, too.
     mad_factor : float
@@ -101,7 +102,8 @@ class Scaling:
     def in_prior_units(self, variance: Array) -> Array:
         """Return noise variances (n,) over the squared scale; infinite ones stay infinite.
 
-        Finite ones are at most `ScalingConfig.largest_noise`: with more a reading tells nothing either.
+        Finite ones are at most `ScalingConfig.largest_noise`: with more a reading has no information
+        either.
         """
         unit, largest = self.scale**2, CONFIG.largest_noise
         # The inner minimum keeps the quotient from overflowing.
@@ -134,7 +136,7 @@ def learn(
     used : boolean array of shape (n,)
         Which of them the posterior uses.
     noise_variance : float
-        Its root is the smallest scale: less variation cannot be told from noise.
+        Its root is the smallest scale: less variation cannot be distinguished from noise.
     before : int
         Number of values before these.
     """
