@@ -31,16 +31,7 @@ from tvbandits.forgetting.aging import (
     compose,
 )
 from tvbandits.forgetting.event_trigger import EventTrigger
-from tvbandits.forgetting.learned_rate import (
-    FASTEST,
-    FEWEST,
-    FROM,
-    PREDICTED,
-    SLOWEST,
-    Predictions,
-    learned_pace,
-    pace_unit,
-)
+from tvbandits.forgetting.learned_rate import CONFIG, Predictions, learned_pace, pace_unit
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.queries import RandomPoints
@@ -331,8 +322,8 @@ def restated(
     """Each of the latest rewards from at most 30 before it, one after the other, by plain algebra."""
     centre, scale, told = parts
     n, total = len(rewards), 0.0
-    for i in range(max(n - PREDICTED, 1), n):
-        earlier = range(max(i - FROM, 0), i)
+    for i in range(max(n - CONFIG.targets, 1), n):
+        earlier = range(max(i - CONFIG.predictors, 0), i)
         noise = {
             j: effective(
                 float(rewards.variance[j]),
@@ -365,7 +356,7 @@ def test_predictions_are_those_of_a_plain_loop(name: str, n: int) -> None:
     each, effective = MAPS[name]
     rewards = sample(n, 1)
     for centre, scale, told in ((0.0, 1.0, n), (0.4, 2.5, n + 13)):
-        score = Predictions(KERNEL_LEARNED_RATE, rewards, centre, scale, told=told)
+        score = Predictions(KERNEL_LEARNED_RATE, rewards, centre, scale, total=told)
         expected = restated(KERNEL_LEARNED_RATE, rewards, effective, (centre, scale, told))
         assert score(each) == pytest.approx(expected, rel=1e-9)
 
@@ -373,8 +364,8 @@ def test_predictions_are_those_of_a_plain_loop(name: str, n: int) -> None:
 def test_a_kernel_that_sees_time_is_held_still() -> None:
     still, rewards = OnSpace(RBF(0.8)), sample(30, 2)
     moving = still * OnTime(Matern(2.0, nu=0.5))
-    score = Predictions(moving, rewards, 0.0, 1.0, told=30)
-    expected = Predictions(still, rewards, 0.0, 1.0, told=30)
+    score = Predictions(moving, rewards, 0.0, 1.0, total=30)
+    expected = Predictions(still, rewards, 0.0, 1.0, total=30)
     assert score(Wiener(0.2)) == pytest.approx(expected(Wiener(0.2)), rel=1e-12)
     assert inputs(moving, rewards.X, rewards.t).shape == (30, 3)
 
@@ -384,9 +375,9 @@ def test_noise_far_below_the_rewards_has_a_pace() -> None:
         np.ones((20, 2)), np.arange(20.0), np.sin(np.arange(20.0)), np.full(20, 1e-18)
     )
     for each, _ in MAPS.values():
-        assert math.isfinite(Predictions(KERNEL_LEARNED_RATE, rewards, 0.0, 1.0, told=20)(each))
+        assert math.isfinite(Predictions(KERNEL_LEARNED_RATE, rewards, 0.0, 1.0, total=20)(each))
     pace = learned_pace(Exponential(0.9), KERNEL_LEARNED_RATE, rewards, 0.0, 1.0)
-    assert SLOWEST <= pace <= FASTEST
+    assert CONFIG.slowest <= pace <= CONFIG.fastest
 
 
 # --- the pace -------------------------------------------------------------------------------------
@@ -408,12 +399,12 @@ def test_brute_force_finds_no_better_pace(name: str, rate: float) -> None:
         rewards = sample(80, seed, rate)
         pace = learned_pace(each, KERNEL_LEARNED_RATE, rewards, 0.1, scale)
         unit = pace_unit(each, scale)
-        assert SLOWEST * unit * 0.999 <= pace <= FASTEST * unit * 1.001
-        kept = rewards.take(slice(-(PREDICTED + FROM), None))
+        assert CONFIG.slowest * unit * 0.999 <= pace <= CONFIG.fastest * unit * 1.001
+        kept = rewards.take(slice(-(CONFIG.targets + CONFIG.predictors), None))
         gone = len(rewards) - len(kept)  # who keeps no more learns the same
         assert learned_pace(each, KERNEL_LEARNED_RATE, kept, 0.1, scale, gone) == pace
-        score = Predictions(KERNEL_LEARNED_RATE, kept, 0.1, scale, told=80)
-        grid = np.geomspace(SLOWEST * unit, FASTEST * unit, 120)
+        score = Predictions(KERNEL_LEARNED_RATE, kept, 0.1, scale, total=80)
+        grid = np.geomspace(CONFIG.slowest * unit, CONFIG.fastest * unit, 120)
         best = max(score(each.at_pace(float(x))) for x in grid)
         # A threshold makes the score jump wherever a reward is discarded.
         assert score(each.at_pace(pace)) > best - (1.5 if name == "discarded" else 0.1)
@@ -422,8 +413,14 @@ def test_brute_force_finds_no_better_pace(name: str, rate: float) -> None:
 
 
 def test_too_few_rewards_teach_nothing() -> None:
-    assert learned_pace(Wiener(0.5), KERNEL_LEARNED_RATE, sample(FEWEST - 1, 0), 0.0, 1.0) is None
-    assert learned_pace(Wiener(0.5), KERNEL_LEARNED_RATE, sample(FEWEST, 0), 0.0, 1.0) is not None
+    assert (
+        learned_pace(Wiener(0.5), KERNEL_LEARNED_RATE, sample(CONFIG.fewest - 1, 0), 0.0, 1.0)
+        is None
+    )
+    assert (
+        learned_pace(Wiener(0.5), KERNEL_LEARNED_RATE, sample(CONFIG.fewest, 0), 0.0, 1.0)
+        is not None
+    )
 
 
 @pytest.mark.parametrize("each", [Constant(), compose(Window(last=5))], ids=str)
@@ -460,7 +457,7 @@ def test_paces_follow_the_units_of_time_and_reward(name: str, step: float, unit:
     one = learned_pace(aging, KERNEL_LEARNED_RATE, rewards, 0.1, 1.3)
     other = learned_pace(aging, KERNEL_LEARNED_RATE, scaled, 0.1 * unit, 1.3 * unit)
     assert other * step == pytest.approx(one * (unit**2 if name == "wiener" else 1.0), rel=1e-4)
-    assert one < FASTEST * pace_unit(aging, 1.3)  # so that a limit would be seen
+    assert one < CONFIG.fastest * pace_unit(aging, 1.3)  # so that a limit would be seen
 
 
 # --- in a bandit ----------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""Aging: how much an old observation still says about the reward now.
+"""Aging: how informative an old observation still is about the reward now.
 
-Every forgetting scheme is a map from the age of an observation to its effective noise variance as a
-statement about the reward at the time of the decision; an infinite variance means forgotten. Maps are
-small frozen values: they take the variances so far and return new ones, so they compose.
+It is for every way of forgetting. Noise variances and ages of observations go in; out come effective
+noise variances, those of the observations as readings of the reward at the time of the decision. An
+infinite variance means forgotten. Maps are small frozen values and return variances, so they compose.
 
 ==================  ==========================================  =====================================
 map                 effective variance of an observation        used by
@@ -15,8 +15,6 @@ map                 effective variance of an observation        used by
 `Wiener`            s^2 + rate age                              UI-GP-UCB
 `DiscardAbove`      infinite above a threshold g                SparQ-GP-UCB
 ==================  ==========================================  =====================================
-
-What an aging map may look at, and what it can do.
 """
 
 from __future__ import annotations
@@ -44,17 +42,17 @@ from tvbandits.validation import (
 
 @dataclass(frozen=True)
 class Ages:
-    """What an aging map may look at: one row for each observation.
+    """What an aging map depends on: one row for each observation.
 
     Attributes
     ----------
     age : array of shape (n,)
         Time from the observation to the decision, in the user's unit; not negative.
     newer : integer array of shape (n,)
-        Number of told rewards that are newer than the observation (among equal times, the one told
-        later is the newer).
+        Number of rewards that are newer than the observation (among equal times, the one that came later
+        is the newer).
     told : int
-        Number of rewards told so far: the "t" of the schedules in the literature.
+        Number of rewards so far: the "t" of the schedules in the literature.
     """
 
     age: Array
@@ -63,52 +61,52 @@ class Ages:
 
     @classmethod
     def of(cls, observations: Observations, now: float, before: int = 0) -> Ages:
-        """Ages of rewards and answers as seen at the time `now`, after so many rewards `before` them."""
+        """Return the ages of observations at the time `now`, after so many rewards `before` them."""
         t = observations.t
         is_reward = observations.source == Source.REWARD
-        if is_reward.all() and (t[1:] >= t[:-1]).all():  # told in order, as nearly always
+        if is_reward.all() and (t[1:] >= t[:-1]).all():  # in order, the usual case
             return cls(np.maximum(now - t, 0.0), np.arange(len(t) - 1, -1, -1), before + len(t))
-        told = int(is_reward.sum())
+        count = int(is_reward.sum())
         newer = np.empty(len(t), dtype=np.int64)
         reward_times = t[is_reward]
         order = np.argsort(reward_times, kind="stable")
-        rank = np.empty(told, dtype=np.int64)
-        rank[order] = np.arange(told)
-        newer[is_reward] = told - 1 - rank
-        # An answer was asked after the rewards of its own time were told.
+        rank = np.empty(count, dtype=np.int64)
+        rank[order] = np.arange(count)
+        newer[is_reward] = count - 1 - rank
+        # Questions follow the rewards of their own time.
         older = np.searchsorted(reward_times[order], t[~is_reward], side="right")
-        newer[~is_reward] = told - older
-        return cls(np.maximum(now - t, 0.0), newer, before + told)
+        newer[~is_reward] = count - older
+        return cls(np.maximum(now - t, 0.0), newer, before + count)
 
 
 class Aging(Protocol):
     """A map from noise variances (n,) and ages to effective noise variances (n,).
 
-    One that maps a larger variance, a larger age and a larger number of newer rewards to no smaller
-    variance says `monotone = True`: what is older than a forgotten observation is not looked at then.
+    A map has `monotone = True` if a larger variance, age or number of newer rewards leads to no smaller
+    effective variance: then what is older than a forgotten observation is forgotten, too.
     """
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
-        """Effective variance of each observation; infinite where it is forgotten."""
+        """Return the effective variance of each observation; infinite where it is forgotten."""
 
 
 @runtime_checkable
 class Paced(Aging, Protocol):
     """A map with one number for how fast observations age.
 
-    If that is a variance a unit of time, the map says `adds_variance = True`, as `Wiener` does.
+    If that is a variance per unit of time, the map has `adds_variance = True`, as `Wiener` does.
     """
 
     @property
     def pace(self) -> float:
-        """That number; larger ages faster."""
+        """Return that number; a larger one means faster aging."""
 
     def at_pace(self, pace: float) -> Aging:
-        """The same map with another pace, positive."""
+        """Return the same map with another pace, positive."""
 
 
 def has_pace(aging: object) -> TypeGuard[Paced]:
-    """Whether there is a pace to learn: of the map, or of one that it is composed of."""
+    """Return whether there is a pace to learn: of the map, or of one that it is composed of."""
     return isinstance(aging, Paced) and not math.isnan(aging.pace)
 
 
@@ -126,17 +124,17 @@ class Constant:
     [0.1 0.1]
     """
 
-    def __call__(self, variance: Array, ages: Ages) -> Array:  # noqa: ARG002 - one face for all
+    def __call__(self, variance: Array, ages: Ages) -> Array:  # noqa: ARG002 - a protocol
         """Return `variance` as it is."""
         return variance
 
 
 @dataclass(frozen=True)
 class ResetEvery:
-    """Start from nothing after every `every` rewards (Bogunovic 2016; Zhou & Shroff 2021).
+    """Forget everything after every `every` rewards (Bogunovic 2016; Zhou & Shroff 2021).
 
-    With n rewards told, the next decision uses the rewards since the last multiple of `every`: none
-    at all right after a reset.
+    After n rewards, the next decision uses the rewards since the last multiple of `every`: none at all
+    right after a reset.
 
     Examples
     --------
@@ -156,18 +154,18 @@ class ResetEvery:
         whole_number("every", self.every)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
-        """Infinite before the last reset."""
+        """Return infinity before the last reset."""
         position = ages.told - 1 - ages.newer
-        kept = position // self.every == ages.told // self.every
-        return np.where(kept, variance, np.inf)
+        current = position // self.every == ages.told // self.every
+        return np.where(current, variance, np.inf)
 
 
 @dataclass(frozen=True)
 class Window:
-    """Keep the `last` rewards, or the observations `within` a span of time (or both).
+    """Use the `last` rewards, or the observations `within` a span of time, or those in both.
 
-    An observation of age exactly `within` is forgotten; an expert's answer is kept while fewer than
-    `last` rewards are newer than it.
+    An observation whose age is exactly `within` is forgotten; an expert's answer counts while fewer
+    than `last` rewards are newer.
 
     Examples
     --------
@@ -191,18 +189,18 @@ class Window:
         optional(positive_number, "within", self.within)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
-        """Infinite outside the window."""
-        kept = np.ones(len(variance), dtype=bool)
+        """Return infinity outside the window."""
+        inside = np.ones(len(variance), dtype=bool)
         if self.last is not None:
-            kept &= ages.newer < self.last
+            inside &= ages.newer < self.last
         if self.within is not None:
-            kept &= ages.age < self.within
-        return np.where(kept, variance, np.inf)
+            inside &= ages.age < self.within
+        return np.where(inside, variance, np.inf)
 
 
 @dataclass(frozen=True)
 class Exponential:
-    """Weights that fall geometrically: s^2 discount^(-age) (W-GP-UCB, Deng 2022).
+    """Discount observations geometrically: s^2 discount^(-age) (W-GP-UCB, Deng 2022).
 
     Examples
     --------
@@ -222,23 +220,23 @@ class Exponential:
         finite_number("discount", self.discount, above=0.0, below=1.0)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
-        """Grow with age; beyond the range of a float it is infinite, that is forgotten."""
+        """Return variances that grow with age; infinite beyond the range of a float."""
         with np.errstate(over="ignore"):
             return np.asarray(variance * np.exp(-math.log(self.discount) * ages.age))
 
     @property
     def pace(self) -> float:
-        """-log discount."""
+        """Return -log discount."""
         return -math.log(self.discount)
 
     def at_pace(self, pace: float) -> Exponential:
-        """With the discount exp(-pace)."""
+        """Return the map with the discount exp(-pace)."""
         # Within the range of a float: at either end observations are forgotten at once, or never.
         return Exponential(min(math.exp(-min(pace, 700.0)), 1.0 - 2.0**-53))
 
 
 @dataclass(frozen=True)
-class _Rated:
+class _WithRate:
     """A map with a positive rate, which is its pace."""
 
     rate: float
@@ -250,17 +248,17 @@ class _Rated:
 
     @property
     def pace(self) -> float:
-        """The rate."""
+        """Return the rate."""
         return self.rate
 
     def at_pace(self, pace: float) -> Self:
-        """With the rate `pace`."""
+        """Return the map with the rate `pace`."""
         return replace(self, rate=pace)
 
 
 @dataclass(frozen=True)
-class Linear(_Rated):
-    """A noise deviation that grows linearly: s^2 (1 + (rate age)^2) (SparQ-GP-UCB eqs. 10, 15).
+class Linear(_WithRate):
+    """Let the noise deviation grow linearly: s^2 (1 + (rate age)^2) (SparQ-GP-UCB eqs. 10, 15).
 
     Examples
     --------
@@ -275,14 +273,14 @@ class Linear(_Rated):
     rate: float = 1.0
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
-        """Grow with the square of the age; beyond the range of a float it is infinite."""
+        """Return variances that grow with the squared age; infinite beyond the range of a float."""
         with np.errstate(over="ignore"):
             return np.asarray(variance * (1.0 + (self.rate * ages.age) ** 2))
 
 
 @dataclass(frozen=True)
-class Wiener(_Rated):
-    """A reward that diffuses: s^2 + rate age (Van Vaerenbergh 2012; Brunzema 2022).
+class Wiener(_WithRate):
+    """Let the reward diffuse: s^2 + rate age (Van Vaerenbergh 2012; Brunzema 2022).
 
     `rate` is in the unit of reward squared per unit of time.
 
@@ -299,16 +297,16 @@ class Wiener(_Rated):
     adds_variance: ClassVar[bool] = True
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
-        """Grow in proportion to the age; beyond the range of a float it is infinite."""
+        """Return variances that grow with the age; infinite beyond the range of a float."""
         with np.errstate(over="ignore"):
             return np.asarray(variance + self.rate * ages.age)
 
 
 @dataclass(frozen=True)
 class LogThreshold:
-    """g(t) = noise_variance log t, with t the number of rewards told (SparQ-GP-UCB, section 3).
+    """The threshold g(t) = noise_variance log t, with t the number of rewards (SparQ-GP-UCB, section 3).
 
-    None: the noise variance is learned.
+    If the noise variance is None, it is learned.
     """
 
     noise_variance: float | None
@@ -317,14 +315,14 @@ class LogThreshold:
         optional(noise_variance_number, "noise_variance", self.noise_variance)
 
     def __call__(self, told: int) -> float:
-        """Threshold after `told` rewards."""
-        assert self.noise_variance is not None  # `at_noise` has put it in
+        """Return the threshold after so many rewards."""
+        assert self.noise_variance is not None  # `at_noise` sets it
         return self.noise_variance * math.log(max(told, 1))
 
 
 @dataclass(frozen=True)
 class DiscardAbove:
-    """Forget what is above a threshold g(t), t the number of rewards told; never the newest reward.
+    """Forget what is above a threshold g(t), t the number of rewards; never the newest reward.
 
     The theory of SparQ-GP-UCB holds for any g(t) = o(t^(1/4)).
 
@@ -346,7 +344,7 @@ class DiscardAbove:
         function("threshold", self.threshold, "a function of t")
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
-        """Infinite above the threshold, except for the newest reward."""
+        """Return infinity above the threshold, except for the newest reward."""
         limit = self.threshold(ages.told)
         if not isinstance(limit, float) or math.isnan(limit):
             limit = finite_number(f"threshold({ages.told})", limit)
@@ -356,7 +354,7 @@ class DiscardAbove:
 
 @dataclass(frozen=True)
 class Composition:
-    """One map after the other."""
+    """Several maps, one after the other."""
 
     maps: tuple[Aging, ...]
 
@@ -369,35 +367,35 @@ class Composition:
         object.__setattr__(self, "maps", maps)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
-        """Apply the maps in their order."""
+        """Return the variances after all maps, in their order."""
         for aging in self.maps:
             variance = aging(variance, ages)
         return variance
 
     def at_pace(self, pace: float) -> Composition:
-        """With the pace of those maps that have one."""
+        """Return the composition with another pace of those maps that have one."""
         return Composition(
             tuple(aging.at_pace(pace) if isinstance(aging, Paced) else aging for aging in self.maps)
         )
 
     @property
     def pace(self) -> float:
-        """Of the first map that has one; NaN where none has. Pace one map of a composition at most."""
+        """Return the pace of the first map that has one; NaN if none has. At most one should have."""
         return next((aging.pace for aging in self.maps if has_pace(aging)), math.nan)
 
     @property
     def monotone(self) -> bool:
-        """Whether all of the maps are."""
+        """Return whether all of the maps are monotone."""
         return all(getattr(aging, "monotone", False) for aging in self.maps)
 
     @property
     def adds_variance(self) -> bool:
-        """Whether one of the maps does, by its pace."""
+        """Return whether the pace of one of the maps is a variance."""
         return any(getattr(aging, "adds_variance", False) for aging in self.maps)
 
 
 def compose(*maps: Aging) -> Composition:
-    """Apply `maps` from the first to the last: `compose(Linear(1.0), DiscardAbove(g))`.
+    """Return the composition of maps, first to last: `compose(Linear(1.0), DiscardAbove(g))`.
 
     Examples
     --------
@@ -412,7 +410,7 @@ def compose(*maps: Aging) -> Composition:
 
 
 def at_noise(aging: Aging, variance: float) -> Aging:
-    """The map with a noise variance that was learned, where a threshold waits for one."""
+    """Return the map with a learned noise variance in a threshold that needs one."""
     if isinstance(aging, Composition):
         return Composition(tuple(at_noise(each, variance) for each in aging.maps))
     if isinstance(aging, DiscardAbove) and aging.threshold == LogThreshold(None):

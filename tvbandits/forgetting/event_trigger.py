@@ -1,4 +1,4 @@
-"""When to start afresh: a reward that the model did not think possible."""
+"""When to forget everything: at a reward outside of its confidence interval."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tvbandits.validation import finite_number
 class EventTrigger:
     """Reset when a reward leaves its own confidence interval (ET-GP-UCB, Brunzema 2022/2025).
 
-    With n rewards since the last reset, counting the new one, pi_n = pi^2 n^2 / 6 and
+    With n rewards since the last reset, including the new one, pi_n = pi^2 n^2 / 6 and
     rho_n = 2 log(2 pi_n / delta), that is when
 
         |y - mu(x)| > sqrt(rho_n) sigma(x) + sqrt(2 s^2 log(2 pi_n / delta)),
 
-    where mu and sigma speak about the time of the reward and do not know it, and s^2 is its noise
-    variance. Under a reward that stands still, all of them hold together with probability 1 - delta.
+    where mu and sigma are predictions of the reward before it came, and s^2 is its noise variance. If
+    the reward does not change, all of the intervals hold together with probability 1 - delta.
 
     Parameters
     ----------
     delta : float
-        Probability of a reset without a cause, between 0 and 1; 0.1 in the paper.
+        Probability of a false reset, between 0 and 1; 0.1 in the paper.
 
     Examples
     --------
@@ -39,7 +39,7 @@ class EventTrigger:
         finite_number("delta", self.delta, above=0.0, below=1.0)
 
     def __call__(self, error: float, deviation: float, variance: float, count: int) -> bool:
-        """Whether a reward that is off by `error` is an event.
+        """Return whether a reward with such an error is an event.
 
         Parameters
         ----------

@@ -24,21 +24,8 @@ from tvbandits.core.observations import Observations, Plays, Record
 from tvbandits.core.parameters import Named
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import history_columns
-from tvbandits.gp.fitting.noise import SHARE, NoiseEstimate, due, estimated_noise
-from tvbandits.io import save_value
-from tvbandits.policies.common import Mean, Seed, check_domain
-from tvbandits.validation import (
-    LARGEST_VALUE,
-    Array,
-    as_generator,
-    as_time,
-    finite_number,
-    flag,
-    noise_variance_number,
-    optional,
-    require,
-    whole_number,
-)
+from tvbandits.gp.fitting.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, due, estimated_noise
+from tvbandits.policies.setting import Mean, Modelled
 
 # So often a policy may name a point that is not available, before one that is is drawn for it.
 TRIES = 20
@@ -240,16 +227,8 @@ class PolicyAdapter:
 
 
 def first_noise(noise_variance: float | None, unit: float) -> float:
-    """The noise variance that a rule begins with, in units of the prior variance.
-
-    Raises
-    ------
-    ValueError
-        If one of them cannot be used.
-    """
-    finite_number("scale", unit, low=1 / LARGEST_VALUE, high=LARGEST_VALUE)
-    optional(noise_variance_number, "noise_variance", noise_variance)
-    return SHARE if noise_variance is None else noise_variance / unit**2
+    """The noise variance that a rule begins with, in units of the prior variance."""
+    return NOISE_CONFIG.prior_share if noise_variance is None else noise_variance / unit**2
 
 
 def adapt(

@@ -14,11 +14,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ke
 from tvbandits.core.observations import Observations
 from tvbandits.core.space_kernel import PerParameter
 from tvbandits.gp.fitting import noise, standardisation
-from tvbandits.gp.fitting.calibration import FADING, LARGEST, PRIOR_COUNT, IntervalCalibration
-from tvbandits.gp.fitting.evidence import MEAN_VARIANCE, Evidence
+from tvbandits.gp.fitting.calibration import CONFIG as CALIBRATION, IntervalCalibration
+from tvbandits.gp.fitting.evidence import CONFIG as EVIDENCE, Evidence
 from tvbandits.gp.fitting.noise import due, estimated_noise, readings_for_noise
 from tvbandits.gp.fitting.standardisation import (
-    ANCHOR_WEIGHT,
     Scaling,
     declustering_weights,
     learn,
@@ -101,7 +100,7 @@ def made(
 def restated(kernel: Kernel, theta: Array, seen: Observations) -> float:
     """-log N(y; 0, K + constant + diag(variance)), by plain algebra on all rows."""
     Z = inputs(kernel, seen.X, seen.t)
-    A = kernel.clone_with_theta(theta)(Z) + MEAN_VARIANCE + np.diag(seen.variance)
+    A = kernel.clone_with_theta(theta)(Z) + EVIDENCE.mean_variance + np.diag(seen.variance)
     quadratic = seen.y @ np.linalg.inv(A) @ seen.y
     return float(0.5 * (quadratic + np.linalg.slogdet(A)[1] + len(seen) * np.log(2 * np.pi)))
 
@@ -245,18 +244,21 @@ def test_the_posterior_is_that_of_dense_densities(mean: float | None, known: int
     seen = Observations(X, t, y, np.full(known, 0.3)).append(read)
     values = seen.y - (seen.y.mean() if mean is None else mean)
     unit = float(np.mean(values**2)) if mean is None else 2.0
-    sizes = unit * noise.SIZES if mean is None else np.array([2.0])
+    sizes = unit * noise.CONFIG.size_grid if mean is None else np.array([2.0])
     grid = np.geomspace(1e-6 * unit, 30 * max(unit, float(np.mean(values**2))), 201)
     apart = np.abs(seen.t[:, None] - seen.t) / (0.5 if known else 1.0)
     stated, logs = np.arange(len(seen)) < known, []
-    means = noise.MEAN * (np.outer(stated, stated) + (mean is None) * np.outer(~stated, ~stated))
-    for memory, new, size in product(noise.MEMORIES, noise.NEW if known else (0.0,), sizes):
+    means = np.outer(stated, stated) + (mean is None) * np.outer(~stated, ~stated)
+    means = noise.CONFIG.mean_variance * means
+    nuggets = noise.CONFIG.nuggets if known else (0.0,)
+    for memory, new, size in product(noise.CONFIG.memories, nuggets, sizes):
         K = (1.0 - new) * RBF(2.0)(seen.X) * np.exp(-apart / memory) + new * np.eye(len(seen))
         laws = (
             multivariate_normal(cov=size * (K + means) + np.diag(noises), allow_singular=True)
             for noises in np.where(stated, 0.3, grid[:, None])
         )
-        off = (np.log(grid / size) - np.log(noise.SHARE)) / noise.SPREAD
+        off = np.log(grid / size) - np.log(noise.CONFIG.prior_share)
+        off = off / noise.CONFIG.prior_spread
         logs.append(np.array([law.logpdf(values) for law in laws]) - off**2 / 2)
     density = np.exp(logsumexp(logs, axis=0) - logsumexp(logs))
     found = estimated_noise(2.0 * RBF(2.0), seen, mean)
@@ -312,10 +314,10 @@ def test_readings_of_known_noise_tell_the_noise_from_what_is_new_every_time(new:
 def test_of_many_readings_repeats_and_the_latest_are_looked_at() -> None:
     t = np.concatenate([np.repeat(np.arange(40.0), 2), np.arange(40.0, 340.0)])
     seen = unknown(np.zeros((len(t), 1)), t, np.arange(float(len(t))))
-    half = noise.MOST // 2
+    half = noise.CONFIG.most_readings // 2
     stated, rows = readings_for_noise(seen)
     assert not len(stated)
-    assert len(rows) == noise.MOST
+    assert len(rows) == noise.CONFIG.most_readings
     assert set(rows) == {*range(80 - half, 80), *range(380 - half, 380)}
     answers = Observations(np.zeros((300, 1)), np.arange(300.0), np.zeros(300), np.ones(300))
     stated, rows = readings_for_noise(answers.append(seen))
@@ -348,8 +350,9 @@ def test_it_is_the_faded_mean_square_with_a_prior_count(told: list[tuple[float, 
     for error, variance in told:
         known = known.after(error, variance)
     z = np.array([error / math.sqrt(variance) for error, variance in reversed(told)])
-    weights = (1 - FADING) ** np.arange(len(z))
-    mean = (PRIOR_COUNT + weights @ np.minimum(z**2, LARGEST)) / (PRIOR_COUNT + weights.sum())
+    weights = (1 - CALIBRATION.forgetting_rate) ** np.arange(len(z))
+    squares, n = np.minimum(z**2, CALIBRATION.largest_square), CALIBRATION.prior_count
+    mean = (n + weights @ squares) / (n + weights.sum())
     assert known.widening == pytest.approx(math.sqrt(max(mean, 1.0)), rel=1e-12)
 
 
@@ -500,11 +503,11 @@ def centre_of(made: Scaling, seen: Observations, origin: float) -> float:
 
 @pytest.mark.parametrize("origin", [0.0, 5.0, -40.0])
 def test_the_centre_is_kriging_with_the_anchor_as_one_more_observation(origin: float) -> None:
-    """The anchor joins as an independent value of variance 1 / ANCHOR_WEIGHT, in dense algebra."""
+    """The anchor joins as an independent value of variance 1 / anchor_weight, in dense algebra."""
     seen, made = rewards(40), Scaling(3.0, 2.0, 40)
     A = np.zeros((41, 41))
     A[:40, :40] = RBF(0.2)(seen.X) + np.diag(seen.variance / made.scale**2)
-    A[40, 40] = 1 / ANCHOR_WEIGHT
+    A[40, 40] = 1 / standardisation.CONFIG.anchor_weight
     ones, y = np.ones(41), np.append(seen.y, made.anchor)
     expected = (ones @ np.linalg.solve(A, y)) / (ones @ np.linalg.solve(A, ones))
     assert centre_of(made, seen, origin) == pytest.approx(expected, rel=1e-9)
@@ -520,4 +523,4 @@ def test_a_fixed_mean_stays() -> None:
 
 def test_noise_beyond_a_float_in_prior_units_is_as_large_as_can_be_told() -> None:
     found = standardisation.Scaling(0.0, 1e-40).in_prior_units(np.array([1.0, 1e250, np.inf]))
-    assert found.tolist() == [1.0 / 1e-40**2, standardisation.MOST_NOISE, np.inf]
+    assert found.tolist() == [1.0 / 1e-40**2, standardisation.CONFIG.largest_noise, np.inf]

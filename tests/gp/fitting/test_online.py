@@ -203,7 +203,7 @@ def test_the_rival_of_larger_evidence_is_used(given_: str) -> None:
 def test_when_rivals_are_compared() -> None:
     every, start = Every(rivals=(rough(), smooth(100.0)), iterations=2), smooth()
     learned, changed = Learned.nothing(start, every), []
-    early, often = online.COMPARED_FIRST, online.COMPARED_EVERY
+    early, often = online.CONFIG.first_comparisons, online.CONFIG.comparison_period
     last = early + 2 * often
     for fit in range(last):
         fitted = refit(every, start, learned, drawn(smooth(), 30, fit), UNIT, UNIT)
@@ -231,8 +231,8 @@ ROWS = np.column_stack([np.random.default_rng(0).uniform(0, 4, (8, 2)), np.arang
 def carried(kernel: Any, ratio: float) -> Any:
     """A kernel that is not fitted, after a change of the scale."""
     every = Every(rivals=(kernel,), iterations=1)
-    known = Learned((smooth(), kernel), (0.0, 1.0), best=0, fits=online.COMPARED_FIRST)
-    while (known.fits + 1) % online.COMPARED_EVERY == 0:
+    known = Learned((smooth(), kernel), (0.0, 1.0), best=0, fits=online.CONFIG.first_comparisons)
+    while (known.fits + 1) % online.CONFIG.comparison_period == 0:
         known = replace(known, fits=known.fits + 1)
     sample, scaled = drawn(smooth(), 12, 0), Scaling(0.0, ratio)
     return refit(every, smooth(), known, sample, UNIT, scaled).kernels[1]

@@ -264,7 +264,7 @@ def _sum_by_scale(scale: Array, part: Array) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=64)
 def _later_noise(grid: GridSpec) -> Array:
-    """Return the noise (M, 1) of one reading that tells as much as those of all later steps."""
+    """Return the noise (M, 1) of one reading with the information of those of all later steps."""
     models = ArmFilters.of(1, grid)
     decay2 = np.exp(-2.0 * grid.step / models.scale)
     process_noise = models.signal * (1.0 - decay2)
@@ -272,10 +272,10 @@ def _later_noise(grid: GridSpec) -> Array:
 
 
 def steady_precision(decay2: Array, process_noise: Array, noise: float) -> Array:
-    """Return what readings of every later step tell about a difference now, as a precision J.
+    """Return the information of readings of every later step about a difference now, a precision J.
 
-    A step later the difference is f' = k f + sqrt(q) e, and is read with the noise v. These readings
-    tell as much about f as one of the precision J = k^2 a / (1 + q a) with a = J + 1/v.
+    A step later the difference is f' = k f + sqrt(q) e, and is read with the noise v. Together
+    these readings are worth one of f with the precision J = k^2 a / (1 + q a), where a = J + 1/v.
 
     Parameters
     ----------
@@ -291,17 +291,17 @@ def steady_precision(decay2: Array, process_noise: Array, noise: float) -> Array
 
 
 # --- effects beside a control ---------------------------------------------------------------------
-# The readings of one time share a level that nobody knows:
+# The readings of one time share an unknown level:
 #
 #     y_i = level(t) + g_i(t) + noise_i,   g = f - f(control),
 #
 # with an independent level at every time, of which nothing is known before. Readings of one time with
-# the noise covariance R tell of the effects by their contrasts C y alone:
+# the noise covariance R are informative about the effects through their contrasts C y alone:
 #
 #     C = Q R^(-1/2),   the rows of Q orthonormal, and orthogonal to R^(-1/2) 1.
 #
 # C 1 = 0, so that no level is left in them, and C R C' = 1: n readings become n - 1 readings with
-# independent noise, without loss. A reading that is alone at its time tells nothing.
+# independent noise, without loss. A reading that is alone at its time has no information.
 
 
 def contrasts(variance: Array) -> Array:
@@ -498,7 +498,7 @@ class IndependentArms(PosteriorRule):
             if new is not None:
                 past = _before(previous.past, float(new.Z[:, -1].min(initial=math.inf)))
         past = past or (self._filters_at_prior(surface, grid),)
-        past = _take_in(past, past[-1], data, surface)
+        past = _update_past(past, past[-1], data, surface)
         if now < past[-1].time:  # a time in the past, without the later readings
             earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], now, "right")))
             posterior = self.condition(Conditioning(kernel, earlier, surface, now))
@@ -521,8 +521,8 @@ def _before(past: Past, t: float) -> Past:
     return tuple(each for each in past if each.time < t)
 
 
-def _take_in(past: Past, latest: AnyFilters, data: Data, surface: CandidateGrid) -> Past:
-    """Return the past once the filters have taken in all readings since, time after time.
+def _update_past(past: Past, latest: AnyFilters, data: Data, surface: CandidateGrid) -> Past:
+    """Return the past, updated with all readings since, time after time.
 
     `latest` are the last of the filters at their time or a later one, such as that of the latest
     decision: most readings are of that time, and nothing has to be predicted again.
@@ -617,7 +617,7 @@ class ArmsPosterior(CandidatePosterior):
             if not past or grid != self.grid:
                 return None
         latest = self.filters if past is self.past else past[-1]
-        past = _take_in(past, latest, data, surface)
+        past = _update_past(past, latest, data, surface)
         if now < past[-1].time:
             return None
         filters = past[-1].predict(now)
@@ -683,7 +683,7 @@ class ArmsPosterior(CandidatePosterior):
         )  # fmt: skip
 
     def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
-        """Return the noise (n,) with which values of some ages ago tell about the time `now`."""
+        """Return the effective noise (n,) of values of some ages ago, as readings of the time `now`."""
         filters = self.filters
         part = filters.weights * filters.signal
         total = part.sum()

@@ -126,7 +126,7 @@ class CandidatePosterior:
         return self.on_surface()[0]
 
     def since(self, t: float) -> Self:
-        """Return the same without the readings before a time: the models have taken them in."""
+        """Return the same without the readings before a time: the models do not need them again."""
         return replace(self, data=self.data.since(t))  # type: ignore[type-var]  # a dataclass
 
     @property

@@ -183,7 +183,7 @@ class Dynamics:
 
     @cached_property
     def local_variance(self) -> Array:
-        """Return the variance (M, A) of a reward about which no other point tells anything."""
+        """Return the variance (M, A) of the part of a reward that is independent at every point."""
         return self.nugget[:, None] + self.residual
 
     @cached_property

@@ -8,7 +8,7 @@ All variances of a model are known but for one factor, the squared scale. Under 
 its posterior follows from the sum of squared standardised innovations, and the predictive density is
 Student's. Old innovations are forgotten, so that the scale may change. An innovation counts by the share
 of its variance that is not the sensor's noise: where one place is read again and again, readings show
-next to nothing but that noise, and tell nothing about the scale.
+next to nothing but that noise, and have no information about the scale.
 
 The sensor's noise is known in the unit of reward, and enters each filter divided by the present estimate
 of the squared scale. That is the one approximation; where the nugget exceeds this noise, it hardly
@@ -48,7 +48,7 @@ class FilterConfig:
         A model goes on unchanged while it is that certain that nothing restarted; else every step would
         move each of its states a little towards the prior.
     batch_size : int
-        Most readings that are taken in at once, as their joint covariance costs the cube of that.
+        Most readings of one update, as a factorisation of their covariance costs the cube of that.
     """
 
     scale_memory: float = 400.0
@@ -92,7 +92,7 @@ class Filters:
     squares : array of shape (M,)
         Sum of squared standardised innovations, in the unit of reward squared.
     count : array of shape (M,)
-        Their number, each counted by what it tells: the squared scale is squares / count.
+        Their number, each weighted by its information: the squared scale is squares / count.
     group : int
         Number of the group of models with these dynamics.
     """
@@ -194,7 +194,7 @@ class Filters:
             )
             if start is not self:
                 readings = _Whitened.of(start, H, values, noise)
-                # Whichever hypothesis fits best tells how large the scale is.
+                # The scale follows from the hypothesis that fits best.
                 smaller = np.minimum(squares, readings.squares)
                 squares = np.where(dynamics.hazard > 0, smaller, squares)
         gain = readings.projection.transpose(0, 2, 1)

@@ -400,9 +400,9 @@ def persistent_share(filters: Filters, points: Array, noise_variance: float) -> 
 
 @lru_cache(maxsize=48)
 def later_precision(model: _ModelOnPoints, noise_power: int) -> Array:
-    """Return what readings of all points in the steps after a decision tell about the state, (S, S).
+    """Return the information of readings after a decision about the state at it, a precision (S, S).
 
-    A precision, computed from the last step backwards: a reading of all points adds H' H / noise to the
+    It is computed from the last step backwards: a reading of all points adds H' H / noise to the
     precision J about a state, and a step back with the transition F and process noise Q turns it into
     F' (J^-1 + Q)^-1 F.
 

@@ -11,8 +11,8 @@ the density alone was within noise on the networks it was tried on.
 Three things are special:
 
 - A model of little weight is inactive: it keeps its state, and the steps since are a backlog. When it is
-  the turn of its group, or after a step with large innovations, it takes in the backlog at once and is
-  weighted by each of its steps, as if it had been active. Predictions miss it for at most 16 steps.
+  the turn of its group, or after a step with large innovations, it is updated with the backlog at once
+  and weighted by each of its steps, as if it had been active. Predictions miss it for at most 16 steps.
 - Models hold a power transform of the rewards, which may be skewed. Its power, its origin and scale, and
   the first guess of the filters' scale follow from the first steps, which are replayed for each power.
 - All deviations are inflated if innovations have been larger than predicted.
@@ -57,7 +57,7 @@ from tvbandits.gp.ensemble.models import (
     allows_both_kinds,
     models_for,
 )
-from tvbandits.gp.fitting.calibration import HALF, LARGEST
+from tvbandits.gp.fitting.calibration import CONFIG as CALIBRATION_CONFIG
 from tvbandits.gp.posteriors.lookahead import JointPosterior
 from tvbandits.validation import Array, Index
 
@@ -79,8 +79,8 @@ class MixtureConfig:
     turn_period : int
         Steps between two turns of a group of inactive models.
     large_innovation : float
-        After a step with a larger mean squared standardised innovation all models take in their backlog:
-        one of them may explain it.
+        After a step with a larger mean squared standardised innovation all models are updated with their
+        backlog, as one of them may explain it.
     predicting_weight : float
         Active models below this share of the largest weight are left out of predictions, to save time.
     innovation_rate : float
@@ -101,8 +101,8 @@ class MixtureConfig:
         may be equal by chance. From later readings the noise is subtracted if their variance is below
         this, since it is most of it then.
     smallest_share : float
-        What is left of the variance then is at least this share of the noise: 16 readings do not tell
-        less than that from zero.
+        What is left of the variance then is at least this share of the noise: 16 readings do not
+        distinguish less from zero.
     capacity : int
         Most numbers in the covariances of all models: it bounds memory and the time of a step.
     prune_steps : tuple of int
@@ -158,7 +158,7 @@ def squared_innovations(
     variances = np.concatenate([each.variances for each in innovations])
     mean = weights @ errors
     variance = weights @ (variances + (errors - mean) ** 2)
-    return tuple(np.minimum(mean**2 / variance, LARGEST).tolist())
+    return tuple(np.minimum(mean**2 / variance, CALIBRATION_CONFIG.largest_square).tolist())
 
 
 def split_by_group(values: NDArray[Any], filters: Sequence[Filters]) -> list[NDArray[Any]]:
@@ -191,7 +191,7 @@ class ModelGroup:
     time: float
 
     def catch_up(self, backlog: Sequence[StepReadings], step_length: float) -> ModelGroup:
-        """Return the group once it has taken in all readings of the backlog since its time."""
+        """Return the group, updated with all readings of the backlog since its time."""
         filters, log_weights, time = self.filters, self.log_weights, self.time
         for steps in _batches([each for each in backlog if each.t > self.time]):
             filters, scores = batched_update(filters, time, steps, step_length)
@@ -238,7 +238,7 @@ class InactiveModels:
         log_weights : array of shape (active models,)
         step : StepReadings
         turn : int or None
-            The group whose turn it is to take in its backlog; None: all groups.
+            The group whose turn it is to be updated with its backlog; None: all groups.
         step_length : float
             Duration of a step.
         """
@@ -248,38 +248,43 @@ class InactiveModels:
         if not turns:
             return tuple(active), log_weights, InactiveModels(self.groups, backlog)
         pairs = zip(active, split_by_group(log_weights, active), strict=True)
-        up = {each.group: ModelGroup(each, part, step.t) for each, part in pairs}
-        down = {each.filters.group: each for each in self.groups}
-        current = {g: down[g].catch_up(backlog, step_length) for g in turns if g in down}
-        down |= current
-        best = max(float(each.log_weights.max()) for each in (*up.values(), *current.values()))
+        active_groups = {each.group: ModelGroup(each, part, step.t) for each, part in pairs}
+        inactive_groups = {each.filters.group: each for each in self.groups}
+        comparable = list(active_groups.values())
         for group in turns:
-            _sort_by_weight(group, up, down, best + math.log(CONFIG.active_weight))
-        inactive = tuple(down[group] for group in sorted(down))
+            if group in inactive_groups:
+                inactive_groups[group] = inactive_groups[group].catch_up(backlog, step_length)
+                comparable.append(inactive_groups[group])
+        largest = max(float(each.log_weights.max()) for each in comparable)
+        threshold = largest + math.log(CONFIG.active_weight)
+        for group in turns:
+            _sort_by_weight(group, active_groups, inactive_groups, threshold)
+        inactive = tuple(inactive_groups[group] for group in sorted(inactive_groups))
         earliest = min((each.time for each in inactive), default=math.inf)
         backlog = tuple(each for each in backlog if each.t > earliest)
-        ordered = [up[group] for group in sorted(up)]
+        ordered = [active_groups[group] for group in sorted(active_groups)]
         log_weights = np.concatenate([each.log_weights for each in ordered])
         filters = tuple(each.filters for each in ordered)
         return filters, log_weights, InactiveModels(inactive, backlog)
 
 
 def _sort_by_weight(
-    group: int, up: dict[int, ModelGroup], down: dict[int, ModelGroup], threshold: float
+    group: int, active: dict[int, ModelGroup], inactive: dict[int, ModelGroup], threshold: float
 ) -> None:
-    """Move the models of a group to the active (`up`) or inactive ones (`down`) by their weights."""
-    parts = [side[group] for side in (up, down) if group in side]
-    stays = group not in up or (up[group].log_weights >= threshold).all()
-    if stays and (group not in down or (down[group].log_weights < threshold).all()):
+    """Move the models of a group to the active or to the inactive ones, by their weights."""
+    parts = [groups[group] for groups in (active, inactive) if group in groups]
+    heavy_stay = group not in active or (active[group].log_weights >= threshold).all()
+    light_stay = group not in inactive or (inactive[group].log_weights < threshold).all()
+    if heavy_stay and light_stay:
         return
     filters, *others = (each.filters for each in parts)
     filters = filters.concatenate(others[0]) if others else filters
     log_weights = np.concatenate([each.log_weights for each in parts])
     heavy = log_weights >= threshold
-    for side, mask in ((up, heavy), (down, ~heavy)):
-        side.pop(group, None)
+    for groups, mask in ((active, heavy), (inactive, ~heavy)):
+        groups.pop(group, None)
         if mask.any():
-            side[group] = ModelGroup(filters.take(mask), log_weights[mask], parts[0].time)
+            groups[group] = ModelGroup(filters.take(mask), log_weights[mask], parts[0].time)
 
 
 # --- the ensemble ---------------------------------------------------------------------------------
@@ -323,7 +328,7 @@ class FilterEnsemble:
     models : tuple of ModelSpec
         All models; `active_models` are a part of them.
     noise_variance : float
-        Of a reading without its own: the sensor's, below what is learned.
+        Of a reading without its own: that of the sensor, to which the learned nugget adds.
     step_length : float
         Duration of a step, the unit of the models' times: by default that between the first two times.
     filters : tuple of Filters
@@ -348,7 +353,7 @@ class FilterEnsemble:
     prior_weights : tuple of pairs (ModelSpec, weight)
         From other bandits: they are half of the prior weights, the other half is equal for all.
     prior_scale : float
-        The first guess of the scale where a single reading tells nothing of it; 0: none.
+        Smallest first guess of the scale; 0: none.
     reward_range : tuple of 2 float
         Lowest and highest reading, less the origin.
     """
@@ -461,7 +466,8 @@ class FilterEnsemble:
     def joint_posterior(self, t: float, beta: float = 2.0) -> JointPosterior:
         """Return the posterior of the rewards at a time, with what readings now would change about it.
 
-        The noise of a reading is that of the sensor and the nugget: neither tells about the next step.
+        The noise of a reading is that of the sensor and the nugget: neither is informative about the
+        next step.
         """
         prediction = self._prediction(t, with_present=True)
         return prediction.joint_posterior(self.noise_variance, beta)
@@ -572,7 +578,8 @@ class FilterEnsemble:
         rate, squared = CONFIG.innovation_rate, self._current.squared_innovations
         if squared:
             squares = np.array(squared)
-            inside = squares < min((HALF * self.inflation) ** 2, LARGEST)
+            edge = (CALIBRATION_CONFIG.half_width * self.inflation) ** 2
+            inside = squares < min(edge, CALIBRATION_CONFIG.largest_square)
             coverage += rate * (np.count_nonzero(inside) / len(inside) - coverage)
             innovation += rate * (float(squares.mean()) - innovation)
         filters, inactive = self.filters, self._inactive
@@ -683,7 +690,7 @@ class FilterEnsemble:
         return replays[int(evidence.argmax())]
 
     def _replay(self) -> FilterEnsemble:
-        """Return the ensemble with the first readings; those before the last time are taken in at once.
+        """Return the ensemble with the first readings; those before the last time as batches.
 
         One time after the other they would take as long as all steps so far.
         """

@@ -61,7 +61,7 @@ class ModelConfig:
         Correlation lengths of the drift of the slow models, which are for readings more often than the
         weather changes, as by the half-hour.
     slow_parts : tuple of quadruples (time, drift, nugget, smooth)
-        Their drift lasts about ten steps, and next to nothing is new at every reading.
+        Their drift lasts about ten steps, and in most of them next to nothing is new at every reading.
     slow_static : float
         Variance of their static part: half of the total.
     slow_trend : pair (variance, time)

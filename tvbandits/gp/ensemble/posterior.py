@@ -1,7 +1,7 @@
 """The ensemble as the posterior of a recipe.
 
 It is for putting a `FilterEnsemble` behind the protocol of `gp.posteriors`. All readings of a bandit go
-in, of which the ensemble takes in those that are new; out come the answers of a `Posterior` about every
+in, and the ensemble is updated with the new ones; out come the answers of a `Posterior` about every
 candidate.
 
 A step costs the same however long history is. Before any reading it is the prior of the recipe's kernel.
@@ -53,9 +53,9 @@ class PosteriorConfig:
         A late reading counts at its own time if at most so many later times were read: as many
         ensembles may have to be updated again.
     smallest_correlation : float
-        Older readings tell nothing if they have a smaller squared correlation with now.
+        Older readings are ignored if their squared correlation with now is smaller.
     shortest_season : float
-        A shorter period cannot be told from none by the times of readings.
+        A shorter period cannot be distinguished from none by the times of readings.
     kriging_points : int
         Most candidates that a point which is no candidate is predicted from.
     kriging_residual : float
@@ -85,7 +85,7 @@ CONFIG = PosteriorConfig()
 class ReplayBuffer:
     """An ensemble some times ago, and the readings since, so that a late one counts at its own time.
 
-    A filter only goes forward. A late reading goes back to its time, and those after it are taken in
+    A filter only goes forward. A late reading goes back to its time, and those after it are used
     once more. One from before the buffer counts at its beginning, as the noisier reading of that time
     that it is by then (`effective_noise`).
 
@@ -96,7 +96,7 @@ class ReplayBuffer:
     times : tuple of float
         The latest times with readings, in order.
     readings : tuple of tuple of Readings
-        Those of each time, in the order in which they are taken in.
+        Those of each time, in the order of their updates.
     """
 
     start: FilterEnsemble
@@ -157,7 +157,7 @@ class ReplayBuffer:
 
 
 def effective_noise(ensemble: FilterEnsemble, age: float | Array, variance: Array) -> Array:
-    """Return the noise variances (n,) with which earlier readings tell about now; infinite for nothing.
+    """Return the noise variances (n,) of earlier readings as readings of now; infinite if worthless.
 
     By `as_of_now`, with the prior correlation of static part and drift together, averaged over the
     active models by their weights.
@@ -199,8 +199,8 @@ class ModelEnsemble(PosteriorRule):
         Up to 96 candidates may be a network's or lie on a smooth function, and the models of the two are
         rivals; by default the models follow from the number of candidates.
     season : float, "find" or None
-        Time after which a part of the reward comes again. "find": looked for in what is read of up to 64
-        candidates, for 1,024 steps. None: there is no season.
+        Time after which a part of the reward comes again. "find": searched for in the readings of up to
+        64 candidates, for 1,024 steps. None: there is no season.
     prior_weights : tuple of pairs (ModelSpec, weight)
         Learned by another bandit on similar ground: half of the prior weight of the models.
     prior_scale : float
@@ -310,7 +310,7 @@ class EnsemblePosterior(CandidatePosterior):
     surface : CandidateGrid
     rule : ModelEnsemble
     data : Data
-        All readings that the ensemble has taken in, in order of time.
+        All readings of the ensemble, in order of time.
     buffer : ReplayBuffer
     now : float
         The time it is about.
@@ -332,7 +332,7 @@ class EnsemblePosterior(CandidatePosterior):
     # --- readings ---------------------------------------------------------------------------------
 
     def update(self, new: Data, data: Data, now: float) -> EnsemblePosterior:
-        """Return the posterior at the time `now` of all `data`, of which `new` is not taken in yet."""
+        """Return the posterior at a time, of all `data`, of which `new` is not in the ensemble yet."""
         buffer, search, surface = self.buffer, self.search, self.surface
         for t, readings in readings_by_time(surface, new):
             if search is not None and t > search.latest:
@@ -345,7 +345,7 @@ class EnsemblePosterior(CandidatePosterior):
     ) -> tuple[ReplayBuffer, SeasonSearch | None]:
         """Return the buffer and the search before the readings of a later time.
 
-        Where the period has changed, an ensemble with it takes in all readings before that time.
+        Where the period has changed, an ensemble with it is updated with all readings before that time.
         """
         due, search = search.is_due, search.advance(t)
         if not due:
@@ -359,7 +359,7 @@ class EnsemblePosterior(CandidatePosterior):
         return buffer, None if search.is_over(len(earlier)) else search
 
     def replay(self, start: FilterEnsemble, period: float | None, data: Data) -> ReplayBuffer:
-        """Return a new ensemble that has taken in `data`, with a season of this period or without."""
+        """Return a new ensemble, updated with `data`, with a season of this period or without."""
         ensemble = self.rule.initial_ensemble(start.points, start.noise_variance, period)
         buffer = ReplayBuffer(ensemble)
         for t, readings in readings_by_time(self.surface, data):
@@ -524,5 +524,5 @@ class EnsemblePosterior(CandidatePosterior):
         }
 
     def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
-        """Return the noise (n,) with which values of some ages ago tell about the time `now`."""
+        """Return the effective noise (n,) of values of some ages ago, as readings of the time `now`."""
         return effective_noise(self.ensemble, ages, noise)

@@ -1,7 +1,7 @@
 """The search for a season: whether a series has a period, by a test that weather does not pass.
 
-It is for finding a day or a year that nobody named. Readings at steps and places go in, as one series of
-what all places share; out comes a period in steps, or None.
+It is for finding a day or a year that the user has not named. Readings at steps and places go in, as one
+series of what all places share; out comes a period in steps, or None.
 
 The series is regressed on its own last values and on harmonics of a period. An F test gives the
 probability that a series without the period had gained so much by the harmonics; times the number of
@@ -211,12 +211,12 @@ def normal_scores(series: Array) -> Array:
 
 
 def candidate_periods(steps: int) -> Array:
-    """Return the periods that so many steps can tell apart: integers, and more where they are short."""
+    """Return the periods that so many steps can distinguish: integers, and more where they are short."""
     longest = int(steps / CONFIG.cycles)
     if longest < CONFIG.shortest:
         return np.empty(0)
     whole = np.arange(CONFIG.shortest, longest + 1.0)
-    # Two frequencies that differ by less than half a cycle over all steps can hardly be told apart.
+    # Two frequencies that differ by less than half a cycle over all steps can hardly be distinguished.
     between = 1.0 / np.arange(1.0 / longest, 1.0 / CONFIG.shortest, 0.5 / steps)
     far = np.abs(between - np.round(between)) > 0.25 * between**2 / steps
     return np.sort(np.concatenate([whole, between[far]]))

@@ -1,15 +1,18 @@
-"""The noise of readings, where nobody states it: an estimate out of the readings, with its doubt.
+"""The noise variance of readings, where it is not stated: its posterior, given the readings.
+
+It is for bandits whose noise is unknown. Readings go in; out comes a `NoiseEstimate`, a mean and an
+interval of the noise variance.
 
 Readings y of a Gaussian process of unknown size and unknown forgetting have the covariance
 
     a ((1 - n) k(x, x') exp(-|t - t'| / tau) + n 1[x = x', t = t'] + m) + s I,
 
-with m for a mean that nobody knows. The posterior of the noise variance s is summed over grids of a,
-tau, n and s. Readings of one place and time differ by their noise alone: what they say is the chi-square
-law. Without tau, a drift of the reward would be taken for noise. So would the share n that is new at
-every place and time; readings with a variance of their own, which takes the place of s, tell the two
-apart, and n is 0 where there are none. These, an expert's, have a mean of their own: a scale that is off
-by a constant is no noise.
+with m for an unknown mean. The posterior of the noise variance s is a sum over grids of a, tau, n and s.
+Readings of one place and time differ by their noise alone: these follow the chi-square law. Without tau,
+a drift of the reward would be taken for noise. So would the nugget, the share n of the variance that is
+new at every place and time; readings with a variance of their own, which takes the place of s,
+distinguish the two, and n is 0 where there are none. Such readings, which come from an expert, have a
+mean of their own: an instrument that is off by a constant has no more noise for that.
 """
 
 from __future__ import annotations
@@ -28,44 +31,74 @@ from tvbandits.gp.fitting.online import step_of
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.validation import SMALLEST_VARIANCE, Array, Index, usable_variances
 
-# The share s / (a k(x, x)) is log-normal a priori: its median, and the deviation of its logarithm.
-SHARE, SPREAD = 0.05, 2.0
 
-# Values of tau, in steps; all are equally likely a priori.
-MEMORIES = (math.inf, 100.0, 30.0, 10.0, 3.0)
+@dataclass(frozen=True)
+class NoiseConfig:
+    """The constants of the estimate, most of them its grids.
 
-# Values of n, where it can be told from noise; all are equally likely a priori.
-NEW = (0.0, 0.1, 0.3)
+    Attributes
+    ----------
+    prior_share, prior_spread : float
+        The share s / (a k(x, x)) is log-normal a priori: its median, and the deviation of its logarithm,
+        which allows for a factor of 50 to either side.
+    memories : tuple of float
+        Values of tau, in steps, which are equally likely a priori.
+    nuggets : tuple of float
+        Values of n, which are equally likely a priori.
+    smallest_size, largest_size, sizes : float, float and int
+        Values of a k(x, x), in variances of the readings, which are equally likely: a bandit that plays
+        near a peak sees little of the whole.
+    mean_variance : float
+        m, in units of k(x, x): next to flat.
+    rounding : float
+        A deviation of this share of a value is far above its rounding.
+    smallest_noise, largest_noise, noises : float, float and int
+        Values of s, in variances of the readings.
+    quantiles : pair of float
+        Of the posterior, the ends of the interval.
+    last : int
+        The noise is estimated at every doubling of the number of rewards, up to this.
+    most_readings : int
+        Most readings of an estimate, as its cost is cubic; half of them may have their own variance.
+    """
 
-# Values of a k(x, x), in variances of the readings: who plays near a peak sees little of the whole.
-SIZES = np.geomspace(0.5, 64.0, 8)
+    prior_share: float = 0.05
+    prior_spread: float = 2.0
+    memories: tuple[float, ...] = (math.inf, 100.0, 30.0, 10.0, 3.0)
+    nuggets: tuple[float, ...] = (0.0, 0.1, 0.3)
+    smallest_size: float = 0.5
+    largest_size: float = 64.0
+    sizes: int = 8
+    mean_variance: float = 100.0
+    rounding: float = 1e-9
+    smallest_noise: float = 1e-6
+    largest_noise: float = 30.0
+    noises: int = 201
+    quantiles: tuple[float, float] = (0.025, 0.975)
+    last: int = 256
+    most_readings: int = 128
 
-# m, in units of k(x, x): next to nothing is known about the mean.
-MEAN = 100.0
+    @property
+    def size_grid(self) -> Array:
+        """Return the values of a k(x, x), in variances of the readings."""
+        return np.geomspace(self.smallest_size, self.largest_size, self.sizes)
 
-# A deviation of this share of a value is far from its rounding.
-ROUNDING = 1e-9
 
-# Low end and high end, as quantiles of the posterior.
-QUANTILES = (0.025, 0.975)
-
-# Learned at every doubling of the number of rewards up to `LAST`, from so many readings at the
-# most; half of them may have a variance of their own.
-LAST, MOST = 256, 128
+CONFIG = NoiseConfig()
 
 
 @dataclass(frozen=True)
 class NoiseEstimate:
-    """A noise variance that was learned, or one that is known: then all three are the same.
+    """A noise variance that was learned, or one that is stated: then all three are the same.
 
     Attributes
     ----------
     variance, low, high : float
         The mean of its posterior, which is the variance of the next reading, and the ends of the central
-        95% (unit of reward squared). A median is too small early on: who takes the noise for too small
-        takes what was read for all there is, and stays.
+        95% (unit of reward squared). A median is too small early on: a bandit that takes the noise for
+        too small trusts its first readings, and stays where they were best.
     readings : int
-        How many readings it was learned from.
+        Number of readings it was learned from.
     """
 
     variance: float
@@ -81,25 +114,25 @@ class NoiseEstimate:
 
 
 def due(before: int, now: int) -> bool:
-    """Whether the number of rewards has doubled since it was last learned, from `before` to `now`."""
-    return before < LAST and now.bit_length() > before.bit_length()
+    """Return whether the number of rewards has doubled since the last estimate."""
+    return before < CONFIG.last and now.bit_length() > before.bit_length()
 
 
 def estimated_noise(
-    kernel: Any, seen: Observations, mean: float | None = None, rival: Any | None = None
+    kernel: Any, observations: Observations, mean: float | None = None, rival: Any | None = None
 ) -> NoiseEstimate:
-    """The noise variance of the observations that have none of their own (NaN).
+    """Return the noise variance of the observations that have none of their own (NaN).
 
     Parameters
     ----------
     kernel : scikit-learn kernel
-        Over points, or over points and times: then time is held still, since tau stands for it.
-    seen : Observations
+        Over points, or over points and times: then time is constant in it, since tau stands for it.
+    observations : Observations
     mean : float, optional
         The prior mean, with a kernel in the unit of the values squared (a = 1); both unknown by default.
     rival : scikit-learn kernel, optional
-        Over points, as likely a priori, where the kernel is only what somebody starts from: under one
-        that is too smooth, what differs between neighbours would count as noise.
+        Over points, as likely a priori, where the kernel is only a first guess: under one that is too
+        smooth, differences between neighbours would count as noise.
 
     Examples
     --------
@@ -108,100 +141,124 @@ def estimated_noise(
     >>> from tvbandits import Observations
     >>> from tvbandits.gp.fitting.noise import estimated_noise
     >>> y = np.random.default_rng(0).normal(5.0, 0.5, 100)
-    >>> seen = Observations.checked(np.zeros((100, 1)), np.ones(100), y, np.full(100, np.nan))
-    >>> print(estimated_noise(RBF(1.0), seen))
+    >>> observations = Observations.checked(np.zeros((100, 1)), np.ones(100), y, np.full(100, np.nan))
+    >>> print(estimated_noise(RBF(1.0), observations))
     0.24 (0.18 to 0.32), from 100 readings
     """
-    stated, rows = readings_for_noise(seen)
-    every = np.concatenate([stated, rows])
-    X, t, y, variance = seen.X[every], seen.t[every], seen.y[every], seen.variance[stated]
+    own, unknown = readings_for_noise(observations)
+    rows, k = np.concatenate([own, unknown]), len(own)
+    X, t, y = observations.X[rows], observations.t[rows], observations.y[rows]
+    variance = observations.variance[own]
     kernels = [kernel] if rival is None else [kernel, rival]
-    over_points = [np.asarray(each(inputs(each, X, np.zeros(len(X))))) for each in kernels]
-    size, *_ = own_sizes = [float(np.mean(np.diagonal(K))) for K in over_points]
+    matrices = [np.asarray(each(inputs(each, X, np.zeros(len(X))))) for each in kernels]
+    size, *_ = prior_variances = [float(np.mean(np.diagonal(K))) for K in matrices]
     values = y - (y.mean() if mean is None else mean)
-    unit = size
-    if mean is None:
-        # Readings that are all equal say nothing of their unit; their size would, of the offset alone.
-        # But deviations from it must not be lost in the rounding of their size.
-        alone = max(1.0, (ROUNDING * float(y[0])) ** 2)
-        square = float(np.mean(values**2)) if np.ptp(y) > 0 else alone
-        unit = max(square, 1e6 * SMALLEST_VARIANCE)
-    sizes = unit * SIZES if mean is None else np.array([size])
-    noise = np.geomspace(1e-6 * unit, 30.0 * max(unit, float(np.mean(values**2))), 201)
-    off = np.log(noise / sizes[:, None] / SHARE) / SPREAD
-    apart = np.abs(t[:, None] - t) / step_of(t)
-    here = (apart == 0) & (X[:, None] == X).all(axis=2)
-    shares = NEW if len(stated) else NEW[:1]
-    own_variance = np.arange(len(every)) < len(stated)
-    means = MEAN * np.outer(own_variance, own_variance)
-    means += (MEAN if mean is None else 0.0) * np.outer(~own_variance, ~own_variance)
-    alike = [K / own for K, own in zip(over_points, own_sizes, strict=True)]
+    unit = size if mean is not None else _squared_unit(y, values)
+    sizes = unit * CONFIG.size_grid if mean is None else np.array([size])
+    largest = CONFIG.largest_noise * max(unit, float(np.mean(values**2)))
+    noise = np.geomspace(CONFIG.smallest_noise * unit, largest, CONFIG.noises)
+    off = np.log(noise / sizes[:, None] / CONFIG.prior_share) / CONFIG.prior_spread
+    lags = np.abs(t[:, None] - t) / step_of(t)
+    same = (lags == 0) & (X[:, None] == X).all(axis=2)
+    has_variance = np.arange(len(rows)) < k
+    means = CONFIG.mean_variance * np.outer(has_variance, has_variance)
+    unknown_mean = CONFIG.mean_variance if mean is None else 0.0
+    means += unknown_mean * np.outer(~has_variance, ~has_variance)
+    correlations = [K / own for K, own in zip(matrices, prior_variances, strict=True)]
+    nuggets = CONFIG.nuggets if k else CONFIG.nuggets[:1]
     parts = []
-    for among, memory, new in product(alike, MEMORIES, shares):
-        correlation = (1.0 - new) * among * np.exp(-apart / memory) + new * here + means
+    for over_points, memory, nugget in product(correlations, CONFIG.memories, nuggets):
+        correlation = (1.0 - nugget) * over_points * np.exp(-lags / memory) + nugget * same + means
         evidence, eigenvalues, squares = _spectra(correlation, values, sizes, variance)
         spread = np.maximum(eigenvalues, 0.0)[:, None] + noise[:, None]
         fit = (squares[:, None] / spread + np.log(spread)).sum(axis=2)
         parts.append(evidence[:, None] - 0.5 * fit - 0.5 * off**2)
     density = np.exp(logsumexp(parts, axis=(0, 1)) - logsumexp(parts))
-    quantiles = np.interp(QUANTILES, np.cumsum(density) - density / 2, np.log(noise))
-    low, high, mean_noise = usable_variances(np.append(np.exp(quantiles), density @ noise)).tolist()
-    return NoiseEstimate(mean_noise, low, high, len(rows))
+    cumulative = np.cumsum(density) - density / 2
+    quantiles = np.exp(np.interp(CONFIG.quantiles, cumulative, np.log(noise)))
+    low, high, posterior_mean = usable_variances(np.append(quantiles, density @ noise)).tolist()
+    return NoiseEstimate(posterior_mean, low, high, len(unknown))
+
+
+def _squared_unit(y: Array, values: Array) -> float:
+    """Return the mean square of readings y less their mean.
+
+    Readings that are all equal have no information about their unit: it is 1 then, unless deviations of
+    that size would be lost in the rounding of the readings.
+    """
+    if np.ptp(y) > 0:
+        square = float(np.mean(values**2))
+    else:
+        square = max(1.0, (CONFIG.rounding * float(y[0])) ** 2)
+    return max(square, 1e6 * SMALLEST_VARIANCE)
 
 
 def first_guess(unit: float) -> NoiseEstimate:
-    """Before any reading, of values with the prior variance `unit`."""
-    low, high = (unit * SHARE * math.exp(sign * 1.96 * SPREAD) for sign in (-1.0, 1.0))
-    return NoiseEstimate(unit * SHARE, low, high)
+    """Return the estimate before any reading, of values with the prior variance `unit`."""
+    share, spread = CONFIG.prior_share, CONFIG.prior_spread
+    low, high = (unit * share * math.exp(sign * 1.96 * spread) for sign in (-1.0, 1.0))
+    return NoiseEstimate(unit * share, low, high)
 
 
 def _spectra(
     correlation: Array, values: Array, sizes: Array, variance: Array
 ) -> tuple[Array, Array, Array]:
-    """What values (n,) of noise variances (k,), the rest unknown, are like for each of s sizes.
+    """Return the evidence of values (k,) with variances, and the spectra of the others given these.
+
+    Parameters
+    ----------
+    correlation : array of shape (n, n)
+    values : array of shape (n,)
+        The first k of them have noise variances of their own.
+    sizes : array of shape (s,)
+        Factors on the correlation.
+    variance : array of shape (k,)
 
     Returns
     -------
     evidence : array of shape (s,)
         Log density of the first k, up to a constant.
     eigenvalues, squares : arrays of shape (s, n - k), (1 or s, n - k)
-        Of the covariance of the others given these, and of what they are off, in its eigenvectors.
+        Of the covariance of the others given these, and of their errors, in its eigenvectors.
     """
     k = len(variance)
     if k == 0:
         eigenvalues, vectors = eigenpairs(correlation)
         return np.zeros(len(sizes)), np.outer(sizes, eigenvalues), (vectors.T @ values)[None] ** 2
-    found = []
+    results = []
     for size in sizes:
         covariance = size * correlation
         factor = cholesky(covariance[:k, :k] + np.diag(variance), "readings of known noise").L
         half = solve_lower(factor, np.column_stack([covariance[:k, k:], values[:k]]))
-        reach, told = half[:, :-1], half[:, -1]
-        eigenvalues, vectors = eigenpairs(covariance[k:, k:] - reach.T @ reach)
-        squares = ((values[k:] - told @ reach) @ vectors) ** 2
-        found.append((-0.5 * (told @ told + log_determinant(factor)), eigenvalues, squares))
-    evidence, spectra, errors = (np.array(each) for each in zip(*found, strict=True))
+        projection, white = half[:, :-1], half[:, -1]
+        eigenvalues, vectors = eigenpairs(covariance[k:, k:] - projection.T @ projection)
+        squares = ((values[k:] - white @ projection) @ vectors) ** 2
+        results.append((-0.5 * (white @ white + log_determinant(factor)), eigenvalues, squares))
+    evidence, spectra, errors = (np.array(each) for each in zip(*results, strict=True))
     return evidence, spectra, errors
 
 
-def readings_for_noise(seen: Observations) -> tuple[Index, Index]:
-    """Rows of readings with a variance of their own, at most half of `MOST`, and rows of others."""
-    unknown = np.isnan(seen.variance)
-    stated = _latest(seen, np.flatnonzero(~unknown), MOST // 2)
-    return stated, _latest(seen, np.flatnonzero(unknown), MOST - len(stated))
+def readings_for_noise(observations: Observations) -> tuple[Index, Index]:
+    """Return the rows of readings with a variance of their own that are used, and those of others."""
+    unknown = np.isnan(observations.variance)
+    own = _latest(observations, np.flatnonzero(~unknown), CONFIG.most_readings // 2)
+    return own, _latest(observations, np.flatnonzero(unknown), CONFIG.most_readings - len(own))
 
 
-def _latest(seen: Observations, rows: Index, most: int) -> Index:
-    """At most so many of the rows: what shares place and time for up to half, and the latest.
+def _latest(observations: Observations, rows: Index, most: int) -> Index:
+    """Return at most so many of the rows: repeats of a place and time for up to half, and the latest.
 
-    Repeats of one place and time tell most.
+    Repeats of one place and time are most informative.
     """
     if len(rows) <= most:
         return rows
     _, which, counts = np.unique(
-        np.column_stack([seen.X, seen.t]), axis=0, return_inverse=True, return_counts=True
+        np.column_stack([observations.X, observations.t]),
+        axis=0,
+        return_inverse=True,
+        return_counts=True,
     )
-    rows = rows[np.argsort(seen.t[rows], kind="stable")]
+    rows = rows[np.argsort(observations.t[rows], kind="stable")]
     repeats = np.flatnonzero(counts[which.ravel()][rows] > 1)[-most // 2 :]
     others = np.setdiff1d(np.arange(len(rows)), repeats)
     return np.asarray(rows[np.concatenate([others[len(repeats) - most :], repeats])])

@@ -1,8 +1,11 @@
-"""Learning while playing: kernels by log evidence, the rate of an aging map by prediction.
+"""Fitting kernels while a bandit plays, by log evidence.
 
-Only what the bandit has seen so far is used. A fit looks at a bounded number of observations, takes
-a bounded number of iterations from where the last one ended, and comes on a schedule, so that its
-cost grows neither with history nor with the horizon.
+It is for bandits that learn their kernel. A schedule (`Every`) defines when to fit, and to which of the
+observations so far; these go into `refit`, and out comes `Learned`, the kernel of the recipe and its
+rivals with their new hyperparameters.
+
+A fit uses a bounded number of observations, takes a bounded number of iterations from where the last
+one ended, and comes on a schedule, so that its cost grows neither with history nor with the horizon.
 """
 
 from __future__ import annotations
@@ -39,37 +42,37 @@ from tvbandits.validation import (
 
 @dataclass(frozen=True)
 class Every:
-    """When to learn, from how much, and how long.
+    """When a kernel is fitted, to how many observations, and for how long.
 
     Parameters
     ----------
     steps : int
-        Learn after so many rewards, again and again.
+        A fit takes place after so many rewards, again and again.
     first : tuple of int
-        And after so many rewards at the start, when little is known.
+        And after so many rewards at the start, when each of them has much information.
     observations : int
-        A fit looks at so many of them at the most: the latest, and whole steps of the time before.
+        A fit uses at most so many of them: the latest, and whole steps of the time before.
     recent : float
-        Share of them that are the latest.
+        Share of the latest among them.
     iterations : int
-        Of L-BFGS in one fit.
+        Iterations of L-BFGS in one fit.
     spread, space_spread : float
-        The kernel as given is the median of a log-normal prior on its hyperparameters, and these are the
-        deviations of their logarithms: of amplitudes and time scales, and of what is over points (length
-        scales differ most from problem to problem). Infinite: no prior.
+        The kernel of the recipe is the median of a log-normal prior on its hyperparameters, and these
+        are the deviations of their logarithms: of amplitudes and time scales, and of those over points,
+        as length scales differ most from problem to problem. Infinite: no prior.
     rivals : tuple of kernels
-        Others to choose from, by their evidence.
+        Other kernels to choose from, by their evidence.
     in_steps : bool
-        Time scales and rates of the kernels as given count in steps, the median time between rewards:
-        that of all so far until the first fit, and of those that are fitted from then on.
+        Time scales and rates of the kernels of the recipe count in steps, the median time between
+        rewards: of all rewards so far until the first fit, and of those in the fit from then on.
     remembered : int
-        With a new kernel everything is computed anew from so many observations at the most, chosen as
-        those of a fit, and from all that come after it. Under the model, the mean of a reward that was
-        given some of the observations differs from that given all of them by a root mean square of
-        sqrt(v - w), where v and w are its two variances: less than the deviation that is stated.
+        With a new kernel the posterior is computed anew from at most so many observations, selected as
+        those of a fit, and from all that come after it. Under the model, the mean of a reward given some
+        of the observations differs from that given all of them by a root mean square of sqrt(v - w),
+        where v and w are its two variances: less than the deviation of the prediction.
     diverse : bool
-        What is remembered besides the latest is what tells most about all the rest, under the kernel,
-        and not whole steps: who plays near the best for long would forget what is elsewhere.
+        Besides the latest, those are remembered that are most informative about all others, and
+        not whole steps: a bandit that plays near the best for long would forget the other places.
 
     Examples
     --------
@@ -109,14 +112,22 @@ class Every:
         settle(self, first=tuple(first), rivals=tuple(rivals))
 
     def due(self, before: int, now: int) -> bool:
-        """Whether a fit falls due between `before` rewards and `now`."""
+        """Return whether a fit is due between `before` rewards and `now`."""
         early = any(before < n <= now for n in self.first)
         return early or now // self.steps > before // self.steps
 
     def kept(self, t: Array, fitted: NDArray[np.bool_], kernel: Any, Z: Array) -> NDArray[np.bool_]:
-        """Which observations at times `t` (n,) count after a fit that saw those that are `fitted`.
+        """Return which observations count after a fit, as a mask (n,).
 
-        `Z` (n, p) are their inputs to the kernel.
+        Parameters
+        ----------
+        t : array of shape (n,)
+            Their times.
+        fitted : boolean array of shape (n,)
+            Which of them the fit has used.
+        kernel : scikit-learn kernel
+        Z : array of shape (n, p)
+            Their inputs to the kernel.
         """
         rows = np.flatnonzero(fitted)
         if len(rows) <= self.remembered:
@@ -127,33 +138,33 @@ class Every:
             latest = order[len(older) :]
             inputs, most = Z[rows[older]], self.remembered - len(latest)
 
-            # Only the columns of chosen rows: the whole matrix grows with the square of the history.
+            # Only columns of pivots are computed: the matrix grows with the square of the history.
             def column(i: int) -> Array:
                 return np.asarray(kernel(inputs, inputs[i : i + 1])[:, 0])
 
-            apart = pivoted_cholesky(kernel.diag(inputs), column, most, 0.0).pivots
-            chosen = np.concatenate([older[apart], latest])
+            pivots = pivoted_cholesky(kernel.diag(inputs), column, most, 0.0).pivots
+            selection = np.concatenate([older[pivots], latest])
         else:
-            chosen = replace(self, observations=self.remembered).select(t[rows])
-        kept = ~fitted
-        kept[rows[chosen]] = True
-        return kept
+            selection = replace(self, observations=self.remembered).select(t[rows])
+        mask = ~fitted
+        mask[rows[selection]] = True
+        return mask
 
     def select(self, t: Array) -> Index:
-        """Rows of observations at times `t` (n,) to look at, sorted by time."""
+        """Return the rows of observations at times `t` (n,) that a fit uses, sorted by time."""
         order = np.argsort(t, kind="stable")
         n = len(t)
         if n <= self.observations:
             return order
         times = t[order]
         latest = math.ceil(self.recent * self.observations)
-        # Whole steps: answers of one time say together how the reward differs from place to place.
+        # Whole steps: answers of one time show together how the reward differs from place to place.
         start = int(np.searchsorted(times, times[n - latest]))
         steps = np.unique(times[:start])
         room = max(int((self.observations - (n - start)) * len(steps) / max(start, 1)), 0)
-        chosen = steps[np.unique(np.linspace(0, len(steps) - 1, room).astype(np.int64))]
-        older = order[:start][np.isin(times[:start], chosen)]
-        # Steps of many observations may make more of them than asked for.
+        some = steps[np.unique(np.linspace(0, len(steps) - 1, room).astype(np.int64))]
+        older = order[:start][np.isin(times[:start], some)]
+        # The latest step may have more observations than a fit takes.
         recent = order[start:]
         if len(recent) > self.observations:
             recent = recent[np.linspace(0, len(recent) - 1, self.observations).astype(np.int64)]
@@ -161,23 +172,23 @@ class Every:
 
 
 def as_every(learn: Every | int) -> Every:
-    """A number is a number of rewards."""
+    """Return the schedule; a number is that of rewards between two fits."""
     return learn if isinstance(learn, Every) else Every(whole_number("learn", learn))
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What learning has come to.
+    """The kernels that were fitted, and which of them is in use.
 
     Attributes
     ----------
     kernels : tuple of kernels
-        The kernel of the recipe and its rivals, each as it was fitted last.
+        The kernel of the recipe and its rivals, each after its latest fit.
     losses : tuple of float
-        Minus their log posterior densities, summed over the fits that compared them: one window may
-        suit a wrong kernel by chance.
+        Minus their log posterior densities, summed over the fits that compared them, as a wrong kernel
+        may suit the observations of one fit by chance.
     best : int
-        Which of them is in use.
+        Number of the kernel in use.
     fits : int
         Number of fits.
     starts : tuple of kernels
@@ -185,7 +196,7 @@ class Learned:
     at : pair of int
         Numbers of rewards and of answers at the last fit.
     step : float
-        What they take a step to be, where time scales count in steps.
+        Duration of a step, where time scales count in steps.
     """
 
     kernels: tuple[Any, ...]
@@ -198,72 +209,89 @@ class Learned:
 
     @classmethod
     def nothing(cls, kernel: Any, every: Every) -> Learned:
-        """Before the first fit."""
+        """Return the kernels before the first fit."""
         kernels = (kernel, *every.rivals)
         return cls(kernels, (0.0,) * len(kernels), starts=kernels)
 
     def widened(self, columns: int) -> Learned:
-        """Once there are so many more arms."""
+        """Return the kernels for so many more arms."""
         parts = ([with_arms(k, columns) for k in each] for each in (self.kernels, self.starts))
         kernels, starts = map(tuple, parts)
         return replace(self, kernels=kernels, starts=starts)
 
     @property
     def kernel(self) -> Any:
-        """The kernel in use."""
+        """Return the kernel in use."""
         return self.kernels[self.best]
 
 
-# In a unit of time of many steps, a rate of forgetting is too near to 1 to be told from it.
-MOST_FORGOTTEN = 1.0 - 1e-12
+@dataclass(frozen=True)
+class FittingConfig:
+    """The constants of the fits.
 
-# All rivals are fitted at so many first fits, and then at every fourth: otherwise the best alone.
-COMPARED_FIRST, COMPARED_EVERY = 6, 4
+    Attributes
+    ----------
+    largest_rate : float
+        Largest rate of forgetting: in a unit of time of many steps it may round to 1.
+    first_comparisons, comparison_period : int
+        All rivals are fitted at so many first fits, and then at every fourth; else the best alone, to
+        save time.
+    longer_step : float
+        A step is taken to be longer if the median gap has grown by more than this factor: rewards from
+        before the first decision may be closer together than decisions are.
+    """
+
+    largest_rate: float = 1.0 - 1e-12
+    first_comparisons: int = 6
+    comparison_period: int = 4
+    longer_step: float = 2.0
+
+
+CONFIG = FittingConfig()
 
 
 def refit(
     every: Every, start: Any, learned: Learned, sample: Observations, scaled: Scaling, old: Scaling
 ) -> Learned:
-    """Fit the kernels to a sample.
+    """Return the kernels fitted to a sample.
 
     Parameters
     ----------
     every : Every
     start : scikit-learn kernel
-        The kernel as given: the median of the prior.
+        The kernel of the recipe, which is the median of the prior.
     learned : Learned
-        Where to go on from.
+        The kernels so far, from which the iterations start.
     sample : Observations
     scaled, old : Scaling
-        The values are standardised by the one; amplitudes are carried over to its unit from the other's.
+        The scaling of the values, and the one before, from whose unit amplitudes are converted.
     """
     values, variance = (sample.y - scaled.anchor) / scaled.scale, sample.variance / scaled.scale**2
-    together = learned.fits < COMPARED_FIRST or (learned.fits + 1) % COMPARED_EVERY == 0
+    first = learned.fits < CONFIG.first_comparisons
+    together = first or (learned.fits + 1) % CONFIG.comparison_period == 0
     starts: tuple[Any, ...] = (start, *every.rivals)
     kernels, losses = list(learned.kernels), list(learned.losses)
     step = learned.step
     if every.in_steps:
-        found = step_of(sample.t)
-        # Rewards told before the first decision may be closer together than decisions are.
-        longer = learned.fits > 0 and found > 2.0 * step
-        step = found if longer or not learned.fits else step
-        again = longer or not learned.fits
-        starts = tuple(at_step(each, step) for each in starts) if again else learned.starts
-        kernels = list(starts) if again else kernels
+        gap = step_of(sample.t)
+        changes = not learned.fits or gap > CONFIG.longer_step * step
+        step = gap if changes else step
+        starts = tuple(at_step(each, step) for each in starts) if changes else learned.starts
+        kernels = list(starts) if changes else kernels
     shift = 2.0 * math.log(old.scale / scaled.scale) if learned.fits else 0.0
-    for i, given in enumerate(starts):
-        fitted = together or i == learned.best
-        if not fitted and shift == 0.0:
+    for i, prior in enumerate(starts):
+        fits = together or i == learned.best
+        if not fits and shift == 0.0:
             continue
-        # scikit-learn gathers these anew from all parts at every look.
+        # Taken once: scikit-learn collects these from all parts at each access.
         kernel = kernels[i]
         terms, theta, bounds = leaves_of(kernel), kernel.theta, kernel.bounds
         if shift != 0.0:
-            theta = _rescaled(terms or (), theta, bounds, shift)
-        if fitted:
+            theta = _rescale(terms or (), theta, bounds, shift)
+        if fits:
             spreads = _spreads(every, terms or (), len(theta))
-            evidence = Evidence(kernel, sample, values, variance, given.theta, spreads, terms)
-            theta, loss = _fitted(evidence, theta, bounds, every.iterations)
+            evidence = Evidence(kernel, sample, values, variance, prior.theta, spreads, terms)
+            theta, loss = _minimize(evidence, theta, bounds, every.iterations)
             losses[i] += loss if together else 0.0
         kernels[i] = kernel.clone_with_theta(theta)
     best = int(np.argmin(losses)) if together else learned.best
@@ -278,17 +306,19 @@ def refit(
     )
 
 
-def _fitted(evidence: Evidence, theta: Array, bounds: Any, iterations: int) -> tuple[Array, float]:
-    """Hyperparameters after some iterations, and minus their log posterior density."""
+def _minimize(
+    evidence: Evidence, theta: Array, bounds: Any, iterations: int
+) -> tuple[Array, float]:
+    """Return hyperparameters after some iterations, and minus their log posterior density."""
     if len(theta) == 0:
         return theta, evidence(theta)[0]
     start = np.clip(theta, bounds[:, 0], bounds[:, 1])
-    found = minimize(evidence, start, jac=True, bounds=bounds, options={"maxiter": iterations})
-    return np.asarray(found.x), float(found.fun)
+    result = minimize(evidence, start, jac=True, bounds=bounds, options={"maxiter": iterations})
+    return np.asarray(result.x), float(result.fun)
 
 
 def _spreads(every: Every, terms: Terms, count: int) -> Array:
-    """Deviation of the prior of each of so many hyperparameters."""
+    """Return the deviations of the prior of so many hyperparameters."""
     spreads = np.full(count, float(every.spread))
     for term in terms:
         for leaf in term:
@@ -298,38 +328,39 @@ def _spreads(every: Every, terms: Terms, count: int) -> Array:
 
 
 def step_of(t: Array) -> float:
-    """Median time between successive ones of the times `t`; 1 where there is but one."""
+    """Return the median gap between different times `t`; 1 if there is only one time."""
     gaps = np.diff(np.unique(t))
     return float(np.median(gaps)) if len(gaps) else 1.0
 
 
 def at_step(kernel: Any, step: float) -> Any:
-    """A kernel whose time scales count in steps, with those times a step, and their bounds."""
+    """Return a kernel whose time scales count in steps as one for the unit of time."""
     return kernel if step == 1.0 else rebuilt(kernel, lambda leaf: _leaf_at_step(leaf, step))
 
 
 def _leaf_at_step(leaf: Any, step: float) -> Any:
+    """Return a leaf with its time scale, and the bounds of it, times a step."""
     if type(leaf) is Drift:
         bounds = leaf.epsilon_bounds
         if not isinstance(bounds, str):
-            bounds = (_forgotten(bounds[0], step), _forgotten(bounds[1], step))
-        return Drift(_forgotten(leaf.epsilon, step), bounds)
+            bounds = (_rate_at_step(bounds[0], step), _rate_at_step(bounds[1], step))
+        return Drift(_rate_at_step(leaf.epsilon, step), bounds)
     if type(leaf) is not OnTime or type(leaf.kernel) is not Matern:
         return leaf
-    given = leaf.kernel
-    bounds = given.length_scale_bounds
+    matern = leaf.kernel
+    bounds = matern.length_scale_bounds
     if not isinstance(bounds, str):
         bounds = (bounds[0] * step, bounds[1] * step)
-    return OnTime(Matern(given.length_scale * step, bounds, nu=given.nu))
+    return OnTime(Matern(matern.length_scale * step, bounds, nu=matern.nu))
 
 
-def _forgotten(epsilon: float, step: float) -> float:
-    """In a unit of time, where epsilon is forgotten in a step; 1 would be beyond what is a rate."""
-    return min(-math.expm1(math.log1p(-epsilon) / step), MOST_FORGOTTEN)
+def _rate_at_step(epsilon: float, step: float) -> float:
+    """Return the rate for the unit of time, of one for a step; below 1, which is no rate."""
+    return min(-math.expm1(math.log1p(-epsilon) / step), CONFIG.largest_rate)
 
 
-def _rescaled(terms: Terms, theta: Array, bounds: Array, shift: float) -> Array:
-    """Hyperparameters with every amplitude times exp(shift), where every term has just one."""
+def _rescale(terms: Terms, theta: Array, bounds: Array, shift: float) -> Array:
+    """Return hyperparameters with every amplitude times exp(shift), if every term has just one."""
     theta = np.array(theta)
     constants = [
         [leaf.where for leaf in term if type(leaf.kernel) is ConstantKernel] for term in terms
