@@ -234,15 +234,15 @@ def test_repeated_calls_with_points_by_name_count_once(tmp_path: Path) -> None:
         {"heat": 3.0, "fuel": "gas"},
         pd.DataFrame({"heat": [3.0], "fuel": ["gas"]}),
     ]
-    bandit = policies.gp_ucb(space, space.kernel(), 0.01)
+    bandit = policies.gp_ucb(space, kernel=space.kernel(), noise_variance=0.01)
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
         for X in points:
             campaign.tell(X, [1.0], 1.0, key="k")
         assert campaign.status.told == 1
         with pytest.raises(ConflictError, match="oil"):
             campaign.tell({"heat": 3.0, "fuel": "oil"}, [1.0], 1.0, key="k")
-        first = campaign.ask(2.0, among={"fuel": ["oil"], "heat": (1.0, 2.0)}, key="a")
-        again = campaign.ask(2.0, among={"fuel": ("oil",), "heat": [1, 2]}, key="a")
+        first = campaign.ask(2.0, available={"fuel": ["oil"], "heat": (1.0, 2.0)}, key="a")
+        again = campaign.ask(2.0, available={"fuel": ("oil",), "heat": [1, 2]}, key="a")
         assert np.array_equal(first, again)
         assert campaign.verify().fine
 
@@ -252,7 +252,7 @@ def test_what_cannot_be_written_down_is_refused_before_it_is_in_the_journal(
     campaign: Campaign, odd: Any
 ) -> None:
     for call in (
-        lambda: campaign.ask(1.0, among=odd),
+        lambda: campaign.ask(1.0, available=odd),
         lambda: campaign.tell(odd, [1.0], 1.0),
         lambda: campaign.drop(odd),
         lambda: campaign.questions(1.0, odd),

@@ -19,7 +19,6 @@ from tests.helpers.refusals import refused
 from tests.oracles import subsets as enumerated
 from tests.oracles.subsets import Sampler, p_value_of
 from tvbandits import Candidates, policies
-from tvbandits.core.arrays import Array
 from tvbandits.experts import CallableExpert
 from tvbandits.queries import KDPP, LogSchedule, OnAverage, Pool, k_dpp
 from tvbandits.queries.k_dpp import SwapChain

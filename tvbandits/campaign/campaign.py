@@ -29,7 +29,6 @@ from tvbandits.campaign.status import PointOut, Status, VerifiedCampaign, summar
 from tvbandits.campaign.store.errors import reading
 from tvbandits.campaign.store.store import Row, Store, check_name, opened
 from tvbandits.campaign.times import length_of, number_of, numbers_of
-from tvbandits.core.arrays import Array, as_time, flag, not_negative, whole_number
 from tvbandits.core.candidates import candidates_of
 from tvbandits.core.clock import Clock
 from tvbandits.core.context import Context
@@ -37,7 +36,16 @@ from tvbandits.core.counts import Counted
 from tvbandits.core.files.journal import points
 from tvbandits.core.parameters import Named
 from tvbandits.core.protocols import Domain, Expert, state_of
-from tvbandits.validation import Array, as_time, check_part, file_path, flag, of_kind, whole_number
+from tvbandits.validation import (
+    Array,
+    as_time,
+    check_part,
+    file_path,
+    flag,
+    not_negative,
+    of_kind,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

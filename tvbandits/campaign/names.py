@@ -15,15 +15,14 @@ import numpy as np
 
 from tvbandits.acquisition.availability import Availability, NothingAvailableError, decision_domain
 from tvbandits.campaign.store.errors import reading
-from tvbandits.core.arrays import Array, as_rows
 from tvbandits.core.candidates import candidates_of
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import require, shown
 from tvbandits.core.context import Context, coordinate_names, measured
 from tvbandits.core.files.journal import points
 from tvbandits.core.parameters import Category, Parameter, exactly, texts
 from tvbandits.core.protocols import Domain
 from tvbandits.core.space import Arms, Space
+from tvbandits.validation import Array, as_rows, require, shown
 
 # Of a history besides the coordinates: if one is called so, or as an outcome, all keep their numbers.
 COLUMNS = {"time", "t", "site", "reward", "value", "variance", "source", "kind"}

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvbandits.core.arrays import Array, as_points, refuse, whole_number
 from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
 from tvbandits.core.files.journal import points
 from tvbandits.core.parameters import exactly
 from tvbandits.core.space import Arms
+from tvbandits.validation import Array, as_points, refuse, whole_number
 
 if TYPE_CHECKING:
     from tvbandits.campaign.names import Names

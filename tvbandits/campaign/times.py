@@ -8,9 +8,8 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from tvbandits.core.arrays import as_floats, as_time, positive_number
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import require
+from tvbandits.validation import as_floats, as_time, positive_number, require
 
 
 def clock_of(unit: str, origin: str, zone: str = "") -> Clock:

@@ -18,23 +18,13 @@ from tvbandits.campaign import sites
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.store.store import check_name
 from tvbandits.campaign.times import number_of, numbers_of
-from tvbandits.core.arrays import Array, as_floats, positive_number, whole_number
 from tvbandits.core.clock import Clock
-from tvbandits.core.coercion import several, shown
 from tvbandits.core.context import Context, completed, measured, written
 from tvbandits.core.counts import with_variance
 from tvbandits.core.files.journal import as_text
 from tvbandits.core.limits import as_outcomes
 from tvbandits.core.parameters import has_names, rows_by_name, texts
-from tvbandits.validation import (
-    Array,
-    as_floats,
-    of_kind,
-    positive_number,
-    several,
-    shown,
-    whole_number,
-)
+from tvbandits.validation import Array, as_floats, positive_number, several, shown, whole_number
 
 if TYPE_CHECKING:
     from tvbandits.bandit.bandit import Bandit

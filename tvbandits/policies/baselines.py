@@ -108,7 +108,7 @@ def uniform(domain: Domain, *, minimize: bool = False, seed: Seed = 0) -> ruled.
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    return ruled.adapt(domain, Uniform(ruled.chosen_domain(domain)), minimise=minimise, seed=seed)
+    return ruled.adapt(domain, Uniform(ruled.chosen_domain(domain)), minimize=minimize, seed=seed)
 
 
 def eps_greedy(
@@ -149,7 +149,7 @@ def eps_greedy(
     10 (1, 1)
     """
     rule = EpsilonGreedy(ruled.chosen_domain(domain), positive_number("decay", decay))
-    return ruled.adapt(domain, rule, minimise=minimise, seed=seed)
+    return ruled.adapt(domain, rule, minimize=minimize, seed=seed)
 
 
 # A mutation: one of so many neighbours of a candidate, or such a share of the sides of a box.
@@ -256,4 +256,4 @@ def evolution(
     if not isinstance(chosen, Candidates | Box):
         raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(chosen)}")
     rule = RegularisedEvolution(chosen, tournament, population)
-    return ruled.adapt(domain, rule, minimise=minimise, seed=seed)
+    return ruled.adapt(domain, rule, minimize=minimize, seed=seed)

@@ -107,7 +107,7 @@ def discounted_thompson(
     gamma = finite_number("discount", discount, above=0.0, high=1.0)
     worst = -1.0 if minimize else 0.0
     rule = BetaBernoulli(arms, gamma, worst, np.zeros((len(arms), 2)))
-    return ruled.adapt(domain, rule, minimise=minimise, seed=seed)
+    return ruled.adapt(domain, rule, minimize=minimize, seed=seed)
 
 
 # For comparisons on rewards in [0, 1], by its path: others of `POLICIES` play any rewards.

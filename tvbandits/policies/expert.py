@@ -510,5 +510,5 @@ def adaptive_gp_ucb(
     """
     given = kernel, learn, confidence, posterior, mean
     start, parts = model_parts(domain, *given, asks=False)
-    parts |= {"robust": robust, "minimise": minimise}
+    parts |= {"robust": robust, "minimize": minimize}
     return bandit_of(domain, start, noise_variance, seed=seed, **parts)

@@ -25,7 +25,18 @@ from tvbandits.core.parameters import Named
 from tvbandits.core.protocols import Domain
 from tvbandits.core.tables import history_columns
 from tvbandits.gp.fitting.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, due, estimated_noise
-from tvbandits.policies.setting import Mean, Modelled
+from tvbandits.io import save_value
+from tvbandits.policies.common import Mean, Seed, check_domain
+from tvbandits.policies.setting import Mean
+from tvbandits.validation import (
+    Array,
+    as_generator,
+    as_time,
+    finite_number,
+    flag,
+    require,
+    whole_number,
+)
 
 # So often a policy may name a point that is not available, before one that is is drawn for it.
 TRIES = 20
@@ -278,7 +289,7 @@ def width_number(confidence: Any) -> float:
 
 
 def unit_of_rule(
-    noise_variance: float | None, scale: float, *, mean: Mean, minimise: bool
+    noise_variance: float | None, scale: float, *, mean: Mean, minimize: bool
 ) -> tuple[float, float, Mean]:
     """What a rule's rewards are divided by, and in that unit their noise variance and prior mean.
 

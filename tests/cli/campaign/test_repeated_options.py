@@ -83,7 +83,7 @@ def test_ask_excludes_all_repeated_without_sites(command: Command, place: Path) 
 
 
 def test_ask_allows_all_repeated_among_sites(command: Command, place: Path) -> None:
-    said = "ask", place, "--at", 1, "-n", 2, "--among", "A", "--among", "D"
+    said = "ask", place, "--at", 1, "-n", 2, "--available", "A", "--available", "D"
     assert {*fine(command(*said)).strip().split("; ")} == {"A", "D"}
     only = "ask", place, "--at", 2, *said[-4:]
     assert fine(command(*only, "--without", "D")) == "A\n"

@@ -42,7 +42,6 @@ from tvbandits.campaign.store.errors import (
     StorageError,
 )
 from tvbandits.campaign.times import time_in
-from tvbandits.core.arrays import Array
 from tvbandits.core.candidates import candidates_of
 from tvbandits.core.files.journal import without_nan
 from tvbandits.core.protocols import ExpertError

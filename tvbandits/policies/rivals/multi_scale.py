@@ -282,9 +282,9 @@ def master(
     )
     if base is not None:
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
-    unit, noise, prior = ruled.unit_of_rule(noise_variance, scale, mean=mean, minimise=minimise)
+    unit, noise, prior = ruled.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
     rule = Master(
         base, ruled.chosen_domain(domain), kernel, noise, confidence, tests, Centre(prior)
     )
     of_kind("what base makes", rule._copy_of_base(0), Bandit, "a Bandit")
-    return ruled.adapt(domain, rule, kernel, noise_variance, unit, minimise=minimise, seed=seed)
+    return ruled.adapt(domain, rule, kernel, noise_variance, unit, minimize=minimize, seed=seed)

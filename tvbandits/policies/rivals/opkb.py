@@ -426,4 +426,4 @@ def ada_opkb(
         positive_number(name, value)
     features = features_of(kernel, arms.X)[0]
     rule = Opkb(arms, features, constants, Centre("online"), noise, adaptive)
-    return ruled.adapt(domain, rule, kernel, noise_variance, scale, minimise=minimise, seed=seed)
+    return ruled.adapt(domain, rule, kernel, noise_variance, scale, minimize=minimize, seed=seed)

@@ -396,4 +396,4 @@ def w_dbo(
     side, none = np.where(high > low, high - low, 1.0), Observations.empty(chosen.dimension)
     rule = Relevant(chosen, noise_variance, alpha, removal, first, low, side, none)
     kernel = space_kernels(chosen)[0]
-    return ruled.adapt(domain, rule, kernel, noise_variance, minimise=minimise, seed=seed)
+    return ruled.adapt(domain, rule, kernel, noise_variance, minimize=minimize, seed=seed)
