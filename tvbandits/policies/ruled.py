@@ -27,7 +27,6 @@ from tvbandits.core.tables import history_columns
 from tvbandits.gp.fitting.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, due, estimated_noise
 from tvbandits.io import save_value
 from tvbandits.policies.common import Mean, Seed, check_domain
-from tvbandits.policies.setting import Mean
 from tvbandits.validation import (
     Array,
     as_generator,
