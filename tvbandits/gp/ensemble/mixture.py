@@ -377,7 +377,8 @@ class FilterEnsemble:
     _log_weights: Array = field(default_factory=lambda: np.zeros(0))
     _error_variance: float = 0.0
     _current: CurrentStep = field(default_factory=lambda: CurrentStep.empty((), math.nan))
-    _first_readings: tuple[tuple[Index, Array, Array, float], ...] = ()
+    # Of the first steps, in the unit of reward: they are replayed with other transforms.
+    _first_readings: tuple[StepReadings, ...] = ()
     _inactive: InactiveModels = field(default_factory=InactiveModels)
 
     @classmethod
@@ -534,6 +535,7 @@ class FilterEnsemble:
 
     def _add_readings(self, index: Index, y: Array, noise: Array) -> FilterEnsemble:
         """Return the ensemble with readings of the present time."""
+        raw = StepReadings(self.time, index, y, noise)
         above = y - self.origin
         z, log_jacobian = self.transform(above), float(self.transform.log_slope(above).sum())
         pairs = [each.update(index, z, noise) for each in self.filters]
@@ -551,7 +553,6 @@ class FilterEnsemble:
         likelihood = np.concatenate([each.log_likelihood for each in innovations])
         likelihood = current.log_likelihood + likelihood + log_jacobian
         rewards = (*self.reward_range, *above.tolist())
-        first = self._first_readings
         ensemble = changed(
             self,
             filters=tuple(filters for filters, _ in pairs),
@@ -559,7 +560,7 @@ class FilterEnsemble:
             _current=CurrentStep(
                 current.states, readings, likelihood, (*current.squared_innovations, *squares)
             ),
-            _first_readings=(*first, (index, y, noise, self.time)) if self._learns_scale() else (),
+            _first_readings=(*self._first_readings, raw) if self._learns_scale() else (),
         )
         if not current.squared_innovations:
             # For the first readings of a step, the errors of the predicted states are these.
@@ -677,8 +678,8 @@ class FilterEnsemble:
 
     def _start_anew(self) -> FilterEnsemble:
         """Return the ensemble of the best power, with the origin and scale of all readings so far."""
-        y = np.concatenate([values for _, values, _, _ in self._first_readings])
-        noises = np.concatenate([noise for _, _, noise, _ in self._first_readings])
+        y = np.concatenate([each.values for each in self._first_readings])
+        noises = np.concatenate([each.noise for each in self._first_readings])
         noise, variance = float(np.mean(noises)), float(y.var())
         if variance < CONFIG.smallest_signal * noise:
             variance = max(variance - noise, CONFIG.smallest_share * noise)
@@ -694,8 +695,8 @@ class FilterEnsemble:
 
         One time after the other they would take as long as all steps so far.
         """
-        first, times = self._first_readings, sorted({t for *_, t in self._first_readings})
-        past = [self._step_readings([each for each in first if each[3] == t]) for t in times[:-1]]
+        first, times = self._first_readings, sorted({each.t for each in self._first_readings})
+        past = [self._transform([each for each in first if each.t == t]) for t in times[:-1]]
         ensemble = changed(
             self, time=times[0], steps=-1, mean_squared_innovation=1.0, coverage=0.95
         )
@@ -712,20 +713,21 @@ class FilterEnsemble:
                 evidence, variance = ensemble._evidence_of(likelihood, squares, len(readings.rows))
                 log_weights = CONFIG.forgetting * ensemble._log_weights + evidence
                 ensemble = changed(ensemble, _log_weights=log_weights, _error_variance=variance)
-        y = np.concatenate([values for _, values, _, _ in first]) - self.origin
+        y = np.concatenate([each.values for each in first]) - self.origin
         ensemble = changed(
             ensemble,
             reward_range=(min(float(y.min()), 0.0), max(float(y.max()), 0.0)),
             _current=CurrentStep.empty(ensemble.filters, times[-1]),
         )
-        for index, values, variances, t in first:
-            if t == times[-1]:
-                ensemble = ensemble.update(index, values, variances, t)
+        for each in first:
+            if each.t == times[-1]:
+                ensemble = ensemble.update(each.rows, each.values, each.noise, each.t)
         return changed(ensemble, _first_readings=first)
 
-    def _step_readings(self, parts: Sequence[tuple[Index, Array, Array, float]]) -> StepReadings:
-        """Return the readings of one of the first times, transformed."""
-        rows, y, noise = (np.concatenate([each[i] for each in parts]) for i in range(3))
-        above = y - self.origin
+    def _transform(self, parts: Sequence[StepReadings]) -> StepReadings:
+        """Return the readings of a time, which came in parts, with transformed rewards."""
+        rows = np.concatenate([each.rows for each in parts])
+        above = np.concatenate([each.values for each in parts]) - self.origin
+        noise = np.concatenate([each.noise for each in parts])
         log_jacobian = float(self.transform.log_slope(above).sum())
-        return StepReadings(parts[0][3], rows, self.transform(above), noise, log_jacobian)
+        return StepReadings(parts[0].t, rows, self.transform(above), noise, log_jacobian)
