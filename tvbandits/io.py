@@ -105,7 +105,7 @@ CLASSES = {
     "tvbandits.policies.baselines": "EpsilonGreedy RegularisedEvolution Uniform",
     "tvbandits.policies.beta_bernoulli": "BetaBernoulli",
     "tvbandits.policies.budgeted": "RepeatedUpperBound",
-    "tvbandits.policies.rivals.multi_scale": "Block Copy Master Tests",
+    "tvbandits.policies.rivals.multi_scale": "Block Copy Master",
     "tvbandits.policies.rivals.opkb": "Constants Epoch Moment Opkb Replay",
     "tvbandits.policies.rivals.predictive": "ArmFilter Centre PredictiveSampling",
     "tvbandits.policies.rivals.time_as_input": "DesiredOutcome",
