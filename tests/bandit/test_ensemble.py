@@ -128,9 +128,7 @@ def test_who_never_asks_observes_each_reading_once(
 ) -> None:
     """And comes to the same bits as who looks for the first time."""
     calls, observe = [], FilterEnsemble.update
-    monkeypatch.setattr(
-        FilterEnsemble, "update", lambda *given: calls.append(1) or observe(*given)
-    )
+    monkeypatch.setattr(FilterEnsemble, "update", lambda *given: calls.append(1) or observe(*given))
     bandit = alone(robust=robust)
     for t in range(1, 41):
         bandit.tell(SITES.X[[t % 7]], reward(SITES.X[[t % 7]], t), t)
