@@ -68,7 +68,7 @@ FORMULAS: list[tuple[Aging, Any]] = [
 
 
 @pytest.mark.parametrize(("aging", "formula"), FORMULAS, ids=lambda part: str(part)[:24])
-def test_maps_are_their_formulas(aging: Aging, formula: Any) -> None:
+def test_aging_maps_match_formulas(aging: Aging, formula: Any) -> None:
     age = np.array([40.0, 7.25, 2.5, 2.0, 0.5, 0.0])
     variance = np.array([0.1, 2.0, 0.5, 1e-6, 3.0, 0.25])
     before = variance.copy()
@@ -85,7 +85,7 @@ def test_maps_are_their_formulas(aging: Aging, formula: Any) -> None:
 
 @modest
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 1)), max_size=15), st.integers(0, 9))
-def test_ages_are_those_of_a_plain_count(rows: list[tuple[int, int]], now: int) -> None:
+def test_ages_match_plain_count(rows: list[tuple[int, int]], now: int) -> None:
     t, source = [float(a) for a, _ in rows], [b for _, b in rows]
     made = Ages.of(observed(t, source), float(now))
     rewards = [i for i in range(len(t)) if source[i] == Source.REWARD]
@@ -113,7 +113,7 @@ def kept(aging: Aging, observations: Observations, now: float) -> list[int]:
     st.floats(0.0, 1e3),
     st.floats(0.0, 3.0),
 )
-def test_the_newest_reward_always_stays(times: list[float], later: float, limit: float) -> None:
+def test_discard_above_keeps_newest_reward(times: list[float], later: float, limit: float) -> None:
     some = observed(times)
     aging = compose(Linear(), DiscardAbove(lambda _: limit))
     aged = Linear()(some.variance, Ages.of(some, 50.0 + later))
@@ -122,14 +122,14 @@ def test_the_newest_reward_always_stays(times: list[float], later: float, limit:
     assert kept(aging, some, 50.0 + later) == expected
 
 
-def test_a_reward_exactly_at_the_threshold_stays() -> None:
+def test_discard_above_keeps_reward_at_threshold() -> None:
     """Discarded is what has a noise above it ([S] Algorithm 1, line 4)."""
     at, above = 0.3, np.nextafter(0.3, 1.0)
     aged = DiscardAbove(lambda _: 0.3)(np.array([at, above, at, 0.1]), ages(np.arange(4.0)[::-1]))
     assert aged.tolist() == [at, math.inf, at, 0.1]
 
 
-def test_the_threshold_sees_the_number_of_rewards_told() -> None:
+def test_discard_above_passes_number_of_rewards() -> None:
     seen: list[int] = []
 
     def threshold(told: int) -> float:
@@ -142,7 +142,7 @@ def test_the_threshold_sees_the_number_of_rewards_told() -> None:
         DiscardAbove(lambda _: math.nan)(np.ones(2), ages(np.zeros(2)))
 
 
-def test_composition_is_from_first_to_last() -> None:
+def test_compose_applies_first_to_last() -> None:
     variance, some = np.array([1.0, 2.0]), ages(np.array([3.0, 0.0]))
     given = compose(Wiener(1.0), Linear(1.0))(variance, some)
     assert given.tolist() == [(1 + 3) * (1 + 9), 2.0]
@@ -154,7 +154,7 @@ def test_composition_is_from_first_to_last() -> None:
 
 
 @pytest.mark.parametrize("aging", [Linear(1e308), Wiener(1e308), Exponential(1e-30)])
-def test_what_grows_beyond_a_float_is_forgotten_without_a_warning(aging: Aging) -> None:
+def test_aging_beyond_float_is_infinite_without_warning(aging: Aging) -> None:
     assert aging(np.array([1.0, 1.0]), ages(np.array([20.0, 0.0]))).tolist() == [math.inf, 1.0]
 
 
@@ -226,7 +226,7 @@ def play(bandit: Bandit, first: int, last: int) -> tuple[list[float], list[int]]
     return points[:, 0].tolist(), (first + np.flatnonzero(np.diff(resets))).tolist()
 
 
-def test_the_paper_s_algorithm() -> None:
+def test_event_trigger_follows_paper() -> None:
     points, events = play(make(), 1, 150)
     # The first point is drawn among equals; after that nothing is left to chance.
     wanted, wanted_events = plain(150, points[0])
@@ -235,7 +235,7 @@ def test_the_paper_s_algorithm() -> None:
     assert points == wanted
 
 
-def test_the_threshold() -> None:
+def test_event_trigger_threshold() -> None:
     trigger = EventTrigger(0.1)
     rho = 2 * math.log(2 * (math.pi**2 * 49 / 6) / 0.1)
     limit = math.sqrt(rho) * 0.3 + math.sqrt(rho * 0.04)
@@ -243,7 +243,7 @@ def test_the_threshold() -> None:
     assert not trigger(limit * 0.9999, 0.3, 0.04, 7)
 
 
-def test_a_late_reward_is_no_news() -> None:
+def test_late_reward_triggers_no_event() -> None:
     bandit = make()
     x = DOMAIN.X[[30]]
     bandit.tell(np.vstack([x, x]), [0.1, 0.12], [1.0, 2.0])
@@ -253,7 +253,7 @@ def test_a_late_reward_is_no_news() -> None:
     assert bandit.info.model.resets == 1
 
 
-def test_an_event_within_a_batch() -> None:
+def test_event_within_batch() -> None:
     bandit = make()
     x = DOMAIN.X[[30]]
     bandit.tell(np.vstack([x, x]), [0.1, 0.12], [1.0, 2.0])
@@ -263,7 +263,7 @@ def test_an_event_within_a_batch() -> None:
 
 
 @pytest.mark.parametrize("most", [None, 3])
-def test_an_event_forgets_answers_too(most: int | None) -> None:
+def test_event_forgets_answers(most: int | None) -> None:
     asking = Asking(RandomPoints(1), None, about="domain", reuse_answers=True, most_answers=most)
     bandit = Bandit(replace(make().recipe, asking=asking))
     bandit.tell(DOMAIN.X[[30]], [0.1], 1)
@@ -352,7 +352,7 @@ def restated(
 
 @pytest.mark.parametrize("name", MAPS)
 @pytest.mark.parametrize("n", [2, 9, 41, 70])
-def test_predictions_are_those_of_a_plain_loop(name: str, n: int) -> None:
+def test_predictions_match_plain_loop(name: str, n: int) -> None:
     each, effective = MAPS[name]
     rewards = sample(n, 1)
     for centre, scale, told in ((0.0, 1.0, n), (0.4, 2.5, n + 13)):
@@ -361,7 +361,7 @@ def test_predictions_are_those_of_a_plain_loop(name: str, n: int) -> None:
         assert score(each) == pytest.approx(expected, rel=1e-9)
 
 
-def test_a_kernel_that_sees_time_is_held_still() -> None:
+def test_predictions_ignore_time_of_kernel() -> None:
     still, rewards = OnSpace(RBF(0.8)), sample(30, 2)
     moving = still * OnTime(Matern(2.0, nu=0.5))
     score = Predictions(moving, rewards, 0.0, 1.0, total=30)
@@ -370,7 +370,7 @@ def test_a_kernel_that_sees_time_is_held_still() -> None:
     assert inputs(moving, rewards.X, rewards.t).shape == (30, 3)
 
 
-def test_noise_far_below_the_rewards_has_a_pace() -> None:
+def test_learned_pace_with_little_noise() -> None:
     rewards = Observations(
         np.ones((20, 2)), np.arange(20.0), np.sin(np.arange(20.0)), np.full(20, 1e-18)
     )
@@ -393,7 +393,7 @@ PACED: dict[str, Any] = {
 
 @pytest.mark.parametrize("rate", [3.0, 100.0])
 @pytest.mark.parametrize("name", PACED)
-def test_brute_force_finds_no_better_pace(name: str, rate: float) -> None:
+def test_learned_pace_matches_brute_force(name: str, rate: float) -> None:
     each, scale = PACED[name], 1.3
     for seed in range(3):
         rewards = sample(80, seed, rate)
@@ -412,7 +412,7 @@ def test_brute_force_finds_no_better_pace(name: str, rate: float) -> None:
         assert best - score(each.at_pace(float(grid[-1]))) > 1.0
 
 
-def test_too_few_rewards_teach_nothing() -> None:
+def test_learned_pace_of_few_rewards_is_none() -> None:
     assert (
         learned_pace(Wiener(0.5), KERNEL_LEARNED_RATE, sample(CONFIG.fewest - 1, 0), 0.0, 1.0)
         is None
@@ -424,14 +424,14 @@ def test_too_few_rewards_teach_nothing() -> None:
 
 
 @pytest.mark.parametrize("each", [Constant(), compose(Window(last=5))], ids=str)
-def test_learning_without_a_pace_is_refused(each: Any) -> None:
+def test_learn_without_pace_is_refused(each: Any) -> None:
     parts: Any = (DOMAIN_LEARNED_RATE, RBF(0.8), 0.01)
     with pytest.raises(ValueError, match=r"learn= needs a kernel .* got aging="):
         Recipe(*parts, aging=each, learn=LEARN)
     assert Recipe(*parts, aging=compose(each, Linear(0.1)), learn=LEARN).learn is LEARN
 
 
-def test_a_map_of_ones_own_says_the_unit_of_its_pace() -> None:
+def test_pace_unit_of_own_map() -> None:
     @dataclass(frozen=True)
     class Steps:
         """A variance for every reward that is newer."""
@@ -451,7 +451,7 @@ def test_a_map_of_ones_own_says_the_unit_of_its_pace() -> None:
 
 @pytest.mark.parametrize(("step", "unit"), [(86400.0, 1.0), (1e-3, 1.0), (1.0, 2.0**10)])
 @pytest.mark.parametrize("name", ["wiener", "linear", "exponential"])
-def test_paces_follow_the_units_of_time_and_reward(name: str, step: float, unit: float) -> None:
+def test_learned_pace_follows_units(name: str, step: float, unit: float) -> None:
     rewards, aging = sample(60, 3), PACED[name]
     scaled = Observations(rewards.X, step * rewards.t, unit * rewards.y, unit**2 * rewards.variance)
     one = learned_pace(aging, KERNEL_LEARNED_RATE, rewards, 0.1, 1.3)
@@ -492,7 +492,7 @@ def play_learned_rate(bandit: Bandit, times: range, unit: float = 1.0) -> Array:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_bandit_learns_its_pace(name: str) -> None:
+def test_bandit_learns_pace(name: str) -> None:
     bandit = recipe(name)
     play_learned_rate(bandit, range(1, 8))
     assert math.isnan(bandit.info.model.pace)
@@ -507,7 +507,7 @@ def test_a_bandit_learns_its_pace(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_late_reward_teaches_as_one_in_time(name: str) -> None:
+def test_learned_pace_of_late_reward_is_same(name: str) -> None:
     early, late = recipe(name), recipe(name)
     X = DOMAIN_LEARNED_RATE.X[[1, 4, 2, 8, 5, 3, 7, 0, 6, 2]]
     y = np.concatenate([value(X[[i]], float(i)) for i in range(10)])
@@ -517,7 +517,7 @@ def test_a_late_reward_teaches_as_one_in_time(name: str) -> None:
     assert late.info.model.pace == pytest.approx(early.info.model.pace, rel=1e-6)
 
 
-def test_a_pace_that_is_given_is_kept_and_another_map_has_its_own() -> None:
+def test_stated_pace_is_kept_and_other_map_has_its_own() -> None:
     bandit = recipe("ui")
     play_learned_rate(bandit, range(1, 15))
     parts: Any = {"domain": DOMAIN_LEARNED_RATE, "kernel": RBF(0.8), "noise_variance": 0.01}
@@ -533,7 +533,7 @@ def test_a_pace_that_is_given_is_kept_and_another_map_has_its_own() -> None:
         assert math.isnan(taken.info.model.pace)
 
 
-def test_the_pace_that_is_reported_is_that_of_the_map() -> None:
+def test_info_has_pace_of_map() -> None:
     # Steps so short that a discount per unit of time leaves the range of a float: it stays in it.
     bandit = recipe("w")
     y = np.random.default_rng(0).standard_normal(12)

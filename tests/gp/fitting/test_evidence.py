@@ -119,7 +119,7 @@ def moved(kernel: Kernel, seed: int) -> Array:
 
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("n", [1, 2, 25])
-def test_value_and_gradient_are_those_of_plain_algebra(name: str, n: int) -> None:
+def test_evidence_has_value_and_gradient_of_dense_algebra(name: str, n: int) -> None:
     kernel, seen = KERNELS[name], sample(n, 1)
     theta = moved(kernel, 2)
     value, gradient = made(kernel, seen)(theta)
@@ -130,7 +130,7 @@ def test_value_and_gradient_are_those_of_plain_algebra(name: str, n: int) -> Non
 
 
 @pytest.mark.parametrize("gap", [1e-300, 1e-17, 1e-9])
-def test_points_that_hardly_differ(gap: float) -> None:
+def test_evidence_of_points_that_hardly_differ(gap: float) -> None:
     kernel = OnSpace(RBF(1.0)) + level()
     X = np.array([[-1.0], [0.3], [0.3 + gap], [gap], [0.0]])
     seen = Observations(X, np.arange(5.0), np.arange(5.0), np.full(5, 0.1))
@@ -143,7 +143,7 @@ def test_points_that_hardly_differ(gap: float) -> None:
 
 @pytest.mark.parametrize("each", [False, True], ids=["one spread", "a spread for each"])
 @pytest.mark.parametrize("name", ["structured", "over points", "fixed numbers"])
-def test_the_prior_is_log_normal(name: str, each: bool) -> None:
+def test_evidence_has_log_normal_prior(name: str, each: bool) -> None:
     kernel, seen = KERNELS[name], sample(12, 6)
     theta, medians = moved(kernel, 7), moved(kernel, 8)
     spread = np.linspace(0.3, 2.0, len(theta)) if each else 0.7
@@ -173,7 +173,7 @@ class Indefinite(RBF):  # type: ignore[misc]
 
 @pytest.mark.parametrize("kernel", [OnSpace(Indefinite(1.0)), Indefinite(1.0)], ids=["sum", "not"])
 @pytest.mark.parametrize("spread", [math.inf, 0.5])
-def test_a_matrix_without_a_factor_is_a_wall(kernel: Any, spread: float) -> None:
+def test_evidence_without_factor_is_wall(kernel: Any, spread: float) -> None:
     evidence = made(kernel, sample(10, 9), spread)
     good, gradient = evidence(np.log([1.5]))
     assert np.isfinite(good)
@@ -184,7 +184,7 @@ def test_a_matrix_without_a_factor_is_a_wall(kernel: Any, spread: float) -> None
     np.testing.assert_array_equal(flat, [0.0])
 
 
-def test_the_wall_is_higher_than_the_land() -> None:
+def test_wall_is_above_all_values() -> None:
     # Two rewards of almost one point that differ by far more than their noise.
     seen = Observations([[0.0, 0.0], [1e-5, 0.0]], [0.0] * 2, [-1.0, 1.0], [1e-12] * 2)
     evidence = made(OnSpace(Indefinite(1.0)), seen)
@@ -209,7 +209,7 @@ def drifting_with_noise(n: int, seed: int, variance: float) -> Observations:
     return unknown(X, t, 7.0 + 3.0 * f + np.sqrt(variance) * rng.standard_normal(n))
 
 
-def test_repeats_of_one_place_and_time_give_the_chi_square_law() -> None:
+def test_noise_from_repeats_follows_chi_square() -> None:
     n = 101
     y = np.random.default_rng(3).normal(20.0, 0.7, n)
     found = estimated_noise(RBF(1.0), unknown(np.zeros((n, 2)), np.full(n, 4.0), y))
@@ -219,7 +219,7 @@ def test_repeats_of_one_place_and_time_give_the_chi_square_law() -> None:
     assert found.readings == n
 
 
-def test_what_differs_between_neighbours_is_no_noise_where_the_reward_may_be_rough() -> None:
+def test_noise_with_rough_rival_excludes_differences_between_neighbours() -> None:
     rng, smooth, rough = np.random.default_rng(5), RBF(2.0), Matern(2.0, nu=0.5)
     X, y, truth = rng.uniform(0.0, 10.0, (80, 1)), rng.standard_normal(80), 0.01
     seen = unknown(X, np.arange(80.0), np.linalg.cholesky(rough(X) + truth * np.eye(80)) @ y)
@@ -237,7 +237,7 @@ def test_what_differs_between_neighbours_is_no_noise_where_the_reward_may_be_rou
 
 
 @pytest.mark.parametrize(("mean", "known"), [(None, 0), (6.0, 0), (6.0, 5)])
-def test_the_posterior_is_that_of_dense_densities(mean: float | None, known: int) -> None:
+def test_noise_posterior_matches_dense_densities(mean: float | None, known: int) -> None:
     """Of 12 readings, or of 8 and some of known noise whose instrument is off."""
     read = drifting_with_noise(8 if known else 12, 1, 0.5)
     X, t, y = read.X[:known], read.t[:known] + 0.5, read.y[:known] + 1.0
@@ -266,19 +266,19 @@ def test_the_posterior_is_that_of_dense_densities(mean: float | None, known: int
     assert found.low < found.variance < found.high
 
 
-def test_intervals_hold_under_a_drift_that_nobody_states() -> None:
+def test_noise_intervals_hold_under_unknown_drift() -> None:
     found = [estimated_noise(RBF(2.0), drifting_with_noise(100, seed, 0.5)) for seed in range(40)]
     assert np.mean([each.low <= 0.5 <= each.high for each in found]) >= 0.9
     assert np.exp(np.mean(np.log([each.variance for each in found]))) == pytest.approx(0.5, rel=0.4)
 
 
-def test_time_is_held_still_in_a_kernel_that_sees_it() -> None:
+def test_noise_ignores_time_of_kernel() -> None:
     seen = drifting_with_noise(20, 2, 0.1)
     plain = estimated_noise(RBF(2.0), seen)
     assert estimated_noise(OnSpace(RBF(2.0)) * Drift(0.3), seen) == plain
 
 
-def test_the_estimate_scales_with_the_square_of_the_unit() -> None:
+def test_noise_scales_with_squared_unit() -> None:
     seen = drifting_with_noise(30, 5, 0.2)
     small = estimated_noise(RBF(2.0), seen)
     large = estimated_noise(RBF(2.0), unknown(seen.X, seen.t, 1e6 * seen.y))
@@ -286,14 +286,14 @@ def test_the_estimate_scales_with_the_square_of_the_unit() -> None:
 
 
 @pytest.mark.parametrize("y", [[0.0], [5.0], [5.0, 5.0, 5.0], [1e-200], [0.0, 1e40]])
-def test_few_or_equal_readings_give_a_positive_number(y: list[float]) -> None:
+def test_noise_of_few_or_equal_readings_is_positive(y: list[float]) -> None:
     n = len(y)
     found = estimated_noise(RBF(2.0), unknown(np.zeros((n, 1)), np.arange(float(n)), np.array(y)))
     assert 0 < found.low < found.variance < found.high
 
 
 @pytest.mark.parametrize("new", [0.0, 0.3])
-def test_readings_of_known_noise_tell_the_noise_from_what_is_new_every_time(new: float) -> None:
+def test_readings_with_own_noise_separate_noise_from_nugget(new: float) -> None:
     ratios = []
     for seed in range(10):
         rng = np.random.default_rng(seed)
@@ -311,7 +311,7 @@ def test_readings_of_known_noise_tell_the_noise_from_what_is_new_every_time(new:
     assert np.exp(np.mean(np.log(ratios))) == pytest.approx(1.0, rel=0.25)
 
 
-def test_of_many_readings_repeats_and_the_latest_are_looked_at() -> None:
+def test_noise_uses_repeats_and_latest_of_many_readings() -> None:
     t = np.concatenate([np.repeat(np.arange(40.0), 2), np.arange(40.0, 340.0)])
     seen = unknown(np.zeros((len(t), 1)), t, np.arange(float(len(t))))
     half = noise.CONFIG.most_readings // 2
@@ -324,7 +324,7 @@ def test_of_many_readings_repeats_and_the_latest_are_looked_at() -> None:
     assert len(stated) == len(rows) == half
 
 
-def test_it_is_due_at_every_doubling() -> None:
+def test_noise_is_due_at_every_doubling() -> None:
     assert [n for n in range(1, 2000) if due(n - 1, n)] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
     assert due(5, 9)
     assert due(0, 100)
@@ -332,7 +332,7 @@ def test_it_is_due_at_every_doubling() -> None:
     assert not due(300, 600)
 
 
-def test_it_says_how_sure_it_is() -> None:
+def test_noise_estimate_prints_interval() -> None:
     assert str(noise.NoiseEstimate(0.8, 0.5, 1.3, 64)) == "0.8 (0.5 to 1.3), from 64 readings"
     assert str(noise.NoiseEstimate(0.05, 0.001, 2.5)) == "0.05 (0.001 to 2.5), from 0 readings"
 
@@ -345,7 +345,9 @@ ERRORS = st.lists(st.tuples(st.floats(-20, 20), st.floats(0.01, 10)), max_size=3
 
 @modest
 @given(ERRORS)
-def test_it_is_the_faded_mean_square_with_a_prior_count(told: list[tuple[float, float]]) -> None:
+def test_calibration_is_forgotten_mean_square_with_prior_count(
+    told: list[tuple[float, float]],
+) -> None:
     known = IntervalCalibration()
     for error, variance in told:
         known = known.after(error, variance)
@@ -356,14 +358,14 @@ def test_it_is_the_faded_mean_square_with_a_prior_count(told: list[tuple[float, 
     assert known.widening == pytest.approx(math.sqrt(max(mean, 1.0)), rel=1e-12)
 
 
-def test_one_outlier_is_no_bad_model() -> None:
+def test_calibration_survives_one_outlier() -> None:
     known = IntervalCalibration()
     for error in np.resize([1.0, -1.0], 60):
         known = known.after(error, 1.0)
     assert known.after(1e6, 1.0).widening < 1.35
 
 
-def test_it_says_how_many_intervals_held() -> None:
+def test_calibration_coverage_is_share_of_intervals() -> None:
     known, held = IntervalCalibration(), []
     assert math.isnan(known.coverage)
     for error in np.random.default_rng(0).standard_normal(3000):
@@ -397,7 +399,7 @@ def learned(seen: Observations, kernel: Kernel | None = None, noise: float = 0.0
 
 @modest
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=8))
-def test_copies_of_a_point_count_as_one(copies: list[int]) -> None:
+def test_declustering_weights_count_copies_as_one(copies: list[int]) -> None:
     far = 100.0 * np.arange(len(copies))[:, None]
     weights = declustering_weights(RBF(1.0)(np.repeat(far, copies, axis=0)))
     ends = np.cumsum(copies)
@@ -419,7 +421,7 @@ def lower_median(values: list[float], weights: list[float]) -> float:
 
 @modest
 @given(st.integers(1, 40), st.integers(0, 1000))
-def test_moments_are_the_weighted_formulas(n: int, seed: int) -> None:
+def test_robust_moments_match_formulas(n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     y, w = rng.standard_t(2, n), rng.random(n) + 0.5  # heavy tails: some values are clipped
     w /= w.sum()
@@ -436,7 +438,7 @@ def test_moments_are_the_weighted_formulas(n: int, seed: int) -> None:
 # When and from what it is learned.
 
 
-def test_scale_is_estimated_again_as_values_multiply() -> None:
+def test_learn_estimates_again_as_values_multiply() -> None:
     seen, current, at = rewards(200), START, []
     for n in range(1, 201):
         new = learn(current, RBF(0.2), seen.take(slice(n)), np.ones(n, dtype=bool), 0.01)
@@ -462,7 +464,7 @@ def plain_scale(seen: Observations, C: Array) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("kernel", [RBF(0.2), 7.0 * OnSpace(RBF(0.2)) * Drift(0.5)], ids=str)
-def test_what_is_learned_in_plain_formulas(kernel: Kernel) -> None:
+def test_learn_matches_plain_formulas(kernel: Kernel) -> None:
     """With a space-time kernel, too, only the distance in space makes neighbours."""
     clean = rewards(60)
     seen = Observations(clean.X, clean.t, clean.y, np.linspace(0.01, 0.5, 60))
@@ -470,21 +472,21 @@ def test_what_is_learned_in_plain_formulas(kernel: Kernel) -> None:
     assert (made.anchor, made.scale) == pytest.approx(plain_scale(seen, RBF(0.2)(seen.X)))
 
 
-def test_opposite_values_are_no_shared_offset() -> None:
+def test_learn_of_opposite_values_finds_no_shared_offset() -> None:
     """Under f(x) = a x the values at -1 and 1 spread by a, though their correlation is -1."""
     X = np.array([[-1.0], [1.0]] * 20)
     seen = Observations(X, np.zeros(40), 3.0 * X[:, 0], np.full(40, 1e-6))
     assert learned(seen, DotProduct(1e-6), noise=1e-6).scale == pytest.approx(3.0, rel=1e-3)
 
 
-def test_a_sample_from_one_spot_says_little() -> None:
+def test_learn_from_one_spot_is_bounded() -> None:
     """Hardly any spread is expected there: it is multiplied by ten at most."""
     X = np.full((20, 2), 0.5)
     seen = Observations(X, np.zeros(20), np.array([1.0, -1.0] * 10), np.full(20, 0.2))
     assert learned(seen).scale == pytest.approx(math.sqrt((1.0 - 0.2 * 0.95) / 0.1))
 
 
-def test_the_noise_is_the_smallest_scale() -> None:
+def test_learn_has_noise_as_smallest_scale() -> None:
     seen = rewards(30)
     made = learned(Observations(seen.X, seen.t, np.full(30, 2.0), np.full(30, 0.25)), noise=0.25)
     assert (made.anchor, made.scale) == (pytest.approx(2.0), 0.5)
@@ -502,7 +504,7 @@ def centre_of(made: Scaling, seen: Observations, origin: float) -> float:
 
 
 @pytest.mark.parametrize("origin", [0.0, 5.0, -40.0])
-def test_the_centre_is_kriging_with_the_anchor_as_one_more_observation(origin: float) -> None:
+def test_centre_is_kriging_with_anchor_as_observation(origin: float) -> None:
     """The anchor joins as an independent value of variance 1 / anchor_weight, in dense algebra."""
     seen, made = rewards(40), Scaling(3.0, 2.0, 40)
     A = np.zeros((41, 41))
@@ -513,14 +515,14 @@ def test_the_centre_is_kriging_with_the_anchor_as_one_more_observation(origin: f
     assert centre_of(made, seen, origin) == pytest.approx(expected, rel=1e-9)
 
 
-def test_without_observations_the_centre_is_the_anchor() -> None:
+def test_centre_without_observations_is_anchor() -> None:
     assert Scaling(3.0, 2.0, 5).centre(np.zeros((2, 2)), 1.0) == pytest.approx(3.0)
 
 
-def test_a_fixed_mean_stays() -> None:
+def test_centre_of_fixed_mean_is_fixed() -> None:
     assert centre_of(Scaling(3.0, 2.0), rewards(40), 5.0) == 3.0
 
 
-def test_noise_beyond_a_float_in_prior_units_is_as_large_as_can_be_told() -> None:
+def test_in_prior_units_bounds_noise() -> None:
     found = standardisation.Scaling(0.0, 1e-40).in_prior_units(np.array([1.0, 1e250, np.inf]))
     assert found.tolist() == [1.0 / 1e-40**2, standardisation.CONFIG.largest_noise, np.inf]

@@ -57,7 +57,9 @@ def selected(rule: Every, t: Array) -> NDArray[np.int64]:
     seed=st.integers(0, 99),
 )
 @settings(deadline=None)
-def test_whole_steps(steps: int, size: int, observations: int, recent: float, seed: int) -> None:
+def test_select_takes_whole_steps(
+    steps: int, size: int, observations: int, recent: float, seed: int
+) -> None:
     times = np.cumsum(np.random.default_rng(seed).uniform(0.1, 3.0, steps))
     t = np.random.default_rng(seed).permutation(np.repeat(times, size))
     rows = selected(Every(observations=observations, recent=recent), t)
@@ -84,7 +86,9 @@ def test_whole_steps(steps: int, size: int, observations: int, recent: float, se
     recent=st.floats(0.01, 1.0),
 )
 @settings(deadline=None)
-def test_any_steps(sizes: list[int], observations: int, recent: float) -> None:
+def test_select_is_bounded_for_any_steps(
+    sizes: list[int], observations: int, recent: float
+) -> None:
     t = np.repeat(np.arange(float(len(sizes))), sizes)
     rows = selected(Every(observations=observations, recent=recent), t)
     assert 0 < len(rows) <= observations
@@ -141,7 +145,7 @@ def loss(
 
 @pytest.mark.parametrize("spread", [0.5, math.inf])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_fit_is_never_worse_than_where_it_started(seed: int, spread: float) -> None:
+def test_refit_is_never_worse_than_its_start(seed: int, spread: float) -> None:
     every, start = Every(iterations=4, spread=spread), smooth(1.0) + level(40.0)
     sample = drawn(smooth() + level(), 50, seed)
     learned = Learned.nothing(start, every)
@@ -157,7 +161,7 @@ def test_a_fit_is_never_worse_than_where_it_started(seed: int, spread: float) ->
     assert before < loss(every, start, start, sample, 0.2, 1.5) - 1.0
 
 
-def test_a_fit_goes_on_from_the_last_one() -> None:
+def test_refit_starts_from_latest_fit() -> None:
     sample, start = drawn(smooth(), 50, 0), smooth(1.0)
     long, short = Every(iterations=200), Every(iterations=1)
     found = refit(long, start, Learned.nothing(start, long), sample, UNIT, UNIT)
@@ -167,7 +171,7 @@ def test_a_fit_goes_on_from_the_last_one() -> None:
     assert cold.losses[0] > found.losses[0] + 1.0
 
 
-def test_bounds_hold() -> None:
+def test_refit_keeps_bounds() -> None:
     start = ConstantKernel(1.0, (0.9, 1.1)) * OnTime(Matern(3.0, (2.5, 3.5), nu=0.5))
     every = Every(spread=math.inf)
     # The scale falls by half, which takes the amplitude out of its bounds.
@@ -179,7 +183,7 @@ def test_bounds_hold() -> None:
         assert (kernel.theta <= kernel.bounds[:, 1] + 1e-12).all()
 
 
-def test_a_kernel_with_nothing_to_learn_stays() -> None:
+def test_refit_leaves_fixed_kernel() -> None:
     start = ConstantKernel(1.0, "fixed") * OnTime(Matern(3.0, "fixed", nu=0.5))
     every = Every()
     sample = drawn(level(), 20, 0)
@@ -189,7 +193,7 @@ def test_a_kernel_with_nothing_to_learn_stays() -> None:
 
 
 @pytest.mark.parametrize("given_", ["smooth", "rough"])
-def test_the_rival_of_larger_evidence_is_used(given_: str) -> None:
+def test_refit_selects_rival_of_larger_evidence(given_: str) -> None:
     kernels = {"smooth": smooth(), "rough": rough()}
     start, other = kernels.pop(given_), next(iter(kernels.values()))
     every = Every(rivals=(other,), iterations=20)
@@ -200,7 +204,7 @@ def test_the_rival_of_larger_evidence_is_used(given_: str) -> None:
         assert learned.kernel is learned.kernels[best]
 
 
-def test_when_rivals_are_compared() -> None:
+def test_refit_compares_rivals_on_schedule() -> None:
     every, start = Every(rivals=(rough(), smooth(100.0)), iterations=2), smooth()
     learned, changed = Learned.nothing(start, every), []
     early, often = online.CONFIG.first_comparisons, online.CONFIG.comparison_period
@@ -249,7 +253,7 @@ def carried(kernel: Any, ratio: float) -> Any:
     ],
     ids=["sum", "one amplitude", "structured", "a fixed factor"],
 )
-def test_amplitudes_go_with_the_scale(kernel: Any, ratio: float) -> None:
+def test_refit_rescales_amplitudes(kernel: Any, ratio: float) -> None:
     # scale^2 K is the covariance of the reward: it stays, as the posterior of the reward does.
     np.testing.assert_allclose(carried(kernel, ratio)(ROWS), ratio**2 * kernel(ROWS), rtol=1e-10)
 
@@ -259,7 +263,7 @@ def test_amplitudes_go_with_the_scale(kernel: Any, ratio: float) -> None:
     [OnSpace(RBF(1.0)), ConstantKernel(0.4) * ConstantKernel(2.0) * OnSpace(RBF(1.0))],
     ids=["none", "two"],
 )
-def test_without_one_amplitude_for_each_term_a_kernel_stays(kernel: Any) -> None:
+def test_refit_without_amplitude_for_each_term_rescales_nothing(kernel: Any) -> None:
     np.testing.assert_allclose(carried(kernel, 2.0)(ROWS), kernel(ROWS), rtol=1e-10)
 
 
@@ -273,7 +277,7 @@ def moves(every: Every, start: Any) -> Array:
     return np.asarray(np.abs(made.kernel.theta - start.theta))
 
 
-def test_points_have_a_spread_of_their_own() -> None:
+def test_refit_has_own_spread_over_points() -> None:
     start = ConstantKernel(0.1, (1e-5, 1e5)) * OnSpace(RBF(0.4)) * OnTime(Matern(30.0, nu=1.5))
     free = moves(Every(spread=math.inf, space_spread=math.inf, iterations=50), start)
     assert (free > 0.5).all()
@@ -299,11 +303,11 @@ def test_points_have_a_spread_of_their_own() -> None:
         ([], 1.0),
     ],
 )
-def test_a_step_is_the_median_gap(times: list[float], step: float) -> None:
+def test_step_of_is_median_gap(times: list[float], step: float) -> None:
     assert step_of(np.array(times)) == step
 
 
-def test_time_scales_at_a_step() -> None:
+def test_at_step_converts_time_scales() -> None:
     kernel = structured_kernel(RBF(1.0), Matern(1.0, nu=0.5))
     made = at_step(kernel, 60.0)
     assert same_form(made, kernel)
@@ -318,7 +322,7 @@ def test_time_scales_at_a_step() -> None:
     assert forgotten == pytest.approx([0.1, 0.01, 0.9])
 
 
-def test_the_first_fit_finds_out_how_long_a_step_is() -> None:
+def test_first_refit_learns_step() -> None:
     tight = Every(spread=1e-6, space_spread=1e-6, rivals=(rough(),), in_steps=True)
     plain, start = drawn(smooth(), 40, 0), smooth()
     later = Observations(plain.X, 60.0 * plain.t, plain.y, plain.variance)
@@ -338,7 +342,7 @@ def test_the_first_fit_finds_out_how_long_a_step_is() -> None:
 
 
 @pytest.mark.parametrize("fits", [1, 9])
-def test_a_step_that_turns_out_longer_is_found_out_at_any_fit(fits: int) -> None:
+def test_later_refit_learns_longer_step(fits: int) -> None:
     # As when a first sample was told in close succession, with many fits on the way.
     tight = Every(spread=1e-6, space_spread=1e-6, rivals=(rough(),), in_steps=True)
     sample, start = drawn(smooth(), 40, 0), smooth()
@@ -355,7 +359,7 @@ def test_a_step_that_turns_out_longer_is_found_out_at_any_fit(fits: int) -> None
     np.testing.assert_allclose(later.kernel.theta, start.theta, atol=1e-6)
 
 
-def test_the_sum_of_losses_decides() -> None:
+def test_refit_selects_by_sum_of_losses() -> None:
     # The rival suits the next sample better, but has lost more before.
     every, start = Every(rivals=(rough(),), iterations=1), smooth()
     sample = drawn(rough(), 60, 3, noise=1e-3)
@@ -394,7 +398,7 @@ def terms(bandit: Bandit) -> tuple[Term, ...]:
     return terms_of(bandit.state.model.kernel) or ()
 
 
-def test_a_bandit_learns_when_it_is_due() -> None:
+def test_bandit_fits_when_due() -> None:
     bandit = bandit_of()
     fits, due = 0, {4, 8, 6, 12, 18}
     assert bandit.info.model.fits == 0
@@ -408,7 +412,7 @@ def test_a_bandit_learns_when_it_is_due() -> None:
     assert math.isnan(bandit.info.model.pace)
 
 
-def test_rewards_told_at_once_are_one_fit() -> None:
+def test_rewards_of_one_tell_are_one_fit() -> None:
     bandit = bandit_of()
     X = DOMAIN.X[np.arange(20) % 12]
     assert bandit.tell(X, [reward(x[None], 3.0) for x in X], np.arange(20.0)).model.fits == 1
@@ -421,7 +425,7 @@ def test_rounding_does_not_change_a_form() -> None:
     assert all(same_form(kernel.clone_with_theta(kernel.theta + move), kernel) for move in moves)
 
 
-def test_another_recipe_learns_anew() -> None:
+def test_other_recipe_fits_anew() -> None:
     bandit = bandit_of()
     play(bandit, range(1, 14))
     for other in (
@@ -440,7 +444,7 @@ def test_another_recipe_learns_anew() -> None:
 
 
 @pytest.mark.parametrize("unit", [1000.0, 2.0**-10])
-def test_another_unit_of_reward_changes_nothing_but_units(unit: float) -> None:
+def test_unit_of_reward_does_not_matter(unit: float) -> None:
     one, other = bandit_of(), bandit_of(unit)
     np.testing.assert_array_equal(play(other, range(1, 16), unit), play(one, range(1, 16)))
     for mine, its in zip(terms(other), terms(one), strict=True):
@@ -450,7 +454,7 @@ def test_another_unit_of_reward_changes_nothing_but_units(unit: float) -> None:
 
 
 @pytest.mark.parametrize("step", [2.0**10, 2.0**-10])
-def test_another_unit_of_time_changes_nothing_but_units(step: float) -> None:
+def test_unit_of_time_does_not_matter(step: float) -> None:
     one, other = bandit_of(posterior=Exact()), bandit_of(posterior=Exact())
     for t in range(1, 16):  # points of others: before the first fit, scales are in the unit of time
         x = DOMAIN.X[[5 * t % 12]]
@@ -471,7 +475,7 @@ def test_without_variation_the_unit_is_twice_the_noise() -> None:
     assert (scaling.anchor, scaling.scale) == (3.0, pytest.approx(2.0 * math.sqrt(NOISE)))
 
 
-def test_a_kernel_that_is_no_sum_of_terms() -> None:
+def test_refit_of_kernel_without_terms() -> None:
     kernel = OnSpace(RBF(0.8)) * OnTime(RBF(5.0))
     bandit = bandit_of(kernel=kernel, posterior=Exact())
     assert bandit.recipe.learn == replace(LEARN, in_steps=False)  # it says itself what it means
@@ -484,7 +488,7 @@ def test_a_kernel_that_is_no_sum_of_terms() -> None:
             bandit_of(kernel=kernel, **posterior)
 
 
-def test_a_fixed_mean_keeps_the_unit() -> None:
+def test_fixed_mean_keeps_unit() -> None:
     bandit = bandit_of(mean=0.25)
     play(bandit, range(1, 14))
     assert (bandit.state.model.scaling.anchor, bandit.state.model.scaling.scale) == (0.25, 1.0)
@@ -492,7 +496,7 @@ def test_a_fixed_mean_keeps_the_unit() -> None:
     assert bandit.info.model.centre == 0.25
 
 
-def test_diverse_memory_keeps_the_greedy_rows_without_the_whole_matrix() -> None:
+def test_kept_of_diverse_memory_is_greedy_without_whole_matrix() -> None:
     rng, kernel, sizes = np.random.default_rng(0), RBF(0.3), []
 
     class Counted(RBF):
