@@ -416,11 +416,12 @@ def _zipped(structure: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> bytes:
         for number, array in enumerate(arrays):
             npy = io.BytesIO()
             np.lib.format.write_array(npy, np.asarray(array), version=(1, 0), allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(_member(number)), npy.getbuffer())
+            with npy.getbuffer() as content:
+                archive.writestr(zipfile.ZipInfo(_member(number)), content)
         archive.comment = b"0" * _DIGEST
-    view = buffer.getbuffer()
-    view[-_DIGEST:] = hashlib.sha256(view[:-_DIGEST]).hexdigest().encode()
-    return bytes(view)
+    with buffer.getbuffer() as view:
+        view[-_DIGEST:] = hashlib.sha256(view[:-_DIGEST]).hexdigest().encode()
+    return buffer.getvalue()
 
 
 def _unzipped(data: bytes) -> tuple[dict[str, Any], list[NDArray[Any]]]:
