@@ -204,7 +204,10 @@ class PolicyAdapter:
         before, seen, noise = len(self.record.rewards), record.rewards, self.noise
         learns = self.noise_variance is None and (noise is None or due(before, len(seen)))
         if learns and isinstance(self.rule, Noisy) and np.isnan(seen.variance).any():
-            noise = estimated_noise(self.kernel, seen)
+            # The rule and its kernel know nothing of a context.
+            columns = seen.X[:, : chosen_of(self.domain).dimension]
+            readings = Observations.checked(columns, seen.t, seen.y, seen.variance)
+            noise = estimated_noise(self.kernel, readings)
         scaled = self._scaled(rewards if noise is None else rewards.with_noise(noise.variance))
         if isinstance(self.rule, Noisy) and noise is not None and noise is not self.noise:
             self.rule.noise = noise.variance / self.unit**2
@@ -273,7 +276,8 @@ def draw_available(draw: Callable[[], Array], allowed: Allowed, rng: np.random.G
 def chosen_domain(domain: Domain) -> Domain:
     """Return what is chosen on a domain: all of it, or what a measured context leaves."""
     check_domain(domain)
-    return chosen_of(domain)
+    chosen: Domain = chosen_of(domain)
+    return chosen
 
 
 def finite(domain: Domain, name: str) -> Candidates:

@@ -274,7 +274,7 @@ def master(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    kernel = prior_kernel(domain, kernel)
+    kernel = prior_kernel(ruled.chosen_domain(domain), kernel)
     whole_number("horizon", horizon)
     finite_number("delta", delta, above=0.0, below=1.0)
     tests = Thresholds(

@@ -410,7 +410,7 @@ def ada_opkb(
     >>> from tvbandits import Candidates, policies
     >>> bandit = policies.ada_opkb(Candidates([[0.0], [2.0]]), kernel=RBF(1.0), noise_variance=0.01)
     """
-    kernel = prior_kernel(domain, kernel)
+    kernel = prior_kernel(ruled.chosen_domain(domain), kernel)
     for name, value in {"c0": c0, "c1": c1, "c4": c4}.items():
         not_negative(name, value)
     for name, value in {"c2": c2, "c3": c3, "gain": gain}.items():

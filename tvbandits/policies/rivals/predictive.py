@@ -283,7 +283,7 @@ def predictive_sampling(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    kernel = prior_kernel(domain, kernel)
+    kernel = prior_kernel(ruled.chosen_domain(domain), kernel)
     finite_number("epsilon", epsilon, low=0.0, below=1.0)
     width, arms = ruled.width_number(confidence), ruled.finite(domain, "predictive sampling")
     unit, noise, prior = ruled.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
