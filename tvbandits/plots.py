@@ -55,9 +55,9 @@ class NotebookFigure(Figure):
 
 # --- how curves are told apart ------------------------------------------------------------------------
 
-# Numbers of markers and of dashes have no common factor, so that 65 curves differ without colour.
+# Numbers of markers and of dashes have no common factor, so that 52 curves differ without colour.
 MARKERS = "osD^vP*X<>phd"
-DASHES = ("-", "--", "-.", (0, (1, 1)), (0, (7, 3, 3, 3)))
+DASHES = ("-", "--", "-.", (0, (1, 1)))
 
 # Brightness of one colour and the next, of at most 1: all are seen on white.
 BRIGHTNESS = (0.32, 0.45, 0.2)
