@@ -56,7 +56,7 @@ def modelled(policy: Any, width: Any = None, bandwidth: float | None = None, **o
 def bbkb(rule: str, mean: Any = 0.0) -> Any:
     """BBKB as in its paper."""
     return lambda problem, horizon, seed: regression.bbkb(
-        problem, kernel=horizon, noise_variance=seed, mean=mean, rule=rule
+        problem, horizon, seed, mean=mean, rule=rule
     )
 
 
@@ -69,8 +69,8 @@ def free(policy: Any) -> Any:
 CONTESTANTS = {
     "BBKB, global": Contestant(bbkb("global"), "-", "#c3aef0", weight=5.0),
     "BBKB, local": Contestant(bbkb("local"), "--", "#5d24b2"),
-    "BBKB, global, online mean": Contestant(bbkb("global", kernel="online"), "-", "#d55e00"),
-    "BBKB, local, online mean": Contestant(bbkb("local", kernel="online"), "--", "#7f6000"),
+    "BBKB, global, online mean": Contestant(bbkb("global", "online"), "-", "#d55e00"),
+    "BBKB, local, online mean": Contestant(bbkb("local", "online"), "--", "#7f6000"),
     "BKB": Contestant(modelled(policies.bkb, BKBWidth), ":", "#0072b2", 2000, 2.0),
     "BBKB, global, as programmed": Contestant(
         modelled(policies.bbkb, BBKBProgramWidth), ":", "#991f5c"

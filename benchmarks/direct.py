@@ -120,7 +120,7 @@ def rows(repeats: int, tables: Path | None = None, horizon: int = HORIZON) -> li
         kernel: Any = problem.kernel
         ours, peers, sizes = [], [], []
         for seed in range(repeats):
-            player = regression.bbkb(problem, kernel=horizon, noise_variance=seed)
+            player = regression.bbkb(problem, horizon, seed)
             noise = added_noise(problem)
             peer = DirectBBKB(problem.points, kernel.length_scale, noise, 1 / horizon, seed=seed)
             ours.append(regression.play(player, problem, horizon, seed))

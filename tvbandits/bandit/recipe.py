@@ -351,7 +351,8 @@ class Recipe:
             parts = {"kernel": joint_box_kernel(domain), "aging": latest, "learn": OUTCOME_RULE}
         elif getattr(posterior, "prior_scale", 0.0):  # an outcome has one of its own
             parts["posterior"] = replace(posterior, prior_scale=0.0)
-        return Recipe(domain, noise_variance=limit.noise_variance, history=self.history, **parts)
+        parts["options"] = Options(max_history=self.options.max_history)
+        return Recipe(domain, noise_variance=limit.noise_variance, **parts)
 
     def _check_numbers(self) -> None:
         if self.noise_variance is not None:

@@ -13,7 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.acquisition.availability import Availability, NothingAvailableError, decision_domain
+from tvbandits.acquisition.availability import (
+    Availability,
+    NothingAvailableError,
+    availability_of,
+    decision_domain,
+)
 from tvbandits.campaign.store.errors import reading
 from tvbandits.core.candidates import candidates_of
 from tvbandits.core.clock import Clock
@@ -181,7 +186,7 @@ class Names:
         except ValueError as error:
             raise ValueError(f"available: {error}") from error
         if any_context:
-            found = available(self.domain, rows, None, any_context=True)
+            found = availability_of(self.domain, rows, None, any_context=True)
         else:
             _, found = decision_domain(self.domain, rows, context)
         mask = None if found is None else found.mask

@@ -212,7 +212,7 @@ def _play_batch(
     times = float(step) + np.arange(float(size)) * (points is None)
     beta = _info_of(player).beta
     read, violations = outcomes_of(problem, X, times, known.seed)
-    knows = isinstance(player, Bandit) and player.recipe.limits
+    knows = isinstance(player, Bandit) and player.recipe.options.limits
     told_too: dict[str, Any] = {"outcomes": read} if knows else {}
     best, rewards, readings = _readings(problem, X, times, known.seed)
     started = time.process_time()
@@ -263,7 +263,7 @@ def _readings(problem: Problem, X: Array, times: Array, seed: int) -> Array:
 
 def _move_cost(problem: Problem, player: Player) -> MoveCost | None:
     """Return what moves cost in truth: as the problem says, or else as the bandit believes."""
-    own = player.recipe.move_cost if isinstance(player, Bandit) else None
+    own = player.recipe.options.move_cost if isinstance(player, Bandit) else None
     stated: MoveCost | None = getattr(problem, "move_cost", None)
     return own if stated is None else stated
 
