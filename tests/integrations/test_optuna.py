@@ -81,7 +81,7 @@ def test_a_study_plays_what_the_bandit_would_also_with_the_sampler_of_another_on
 
         study.optimize(objective, n_trials=8)
         coded = Coded({"x": FloatDistribution(-1.0, 1.0)})
-        bandit = quick(coded.space, minimise=direction == "minimize", seed=0)
+        bandit = quick(coded.space, minimize=direction == "minimize", seed=0)
         for trial in study.trials:
             if trial.number:
                 (x,) = bandit.ask(float(trial.number))
