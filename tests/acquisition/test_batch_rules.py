@@ -268,6 +268,7 @@ def test_nothing_known_is_one_point_and_large_noise_is_no_endless_batch(policy: 
 LINE = Candidates(np.linspace(0.0, 6.0, 13)[:, None])
 KERNEL = RBF(1.0)
 NOISE_THOMPSON = 0.04
+PRIOR: dict[str, Any] = {"kernel": KERNEL, "noise_variance": NOISE_THOMPSON}
 X = LINE.X[[0, 1, 3, 3, 7]]
 Y = np.array([0.5, 0.7, -0.4, -0.1, 1.1])
 
@@ -369,13 +370,13 @@ MANY = Candidates(np.arange(2001.0)[:, None])
     ],
 )
 def test_wrong_parts_are_refused(domain: Any, options: dict[str, Any], match: str) -> None:
-    refused(ValueError, match, thompson, domain, KERNEL, NOISE_THOMPSON, **options)
+    refused(ValueError, match, thompson, domain, **PRIOR, **options)
 
 
 @pytest.mark.parametrize("make", [gp_ucb, functools.partial(thompson, posterior=Exact())])
 def test_more_visits_than_points_are_shared_by_who_is_likely_the_best(make: Any) -> None:
     """Against plain draws from the dense posterior, among what is available."""
-    bandit = make(LINE, KERNEL, NOISE_THOMPSON, mean=0.3, seed=3)
+    bandit = make(LINE, kernel=KERNEL, noise_variance=NOISE_THOMPSON, mean=0.3, seed=3)
     bandit.tell(X, Y, t=1.0)
     there = np.arange(13) != 6
     shares = LINE.index(bandit.ask(2.0, n=4000, available=there))

@@ -21,7 +21,7 @@ from tvbandits import (
     StateSpace,
     policies,
 )
-from tvbandits.bandit import inference, recipe
+from tvbandits.bandit import inference, options
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.posteriors import predictions
 from tvbandits.validation import Array
@@ -154,7 +154,7 @@ def played_in_order(bandit: Bandit, steps: int) -> tuple[Array, list[int]]:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Histories may be short, and so is what a deviation is taken from."""
-    monkeypatch.setattr(recipe, "SHORTEST_HISTORY", KEEP)
+    monkeypatch.setattr(options, "SHORTEST_HISTORY", KEEP)
     monkeypatch.setattr(predictions, "MOST_TESTS", KEEP)
 
 

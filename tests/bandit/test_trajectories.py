@@ -117,8 +117,8 @@ def side_by_side(case: Case, policy: str, mean: Mean, width: float | str, *, see
     recipe, parameters, scheme, epsilon = POLICIES[policy]
     bandit = recipe(
         case.domain,
-        case.kernel,
-        case.noise_variance,
+        kernel=case.kernel,
+        noise_variance=case.noise_variance,
         mean=mean,
         confidence=width,
         seed=seed,

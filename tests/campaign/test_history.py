@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import refused
 from tvbandits import Campaign, Candidates, policies
-from tvbandits.bandit import recipe
+from tvbandits.bandit import options
 from tvbandits.campaign.store import store
 from tvbandits.campaign.store.errors import ConflictError
 
@@ -26,7 +26,7 @@ BANDITS = {
 @pytest.mark.parametrize("name", BANDITS)
 def test_a_bounded_history_is_on_the_disk(name: str, tmp_path: Path, monkeypatch: Any) -> None:
     """Memory and snapshots hold the latest; the journal, status and what is told again know all."""
-    monkeypatch.setattr(recipe, "SHORTEST_HISTORY", 10)
+    monkeypatch.setattr(options, "SHORTEST_HISTORY", 10)
     monkeypatch.setattr(store, "PAGE", 16)
     whole, bounded = (
         Campaign.create(tmp_path / f"{n}.db", bandit, snapshot_every=20)

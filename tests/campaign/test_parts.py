@@ -277,7 +277,7 @@ def test_new_like_another_one(command: Command) -> None:
         with Campaign.open("c.db") as campaign:
             known = policies.adaptive_gp_ucb(campaign.domain).learn_from(other)
             assert campaign.recipe.posterior == known.recipe.posterior
-            assert campaign.recipe.posterior.prior
+            assert campaign.recipe.posterior.prior_weights
             assert campaign.status.told == 0
     assert command("ask", "c.db").out.startswith("S")
     for new, config, other_place, why in (

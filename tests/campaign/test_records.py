@@ -23,7 +23,7 @@ from tvbandits import (
     Limit,
     policies,
 )
-from tvbandits.bandit import recipe
+from tvbandits.bandit import options
 from tvbandits.campaign import ConflictError
 from tvbandits.campaign.replay import Replay
 from tvbandits.campaign.status import summary_of
@@ -157,7 +157,7 @@ def test_answers_of_an_operation_that_failed_are_not_on_record(
 def test_a_history_that_is_full_is_as_long_as_a_bandit_s(
     told: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recipe, "SHORTEST_HISTORY", 10)
+    monkeypatch.setattr(options, "SHORTEST_HISTORY", 10)
     place, bandit = (
         tmp_path / "c.db",
         policies.sw_gp_ucb(SITES, kernel=RBF(1.0), noise_variance=0.01, window=5),

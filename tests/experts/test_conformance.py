@@ -69,7 +69,7 @@ def test_time_and_place_beyond_what_is_known() -> None:
     assert "t = 9.5 raised" in times
     assert "t = 8" not in times
     beyond = found["refuses or declines points outside"]
-    assert beyond.startswith("raised ValueError: X must be candidates, but [7.0, 7.0]")
+    assert "X must be candidates, but [7.0, 7.0]" in beyond
     assert beyond.endswith("(a bandit stops, as it is broken)")
 
 

@@ -490,7 +490,7 @@ class Bandit:
         >>> last_year = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0], [2.0]]))
         >>> info = last_year.tell([[0.0], [1.0]] * 9, [1.0, 9.0] * 9, range(18))
         >>> here = policies.adaptive_gp_ucb(Candidates([[0.0], [0.5]])).learn_from(last_year)
-        >>> print(len(here.recipe.posterior.prior) > 0, len(here.history))
+        >>> print(len(here.recipe.posterior.prior_weights) > 0, len(here.history))
         True 0
         """
         return Bandit.from_state(*begun_with(self._recipe, self.state, other))

@@ -26,7 +26,6 @@ from tvbandits.campaign.times import number_of, time_in
 from tvbandits.cli.options import escaped
 from tvbandits.core.counts import Counted, count, rate
 from tvbandits.core.space import Arms
-from tvbandits.datasets.tables.spreadsheets import read_spreadsheet
 from tvbandits.io import naming
 from tvbandits.validation import Array
 
@@ -250,6 +249,10 @@ def readings_of(
     Rows that cannot be read are put down in `wrong` by their lines. In the place of a reward may stand
     successes and trials, or events and exposure.
     """
+    from tvbandits.datasets.tables.spreadsheets import (
+        read_spreadsheet,  # takes pandas: not for a status
+    )
+
     with naming(path):
         # Names as they stand there: of two that are the same pandas makes different ones.
         as_texts = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False}

@@ -240,7 +240,15 @@ class PolicyAdapter:
 
 
 def first_noise(noise_variance: float | None, unit: float) -> float:
-    """The noise variance that a rule begins with, in units of the prior variance."""
+    """Return the noise variance that a rule begins with, in units of the prior variance.
+
+    Raises
+    ------
+    ValueError
+        If one of them cannot be used.
+    """
+    finite_number("scale", unit, low=1 / LARGEST_VALUE, high=LARGEST_VALUE)
+    optional(noise_variance_number, "noise_variance", noise_variance)
     return NOISE_CONFIG.prior_share if noise_variance is None else noise_variance / unit**2
 
 

@@ -47,7 +47,7 @@ class Setting:
     >>> def fading(setting):  # what a comparison hands to a maker
     ...     return policies.w_gp_ucb(**setting.parts, discount=0.9, seed=setting.seed)
     >>> rows = compare(DriftingBump(candidates=51, horizon=5), {"fading": fading}, seeds=1)
-    >>> print(len(list(rows)))
+    >>> print(len(rows))
     5
     """
 
