@@ -28,11 +28,14 @@ from tvbandits.gp.fitting.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, du
 from tvbandits.io import save_value
 from tvbandits.policies.common import Mean, Seed, check_domain
 from tvbandits.validation import (
+    LARGEST_VALUE,
     Array,
     as_generator,
     as_time,
     finite_number,
     flag,
+    noise_variance_number,
+    optional,
     require,
     whole_number,
 )
