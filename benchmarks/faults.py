@@ -1,6 +1,6 @@
 """What failing sensors cost SparQ-GP-UCB: `python -m benchmarks.faults [--seeds 20]`.
 
-What gross errors among the rewards cost, with `robust=True` and without:
+What gross errors among the rewards cost, with `Options(robust=True)` and without:
 `python -m benchmarks.faults --rewards [--horizon 600] [--seeds 10] [--problems NAME ...]`. A reading of
 twenty is wrong by 10 to 50 prior deviations of the problem, up or down; four times of ten a burst of two
 to five steps is.
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.harness import arguments, heading, line
-from tvbandits import Bandit, Expert, ExpertDownWarning, compare, policies
+from tvbandits import Bandit, Expert, ExpertDownWarning, Options, compare, policies
 from tvbandits.comparison.summary import summarise
 from tvbandits.core.protocols import Problem, added_noise
 from tvbandits.datasets import DriftingBump, Field, NewPeak, ozone_network
@@ -159,7 +159,7 @@ def erring(policy: str, robust: bool, wrong: bool, setting: Setting) -> Erring:
     """A policy that learns, with errors or without."""
     steps = setting.horizon
     errors = gross_errors(setting.seed, steps, setting.scale) if wrong else np.zeros(steps + 1)
-    common: Any = {"seed": setting.seed, "robust": robust}
+    common: Any = {"seed": setting.seed, "options": Options(robust=robust)}
     if policy == "adaptive":
         parts: Any = setting.parts | {"kernel": None}
         return Erring(policies.adaptive_gp_ucb(**parts, **common), errors)

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import NOISE, SITES, deciding, tides as value
 from tests.helpers.refusals import refused
-from tvbandits import Answers, Bandit, Box, Candidates, Every, Recipe, policies
+from tvbandits import Answers, Bandit, Box, Candidates, Every, Options, Recipe, policies
 from tvbandits.acquisition.confidence import Theory
 from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import Window
@@ -146,7 +146,7 @@ def test_who_never_asks_observes_each_reading_once(
     """And comes to the same bits as who looks for the first time."""
     calls, observe = [], FilterEnsemble.update
     monkeypatch.setattr(FilterEnsemble, "update", lambda *given: calls.append(1) or observe(*given))
-    bandit = alone(robust=robust)
+    bandit = alone(options=Options(robust=robust))
     for t in range(1, 41):
         bandit.tell(SITES.X[[t % 7]], reward(SITES.X[[t % 7]], t), t)
         found = bandit.predict(SITES.X, t + 2.0)

@@ -78,7 +78,7 @@ def played(bandit: Bandit, steps: int, wrong: Any = None, drop: bool = False) ->
 def test_gross_errors_stand_aside_as_if_nothing_was_read(name: str) -> None:
     """The oracle: a bandit that is told NaN for them, to the last bit."""
     steps = 40 if name not in ("on a box", "time as input") else 28
-    found = played(MAKERS[name](robust=True), steps)
+    found = played(MAKERS[name](options=Options(robust=True)), steps)
     wrong = [t for t in ERRORS if t <= steps]
     assert found.state.outliers.seen.t.tolist() == wrong
     oracle = played(MAKERS[name](), steps, drop=True)
@@ -94,16 +94,22 @@ def test_gross_errors_stand_aside_as_if_nothing_was_read(name: str) -> None:
 @pytest.mark.parametrize("name", MAKERS)
 def test_without_gross_errors_nothing_changes(name: str) -> None:
     steps = 40 if name not in ("on a box", "time as input") else 28
-    found, plain = (played(MAKERS[name](robust=each), steps, {}) for each in (True, False))
+    found, plain = (
+        played(MAKERS[name](options=Options(robust=each)), steps, {}) for each in (True, False)
+    )
     assert found.state == plain.state
 
 
 @pytest.mark.parametrize("name", ["ensemble", "fitted", "tv", "w"])
 @pytest.mark.parametrize("size", [12.0, -40.0])
 def test_a_true_change_is_believed_after_three_readings_at_most(name: str, size: float) -> None:
-    bandit = played(MAKERS[name](robust=True), 60, dict.fromkeys(range(31, 61), size))
+    bandit = played(
+        MAKERS[name](options=Options(robust=True)), 60, dict.fromkeys(range(31, 61), size)
+    )
     assert bandit.state.outliers is None
-    asided = played(MAKERS[name](robust=True), 33, dict.fromkeys(range(31, 61), size))
+    asided = played(
+        MAKERS[name](options=Options(robust=True)), 33, dict.fromkeys(range(31, 61), size)
+    )
     assert asided.state.outliers is None
     assert abs(float(bandit.state.rewards.y[-1]) - size) < 2.0
 
@@ -111,7 +117,7 @@ def test_a_true_change_is_believed_after_three_readings_at_most(name: str, size:
 @pytest.mark.parametrize("level", [8.0, 11.0])
 def test_a_change_to_what_was_read_before_is_believed_at_once(level: float) -> None:
     """However long ago that was, and at another place."""
-    bandit = MAKERS["tv"](robust=True, mean=0.0)
+    bandit = MAKERS["tv"](options=Options(robust=True), mean=0.0)
     for t in range(1, 50):
         x, y = (2.0, 0.0) if t > 20 else (0.5 * t, 0.5 * t)
         bandit.tell([[x]], [y], t)
@@ -121,7 +127,7 @@ def test_a_change_to_what_was_read_before_is_believed_at_once(level: float) -> N
 
 @pytest.mark.parametrize("first", [1, 3, 5])
 def test_an_error_among_the_first_readings_is_found_when_there_are_some(first: int) -> None:
-    bandit = played(MAKERS["ensemble"](robust=True), 16, {first: 25.0})
+    bandit = played(MAKERS["ensemble"](options=Options(robust=True)), 16, {first: 25.0})
     assert bandit.state.outliers.seen.t.tolist() == [first]
 
 
@@ -131,7 +137,7 @@ def test_told_at_once_it_is_as_told_one_by_one() -> None:
     y = np.array([truth(x[None], s)[0] for x, s in zip(X, t, strict=True)])
     y += 0.1 * rng.standard_normal(40)
     y[[7, 20, 21]] += [20.0, -15.0, 33.0]
-    one, other = (MAKERS["tv"](robust=True) for _ in range(2))
+    one, other = (MAKERS["tv"](options=Options(robust=True)) for _ in range(2))
     one.tell(X, y, t)
     for i in range(40):
         other.tell(X[i : i + 1], y[i : i + 1], t[i])
@@ -141,7 +147,10 @@ def test_told_at_once_it_is_as_told_one_by_one() -> None:
 
 
 def test_of_many_readings_of_one_time_the_wrong_ones_stand_aside() -> None:
-    bandit, rng = played(MAKERS["ensemble"](robust=True), 20, {}), np.random.default_rng(2)
+    bandit, rng = (
+        played(MAKERS["ensemble"](options=Options(robust=True)), 20, {}),
+        np.random.default_rng(2),
+    )
     y = truth(X := SITES.sample(1100, rng), 21) + 0.1 * rng.standard_normal(1100)
     y[[7, 600]] += [40.0, -30.0]
     bandit.tell(X, y, 21)
@@ -149,7 +158,7 @@ def test_of_many_readings_of_one_time_the_wrong_ones_stand_aside() -> None:
 
 
 def test_it_is_corrected_and_handed_to_other_recipes() -> None:
-    bandit = played(MAKERS["ensemble"](robust=True), 30)
+    bandit = played(MAKERS["ensemble"](options=Options(robust=True)), 30)
     plain = Bandit.from_state(replace(bandit.recipe, options=Options(robust=False)), bandit.state)
     assert plain.state.outliers is None
     assert plain.state.rewards.t.tolist() == list(range(1, 31))  # in the order they were told
@@ -161,12 +170,15 @@ def test_it_is_corrected_and_handed_to_other_recipes() -> None:
 
 
 def test_errors_that_are_alike_by_chance_long_apart_confirm_nothing() -> None:
-    assert played(MAKERS["tv"](robust=True), 50, {20: 36.0, 45: 36.0}).info.outliers == 2
+    assert (
+        played(MAKERS["tv"](options=Options(robust=True)), 50, {20: 36.0, 45: 36.0}).info.outliers
+        == 2
+    )
 
 
 @pytest.mark.parametrize("between", [True, False])
 def test_what_was_read_again_as_believed_confirms_nothing(between: bool) -> None:
-    bandit = played(MAKERS["tv"](robust=True), 30, {})
+    bandit = played(MAKERS["tv"](options=Options(robust=True)), 30, {})
     x = bandit.state.rewards.X[-1:]
     for t, wrong in ((31, 20.0), (32, 20.0), (33, 0.0), (34, 20.0)):
         if wrong or between:
@@ -175,14 +187,14 @@ def test_what_was_read_again_as_believed_confirms_nothing(between: bool) -> None
 
 
 def test_two_of_several_errors_may_be_alike() -> None:
-    bandit = played(MAKERS["tv"](robust=True), 30, {})
+    bandit = played(MAKERS["tv"](options=Options(robust=True)), 30, {})
     for t, wrong in enumerate((30.0, 47.0, -22.0, 13.0, 30.6, 30.2), 31):
         bandit.tell(x := np.array([[4.0 if t > 34 else 2.0 * (t - 31)]]), truth(x, t) + wrong, t)
         assert bandit.info.outliers == (3 if t == 36 else t - 30)
 
 
 def test_a_reading_in_the_place_of_one_that_failed_leaves_no_failure() -> None:
-    bandit = played(MAKERS["tv"](robust=True), 20, {})
+    bandit = played(MAKERS["tv"](options=Options(robust=True)), 20, {})
     X = bandit.ask(21)
     bandit.tell(X, [np.nan], 21)
     bandit.tell(X, [99.0], 21)
@@ -191,7 +203,7 @@ def test_a_reading_in_the_place_of_one_that_failed_leaves_no_failure() -> None:
 
 def test_more_than_half_wrong_is_a_wrong_belief() -> None:
     wrong = {t: 20.0 * (-1.0) ** t + 3.0 * (t % 5) for t in range(31, 50)}
-    assert played(MAKERS["w"](robust=True), 44, wrong).info.outliers <= 8
+    assert played(MAKERS["w"](options=Options(robust=True)), 44, wrong).info.outliers <= 8
 
 
 def test_what_was_forgotten_stays_so_when_others_come_back() -> None:
@@ -259,7 +271,9 @@ def test_beside_a_control_no_level_is_known() -> None:
 def test_arms_and_spaces_set_aside_too(arms: bool) -> None:
     domain: Any = Arms(["a", "b", "c"]) if arms else Space(speed=(0.0, 1.0), kind=["a", "b"])
     found = played(
-        policies.adaptive_gp_ucb(domain, noise_variance=0.01, robust=True), 24, {20: 40.0}
+        policies.adaptive_gp_ucb(domain, noise_variance=0.01, options=Options(robust=True)),
+        24,
+        {20: 40.0},
     )
     assert found.state.outliers.seen.t.tolist() == [20]
 
@@ -267,7 +281,7 @@ def test_arms_and_spaces_set_aside_too(arms: bool) -> None:
 def test_a_campaign_sets_aside_and_has_all_on_record(tmp_path: Path) -> None:
     """Its journal follows all readings; a process that comes later goes on with the same outliers."""
     place = tmp_path / "c.db"
-    bandit = MAKERS["tv"](robust=True)
+    bandit = MAKERS["tv"](options=Options(robust=True))
     rng = np.random.default_rng(5)
     with Campaign.create(place, bandit, snapshot_every=7) as campaign:
         for t in range(1, 31):
@@ -300,7 +314,9 @@ def test_tell_judges_a_long_history_in_one_pass(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(FilterEnsemble, "update", counted)
 
     def bandit() -> Bandit:
-        return policies.adaptive_gp_ucb(Candidates(points), noise_variance=0.01, robust=True)
+        return policies.adaptive_gp_ucb(
+            Candidates(points), noise_variance=0.01, options=Options(robust=True)
+        )
 
     at_once = bandit()
     at_once.tell(points[rows], y, t)
@@ -323,7 +339,9 @@ def test_tell_goes_on_after_an_outlier(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rng.integers(6, size=n)
     y = np.sin(5 * points[rows, 0]) + 0.1 * rng.standard_normal(n)
     y[30] += 20.0
-    bandit = policies.adaptive_gp_ucb(Candidates(points), noise_variance=0.01, robust=True)
+    bandit = policies.adaptive_gp_ucb(
+        Candidates(points), noise_variance=0.01, options=Options(robust=True)
+    )
     observed, observe = [0], FilterEnsemble.update
 
     def counted(ensemble: FilterEnsemble, *parts: Any) -> FilterEnsemble:

@@ -36,6 +36,7 @@ from tvbandits import (
     Candidates,
     Integer,
     Limit,
+    Options,
     SavedFileError,
     Space,
     StateSpace,
@@ -121,7 +122,7 @@ FEATURES: dict[str, Callable[[], Bandit]] = {
         move_cost=0.1
     ),
     "outliers": lambda: policies.tv_gp_ucb(
-        LINE, kernel=KERNEL, noise_variance=NOISE, epsilon=0.05, robust=True
+        LINE, kernel=KERNEL, noise_variance=NOISE, epsilon=0.05, options=Options(robust=True)
     ),
     "retired": lambda: policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE).with_candidates(
         LINE.X[:9]

@@ -7,7 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import refused
-from tvbandits import Arms, Box, Candidates, Limit, NothingAvailableError, policies
+from tvbandits import Arms, Box, Candidates, Limit, NothingAvailableError, Options, policies
 from tvbandits.experts import CallableExpert
 
 OLD = np.array([[0.0], [1.0], [2.5], [4.0], [7.0]])
@@ -171,7 +171,9 @@ def test_arms_that_are_added_were_there_from_the_start(make: Any) -> None:
 
 
 def test_an_outlier_stays_aside_when_arms_are_added() -> None:
-    bandit = policies.adaptive_gp_ucb(Arms(["red", "green"]), noise_variance=0.01, robust=True)
+    bandit = policies.adaptive_gp_ucb(
+        Arms(["red", "green"]), noise_variance=0.01, options=Options(robust=True)
+    )
     for t in range(1, 31):
         bandit.tell(["red", "green"], [50.0 if t == 25 else 0.1, 0.2], t)
     assert bandit.info.outliers == 1

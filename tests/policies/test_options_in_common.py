@@ -18,7 +18,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     "scale": ("1", True, 1e-300, 1e300),
     "span": ("9", True, 0.0, 1e-300, 1e300),
     "minimize": ("yes", 1, None),
-    "robust": ("yes", 1, None),
+    "options": ("robust", 1, {"robust": True}),
 }
 
 GOOD: dict[str, Any] = {

@@ -249,7 +249,7 @@ def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, un
         signature.bind(domain, **more, **options)
     except TypeError as error:  # an option without which it is nothing
         raise ValueError(f"[policy.options] {name}: {error}") from error
-    made = policy.recipe(domain, **more, **options)
+    made = policy.bandit(domain=domain, **more, **options)
     if not isinstance(made, Bandit):
         raise ValueError(NO_MODEL.format(name))
     return made
@@ -274,9 +274,8 @@ def _under_limits(bandit: Bandit, said: Any, safe: Any, about: Mapping[str, str]
 
 def options_of(policy: Policy) -> dict[str, inspect.Parameter]:
     """What may be said of a policy besides the keys that all have."""
-    own = inspect.signature(policy.recipe).parameters
     known = policy.parameters.items()
-    return {name: each for name, each in known if name in own and name not in KEYS["policy"]}
+    return {name: each for name, each in known if name not in KEYS["policy"]}
 
 
 def _options(policy: Policy, spec: str, said: Mapping[str, Any]) -> dict[str, Any]:

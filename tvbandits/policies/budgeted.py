@@ -37,6 +37,7 @@ from tvbandits.acquisition.batches import (
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH, BBKBProgramWidth, BBKBWidth, BKBWidth
 from tvbandits.acquisition.rules import Decision, ThompsonSampling, UpperConfidenceBound
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.options import Options
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.posteriors.nystrom import Nystrom
@@ -68,6 +69,7 @@ def bkb(
     posterior: Posterior | None = None,
     mean: Mean = "online",
     minimize: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """BKB (Calandriello 2019), [B] Algorithm 1: a dictionary by leverage scores, drawn at every step.
@@ -94,6 +96,8 @@ def bkb(
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
+    options : Options, optional
+        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -118,6 +122,7 @@ def bkb(
         posterior=sparse,
         mean=mean,
         minimize=minimize,
+        options=options,
         seed=seed,
     )
 
@@ -141,6 +146,7 @@ def bbkb(
     posterior: Posterior | None = None,
     mean: Mean = "online",
     minimize: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """BBKB (Calandriello 2020), [BB] Algorithm 1: batches that end before deviations halve.
@@ -176,6 +182,8 @@ def bbkb(
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
+    options : Options, optional
+        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -202,6 +210,7 @@ def bbkb(
         posterior=sparse,
         mean=mean,
         minimize=minimize,
+        options=options,
         seed=seed,
     )
 
@@ -222,6 +231,7 @@ def tv_bbkb(
     confidence: Width = 1.0,
     mean: Mean = "online",
     minimize: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """BBKB under the kernel of TV-GP-UCB: k(x, x') (1 - epsilon)^(abs(t - t') / 2), for large domains.
@@ -261,6 +271,8 @@ def tv_bbkb(
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
+    options : Options, optional
+        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -288,6 +300,7 @@ def tv_bbkb(
         posterior=NystromFilter(oversampling, keep),
         mean=mean,
         minimize=minimize,
+        options=options,
         seed=seed,
     )
 
@@ -304,6 +317,7 @@ def gp_bucb(
     posterior: Posterior = "exact",
     mean: Mean = "online",
     minimize: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """GP-BUCB (Desautels 2014): GP-UCB in batches, on the exact posterior.
@@ -334,6 +348,8 @@ def gp_bucb(
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
+    options : Options, optional
+        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -359,6 +375,7 @@ def gp_bucb(
         posterior=posterior,
         mean=mean,
         minimize=minimize,
+        options=options,
         seed=seed,
     )
 
@@ -401,6 +418,7 @@ def mini_gp_ucb(
     posterior: Posterior = "exact",
     mean: Mean = "online",
     minimize: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """mini-GP-UCB (Calandriello 2022): one point again and again, until its deviation has shrunk enough.
@@ -430,6 +448,8 @@ def mini_gp_ucb(
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
+    options : Options, optional
+        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -457,6 +477,7 @@ def mini_gp_ucb(
         posterior=posterior,
         mean=mean,
         minimize=minimize,
+        options=options,
         seed=seed,
     )
 
@@ -471,6 +492,7 @@ def thompson(
     posterior: Posterior | None = None,
     mean: Mean = "online",
     minimize: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """Thompson sampling in batches (Kandasamy 2018): play the best points of posterior samples.
@@ -495,6 +517,8 @@ def thompson(
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
+    options : Options, optional
+        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -520,6 +544,7 @@ def thompson(
         posterior=Nystrom() if posterior is None else posterior,
         mean=mean,
         minimize=minimize,
+        options=options,
         seed=seed,
     )
 

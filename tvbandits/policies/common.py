@@ -41,13 +41,14 @@ def bandit_of(
     noise_variance: float | None,
     *,
     posterior: Posterior = "exact",
-    robust: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
     **parts: Any,
 ) -> Bandit:
     """Return the bandit of a recipe's options; `parts` are further fields of `Recipe`."""
     kernel = prior_kernel(domain, kernel)
-    parts |= {"posterior": as_posterior(posterior), "options": Options(robust=robust)}
+    parts["options"] = Options() if options is None else options
+    parts["posterior"] = as_posterior(posterior)
     recipe = Recipe(domain, kernel, noise_variance, **parts)
     return Bandit(recipe, seed=seed)
 

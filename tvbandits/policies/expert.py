@@ -21,6 +21,7 @@ from tvbandits.acquisition.batches import Batching
 from tvbandits.acquisition.confidence import Fixed, PlaysAtATime, as_confidence
 from tvbandits.acquisition.rules import LastingBound, RandomFirst, SpreadFirst, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.options import Options
 from tvbandits.core.candidates import Candidates
 from tvbandits.core.context import measured
 from tvbandits.core.protocols import Domain, Expert
@@ -237,7 +238,7 @@ def sparq_gp_ucb(
     posterior: Posterior = "exact",
     mean: Mean = "online",
     minimize: bool = False,
-    robust: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """SparQ-GP-UCB (Mauduit 2025): ask an expert about some of the points played, [S] Algorithm 1.
@@ -281,8 +282,8 @@ def sparq_gp_ucb(
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
-    robust : bool
-        Whether grossly wrong readings are set aside until others agree with them.
+    options : Options, optional
+        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -332,7 +333,7 @@ def sparq_gp_ucb(
         posterior=posterior,
         mean=mean,
         minimize=minimize,
-        robust=robust,
+        options=options,
         seed=seed,
     )
 
@@ -363,7 +364,7 @@ def frugal_gp_ucb(
     posterior: Posterior | None = None,
     mean: Mean = "online",
     minimize: bool = False,
-    robust: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """Learn the drift, keep every answer, and ask about what could change the next decision.
@@ -415,8 +416,8 @@ def frugal_gp_ucb(
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
-    robust : bool
-        Whether grossly wrong readings are set aside until others agree with them.
+    options : Options, optional
+        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -446,7 +447,7 @@ def frugal_gp_ucb(
     check_part("plan", plan, "a name, or a query plan such as KDPP()", "choose")
     width = INFORMED_WIDTH_OF_AN_ENSEMBLE if with_ensemble else INFORMED_WIDTH
     asking = plans.Asking(plan, expert, about="domain", reuse_answers=True, informed_width=width)
-    parts |= {"asking": asking, "consult": consult, "robust": robust}
+    parts |= {"asking": asking, "consult": consult, "options": options}
     return bandit_of(domain, start, noise_variance, minimize=minimize, seed=seed, **parts)
 
 
@@ -460,7 +461,7 @@ def adaptive_gp_ucb(
     posterior: Posterior | None = None,
     mean: Mean = "online",
     minimize: bool = False,
-    robust: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """Learn by itself how the reward drifts: an ensemble of models, or a kernel that is fitted.
@@ -492,8 +493,8 @@ def adaptive_gp_ucb(
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
-    robust : bool
-        Whether grossly wrong readings are set aside until others agree with them.
+    options : Options, optional
+        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -510,5 +511,5 @@ def adaptive_gp_ucb(
     """
     given = kernel, learn, confidence, posterior, mean
     start, parts = model_parts(domain, *given, asks=False)
-    parts |= {"robust": robust, "minimize": minimize}
+    parts |= {"options": options, "minimize": minimize}
     return bandit_of(domain, start, noise_variance, seed=seed, **parts)

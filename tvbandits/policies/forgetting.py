@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.options import Options
 from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Aging
@@ -58,6 +59,7 @@ def gp_ucb(
     posterior: Posterior = "exact",
     mean: Mean = "online",
     minimize: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """GP-UCB (Srinivas 2010): nothing is ever forgotten.
@@ -81,6 +83,8 @@ def gp_ucb(
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
+    options : Options, optional
+        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -104,6 +108,7 @@ def gp_ucb(
         posterior=posterior,
         mean=mean,
         minimize=minimize,
+        options=options,
         seed=seed,
     )
 
@@ -118,6 +123,7 @@ def r_gp_ucb(
     posterior: Posterior = "exact",
     mean: Mean = "online",
     minimize: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """R-GP-UCB (Bogunovic 2016; Zhou & Shroff 2021): start afresh, again and again.
@@ -143,6 +149,8 @@ def r_gp_ucb(
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
+    options : Options, optional
+        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -169,6 +177,7 @@ def r_gp_ucb(
         posterior=posterior,
         mean=mean,
         minimize=minimize,
+        options=options,
         seed=seed,
     )
 
@@ -183,6 +192,7 @@ def sw_gp_ucb(
     posterior: Posterior = "exact",
     mean: Mean = "online",
     minimize: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """SW-GP-UCB (Zhou & Shroff 2021): a sliding window.
@@ -208,6 +218,8 @@ def sw_gp_ucb(
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
+    options : Options, optional
+        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -234,6 +246,7 @@ def sw_gp_ucb(
         posterior=posterior,
         mean=mean,
         minimize=minimize,
+        options=options,
         seed=seed,
     )
 
@@ -249,7 +262,7 @@ def w_gp_ucb(
     posterior: Posterior = "exact",
     mean: Mean = "online",
     minimize: bool = False,
-    robust: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """W-GP-UCB (Deng 2022): weights discount^age, that is noise variance s^2 discount^(-age).
@@ -277,8 +290,8 @@ def w_gp_ucb(
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
-    robust : bool
-        Whether grossly wrong readings are set aside until others agree with them.
+    options : Options, optional
+        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -307,7 +320,7 @@ def w_gp_ucb(
         posterior=posterior,
         mean=mean,
         minimize=minimize,
-        robust=robust,
+        options=options,
         seed=seed,
     )
 
@@ -335,7 +348,7 @@ def tv_gp_ucb(
     posterior: Posterior = "exact",
     mean: Mean = "online",
     minimize: bool = False,
-    robust: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """TV-GP-UCB (Bogunovic 2016): the kernel k(x, x') (1 - epsilon)^(abs(t - t') / 2).
@@ -364,8 +377,8 @@ def tv_gp_ucb(
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
-    robust : bool
-        Whether grossly wrong readings are set aside until others agree with them.
+    options : Options, optional
+        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -402,7 +415,7 @@ def tv_gp_ucb(
         posterior=posterior,
         mean=mean,
         minimize=minimize,
-        robust=robust,
+        options=options,
         seed=seed,
     )
 
@@ -419,7 +432,7 @@ def ui_gp_ucb(
     posterior: Posterior = "exact",
     mean: Mean = "online",
     minimize: bool = False,
-    robust: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """Uncertainty injection (Brunzema 2022): the noise variance of a reward grows with its age.
@@ -449,8 +462,8 @@ def ui_gp_ucb(
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
-    robust : bool
-        Whether grossly wrong readings are set aside until others agree with them.
+    options : Options, optional
+        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -485,7 +498,7 @@ def ui_gp_ucb(
         posterior=posterior,
         mean=mean,
         minimize=minimize,
-        robust=robust,
+        options=options,
         seed=seed,
     )
 
@@ -500,6 +513,7 @@ def et_gp_ucb(
     posterior: Posterior = "exact",
     mean: Mean = "online",
     minimize: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """ET-GP-UCB (Brunzema 2025): forget everything when a reward leaves its confidence interval.
@@ -527,6 +541,8 @@ def et_gp_ucb(
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
+    options : Options, optional
+        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -551,5 +567,6 @@ def et_gp_ucb(
         posterior=posterior,
         mean=mean,
         minimize=minimize,
+        options=options,
         seed=seed,
     )

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from tvbandits.acquisition.confidence import WIDTHS, Confidence, as_confidence
+from tvbandits.bandit.options import Options
 from tvbandits.bandit.state import Player
 from tvbandits.core.protocols import Domain, Expert
 from tvbandits.policies.common import Widths
@@ -96,6 +97,10 @@ OF_THE_PROBLEM = ("domain", "noise_variance", "horizon", "scale", "epsilon", "sp
 Recommendation: TypeAlias = Callable[[Setting, Mapping[str, Any]], Any]
 
 
+# The one of `Options` that a text may say of a policy: problems and campaigns say the others.
+ROBUST = inspect.Parameter("robust", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool)
+
+
 @dataclass(frozen=True)
 class Policy:
     """A named policy: its recipe, and all that a comparison needs besides.
@@ -147,7 +152,16 @@ class Policy:
     def parameters(self) -> dict[str, inspect.Parameter]:
         """What a user may set, by name."""
         own = parameters_of(self.recipe)
-        return {name: each for name, each in own.items() if name not in FROM_THE_PROBLEM}
+        known = {name: each for name, each in own.items() if name not in FROM_THE_PROBLEM}
+        if known.pop("options", None) is not None:
+            known["robust"] = ROBUST
+        return known
+
+    def bandit(self, **values: Any) -> Player:
+        """Make it from parameters of its recipe, and from `robust`, which is one of `Options`."""
+        if "robust" in values:
+            values["options"] = Options(robust=values.pop("robust"))
+        return self.recipe(**values)
 
     def make(self, setting: Setting, **options: Any) -> Player:
         """Make it for a problem; an option that is not given is as its authors recommend."""
@@ -171,7 +185,7 @@ class Policy:
         width = options.get("confidence", setting.confidence)
         if width is not None and "confidence" in parameters:
             values["confidence"] = self._width_on(setting, as_confidence(width))
-        return self.recipe(**values)
+        return self.bandit(**values)
 
     def _width_on(self, setting: Setting, width: Confidence) -> Confidence:
         for name, of_its_paper in self.widths.items():

@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from tvbandits.acquisition.rules import Acquisition, Decision
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.options import Options
 from tvbandits.core.protocols import Domain
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import ends_of
@@ -66,7 +67,7 @@ def time_gp_ucb(
     confidence: Width = DEFAULT_WIDTH,
     mean: Mean = "online",
     minimize: bool = False,
-    robust: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """GP-UCB with time as one more input, as Bardou 2024 compares with.
@@ -93,8 +94,8 @@ def time_gp_ucb(
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
-    robust : bool
-        Whether grossly wrong readings are set aside until others agree with them.
+    options : Options, optional
+        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -121,7 +122,7 @@ def time_gp_ucb(
         confidence=confidence,
         mean=mean,
         minimize=minimize,
-        robust=robust,
+        options=options,
         seed=seed,
     )
 
@@ -147,6 +148,7 @@ def mk_gp_ucb(
     confidence: Width | None = None,
     mean: Mean = "online",
     minimize: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """TV-GP-UCB with a constant width that its rate of change decides (Mandl & Kekkonen 2026).
@@ -169,6 +171,8 @@ def mk_gp_ucb(
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
+    options : Options, optional
+        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -187,7 +191,14 @@ def mk_gp_ucb(
     width = constant_width(epsilon) if confidence is None else confidence
     drifting = forgetting_kernel(prior_kernel(domain, kernel), epsilon)
     return bandit_of(
-        domain, drifting, noise_variance, confidence=width, mean=mean, minimize=minimize, seed=seed
+        domain,
+        drifting,
+        noise_variance,
+        confidence=width,
+        mean=mean,
+        minimize=minimize,
+        options=options,
+        seed=seed,
     )
 
 
@@ -255,6 +266,7 @@ def boba(
     beta: float = 1.0,
     span: float = 500.0,
     minimize: bool = False,
+    options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """BOBA (Kelly 2026): near a desired outcome, and where much would be learned.
@@ -278,6 +290,8 @@ def boba(
         Time that a run takes.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
+    options : Options, optional
+        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -302,5 +316,6 @@ def boba(
         learn=Every(10),
         acquisition=rule,
         minimize=minimize,
+        options=options,
         seed=seed,
     )
