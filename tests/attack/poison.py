@@ -120,7 +120,7 @@ def play(policy: Any, domain: Any, rng: np.random.Generator) -> None:
         if not np.isfinite(X).all():
             raise Found(WRONG, f"asks for {X}")
         y = np.array([some(rng) for _ in X])
-        options = {} if rng.random() < 0.6 else {"variance": abs(some(rng))}
+        options = {} if rng.random() < 0.6 else {"noise_variance": abs(some(rng))}
         before = policy.state if isinstance(policy, Bandit) else None
         try:
             policy.tell(X, y, t, **options)

@@ -128,7 +128,7 @@ WHAT = [
     _of("a number of 5000 digits", (400, 422), body=told().replace("1.0", "9" * 5000)),
     _of("a billion points asked for", 422, path="/ask", body='{"t": 1, "n": 1000000000}'),
     _of("huge rows", 422, path="/ask", body=json.dumps({"t": 1, "available": [2**70]})),
-    _of("no variance", 422, body=told(variance=0.0)),
+    _of("no variance", 422, body=told(noise_variance=0.0)),
     _of("a field of one's own", 422, "__class__", body=told(__class__="os.system")),
     _of("a text for a number", 422, "rewards", body=told(rewards=["1'; DROP TABLE journal; --"])),
     _of("a time in SQL", 422, "t must be a number", body=told(t="1'; DROP TABLE journal; --")),

@@ -197,7 +197,7 @@ def test_recording_is_telling(name: str, tmp_path: Path) -> None:
         assert campaign.verify().problems == ()
 
 
-NAMES = "X", "y", "t", "variance", "outcomes"
+NAMES = "X", "y", "t", "noise_variance", "outcomes"
 REFUSED: dict[str, tuple[Any, ...]] = {
     "no candidate": ([[0.5]], [1.0]),
     "shape": ([[1.0]], [1.0, 2.0]),

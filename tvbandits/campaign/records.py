@@ -51,7 +51,7 @@ def told_of(recipe: Recipe, state: State, given: Mapping[str, Any]) -> Told:
     """Return what an operation tells, with the time of each reading; a `ValueError` if it cannot be."""
     X, variance, t = (
         points(given["X"], recipe.domain.dimension),
-        given.get("variance"),
+        given.get("noise_variance"),
         given.get("t"),
     )
     times = None if t is None else numbers(t)
@@ -94,8 +94,8 @@ class Readings:
             given, t = row.given, numbers(row.body["got"])
             X, y = points(given["X"], self._dimension), numbers(given["y"]).reshape(-1)
             variance = usual_variance(len(t), self._recipe.noise_variance)
-            if given.get("variance") is not None:
-                variance = np.broadcast_to(numbers(given["variance"]), len(t))
+            if given.get("noise_variance") is not None:
+                variance = np.broadcast_to(numbers(given["noise_variance"]), len(t))
             old = (t < until) & ~np.isnan(y)
             found = found.append(Observations.checked(X[old], t[old], y[old], variance[old]))
         return found

@@ -324,23 +324,18 @@ class Replay:
         elif kind in ("corrected", "retracted"):  # the time and reward (n, 2) of each; NaN: none
             wrong, _, rows = readings_at(recipe, state, arguments["X"], arguments.get("t"))
             recorded = np.column_stack([wrong.t[rows], wrong.y[rows]])
-        result = method(
-            bandit, **{OF_BANDIT.get(name, name): each for name, each in arguments.items()}
-        )
+        result = method(bandit, **arguments)
         return result if kind in ("asked", "questions") else recorded
 
-
-# How a bandit calls a field of a row.
-OF_BANDIT = {"variance": "noise_variance"}
 
 # What a bandit does, and with which arguments, by the kind of row that says so.
 VERBS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "asked": (Bandit.ask, ("t", "n", "available", "context", "near")),
-    "told": (Bandit.tell, ("X", "y", "t", "variance", "outcomes")),
+    "told": (Bandit.tell, ("X", "y", "t", "noise_variance", "outcomes")),
     "dropped": (Bandit.drop, ("X",)),
     "questions": (Bandit.questions, ("t", "available")),
-    "answers": (Bandit.answer, ("X", "values", "t", "variance")),
-    "corrected": (Bandit.correct, ("X", "y", "t", "variance", "to", "outcomes")),
+    "answers": (Bandit.answer, ("X", "values", "t", "noise_variance")),
+    "corrected": (Bandit.correct, ("X", "y", "t", "noise_variance", "to", "outcomes")),
     "retracted": (Bandit.retract, ("X", "t")),
 }
 
@@ -351,7 +346,9 @@ def _argument(name: str, value: Any, recipe: Recipe) -> Any:
         return points(value, recipe.domain.dimension)
     if name == "outcomes":
         return {each: numbers(values) for each, values in value.items()}
-    is_column = name in ("t", "to", "y", "values", "variance") and isinstance(value, list | str)
+    is_column = name in ("t", "to", "y", "values", "noise_variance") and isinstance(
+        value, list | str
+    )
     return numbers(value) if is_column else value
 
 

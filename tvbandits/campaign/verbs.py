@@ -36,7 +36,7 @@ Outcomes = Mapping[str, Any] | None
 Resolve = Callable[["Bandit", Names], dict[str, Any]]
 
 # What a reading may say, by name.
-READING = ("X", "y", "t", "variance", "outcomes", "context", "counts")
+READING = ("X", "y", "t", "noise_variance", "outcomes", "context", "counts")
 
 
 @dataclass(frozen=True)
@@ -93,20 +93,20 @@ def tell(
     X: Any,
     y: Any,
     t: Any = None,
-    variance: Any = None,
+    noise_variance: Any = None,
     outcomes: Outcomes = None,
     context: Context = None,
     counts: Any = None,
 ) -> Request:
     """Return the request to take note of rewards; `counts` says what counted ones are made of."""
-    times, read = numbers_of(clock, t), _readings("y", y, variance, outcomes)
+    times, read = numbers_of(clock, t), _readings("y", y, noise_variance, outcomes)
     made: dict[str, Any] = {}
     if counts is not None:
         # By these it is known again: its variance is another one when more is counted at its time.
         counts = as_floats(counts, "counts")
         if counts.ndim != 2 or counts.shape[1] != 2:
             raise ValueError(f"counts must be pairs, got {shown(counts)}")
-        made = {name: read.pop(name) for name in ("y", "variance")}
+        made = {name: read.pop(name) for name in ("y", "noise_variance")}
     sent = _sent(X=_places(X), t=times, counts=counts, context=written(context), **read)
     return Request("told", sent, _at(X, context, times, **made))
 
@@ -122,11 +122,11 @@ def reading(clock: Clock | None, said: Mapping[str, Any]) -> Request:
 
 
 def correct(
-    clock: Clock | None, X: Any, y: Any, t: Any, variance: Any, to: Any, outcomes: Outcomes
+    clock: Clock | None, X: Any, y: Any, t: Any, noise_variance: Any, to: Any, outcomes: Outcomes
 ) -> Request:
     """Return the request to put other rewards in the place of some."""
     times, right_times = numbers_of(clock, t), numbers_of(clock, to, "to")
-    read = _readings("y", [float("nan")] if y is None else y, variance, outcomes)
+    read = _readings("y", [float("nan")] if y is None else y, noise_variance, outcomes)
     if y is None:
         del read["y"]
     sent = _sent(X=_places(X), t=times, to=right_times, **read)
@@ -135,7 +135,9 @@ def correct(
     def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
         made = at(bandit, names)  # what is wrong with what was sent is said first
         if not {*sent} - {"X", "t"}:
-            raise ValueError("correct needs what is right: reward, time, variance or outcomes")
+            raise ValueError(
+                "correct needs what is right: reward, time, noise_variance or outcomes"
+            )
         return made
 
     return Request("corrected", sent, resolve)
@@ -177,9 +179,9 @@ def questions(clock: Clock | None, t: Any, available: Availability) -> Request:
     return Request("questions", sent, resolve)
 
 
-def answer(clock: Clock | None, X: Any, values: Any, t: Any, variance: Any) -> Request:
+def answer(clock: Clock | None, X: Any, values: Any, t: Any, noise_variance: Any) -> Request:
     """Return the request to take answers that somebody brought."""
-    read = _readings("values", values, variance)
+    read = _readings("values", values, noise_variance)
     sent = _sent(X=_places(X), t=number_of(clock, t), **read)
     return Request("answers", sent, _at(X))  # in the context of what is out, whatever its time
 
@@ -213,13 +215,15 @@ def points_of(
     return domain.check(X)
 
 
-def _readings(name: str, values: Any, variance: Any, outcomes: Outcomes = None) -> dict[str, Any]:
+def _readings(
+    name: str, values: Any, noise_variance: Any, outcomes: Outcomes = None
+) -> dict[str, Any]:
     """Return what was read, by name."""
-    values, variance = with_variance(values, variance)
+    values, variance = with_variance(values, noise_variance)
     read = as_outcomes(outcomes).items()
     return {
         name: as_floats(zero_or_one(values), name),
-        "variance": None if variance is None else as_floats(variance, "variance"),
+        "noise_variance": None if variance is None else as_floats(variance, "noise_variance"),
         "outcomes": {each: as_floats(zero_or_one(y), each) for each, y in read} or None,
     }
 

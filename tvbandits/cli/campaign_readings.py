@@ -203,7 +203,7 @@ def _check_readings(
                 raise ValueError("there must be a time, or a key: brought again, it counts once")
             site = str(reading.site)
             said: dict[str, Any] = {"y": [reading.value], "t": t}
-            said["variance"] = several(reading.variance)
+            said["noise_variance"] = several(reading.variance)
             said |= {"key": key, "who": reading.who, "outcomes": reading.outcomes}
             said |= {"counts": [reading.counts]} if reading.counts else {}
             if key is not None:  # by what was written it is known again

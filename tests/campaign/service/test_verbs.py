@@ -38,7 +38,7 @@ def test_script_plays_the_service_like_a_bandit(served: Served) -> None:
             remote.post("/drop", points=X[1:])
             twin.drop(X[1:])
         else:
-            remote.tell(X[1:], y[1:], t, variance=0.02)
+            remote.tell(X[1:], y[1:], t, noise_variance=0.02)
             twin.tell(X[1:], y[1:], t, 0.02)
     np.testing.assert_array_equal(remote.get("/pending")["points"], twin.pending.tolist())
     found = remote.post("/predict", points=DOMAIN.X, t=9)
@@ -148,10 +148,16 @@ def test_repeated_answer_has_the_same_reply(tmp_path: Path) -> None:
         DOMAIN, kernel=RBF(1.0), noise_variance=0.01, expert=None, budget=2, seed=3
     )
     with serving(tmp_path, brought) as served:
-        said = {"points": ["S1", "S2"], "values": [1.0, None], "t": 1, "variance": 0.1, "key": "k"}
+        said = {
+            "points": ["S1", "S2"],
+            "values": [1.0, None],
+            "t": 1,
+            "noise_variance": 0.1,
+            "key": "k",
+        }
         first = served.post("/answer", **said).json()
         assert first == {"recorded": 1, "failed": 1}
-        served.post("/answer", points=["S5"], values=[1.0], t=2, variance=0.1)
+        served.post("/answer", points=["S5"], values=[1.0], t=2, noise_variance=0.1)
         assert served.post("/answer", **said).json() == first
 
 
@@ -205,7 +211,7 @@ def test_questions_and_answers(tmp_path: Path) -> None:
             np.testing.assert_array_equal(asked, twin.questions(t).tolist())
             values = np.where(np.arange(len(asked)) % 2, np.nan, 0.5)
             if asked:
-                remote.post("/answer", points=asked, values=values, t=t, variance=0.01)
+                remote.post("/answer", points=asked, values=values, t=t, noise_variance=0.01)
                 twin.answer(np.array(asked), values, t, 0.01)
         assert served.campaign.state == twin.state
         assert served.campaign.status.answers == len(twin.state.answers) > 0

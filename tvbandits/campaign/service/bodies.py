@@ -97,7 +97,7 @@ class RewardsBody(Body):
     events: Values | None = None
     exposure: Values | None = None
     t: Time = None
-    variance: Variance = None
+    noise_variance: Variance = None
     outcomes: Outcomes = None
     key: Key = None
 
@@ -161,7 +161,7 @@ class AnswerBody(Body):
     points: Points
     values: Values
     t: Time = None
-    variance: Variance = None
+    noise_variance: Variance = None
     key: Key = None
 
 
