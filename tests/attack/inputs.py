@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.gaussian_process.kernels import RBF, Kernel
 
 from tests.attack.bad_values import BAD, Bad, fits
@@ -123,6 +124,8 @@ def use_as_a_part(made: Any) -> None:
             others = {"aging": Wiener(0.1)} if name == "learn" else {}
             play(Bandit(Recipe(line(), RBF(1.5), 0.01, **{name: made}, **others)))
             return
+    if isinstance(made, pd.DataFrame):  # rows of a comparison, which have a `query` of their own
+        return
     if hasattr(made, "maximize") and hasattr(made, "dimension"):
         bandit = Bandit(Recipe(made, RBF(1.5), 0.01))
         bandit.tell(bandit.ask(1.0, n=1), [0.5], 1.0)

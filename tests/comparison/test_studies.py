@@ -173,7 +173,7 @@ def test_a_width_that_is_found_out_by_seed_is_one_policys() -> None:
         return policies.gp_ucb(**setting.parts, confidence=width, seed=setting.seed)
 
     plan = Comparison(problem, {"wide": wide, "gp-ucb": POLICIES["gp-ucb"].make}, 3, 8)
-    rows = pd.DataFrame([row for run in iterate(plan) for row in run.rows])
+    rows = pd.concat([run.rows for run in iterate(plan)])
     assert rows["confidence"].nunique() > 2
     summary = Board.of(rows, {problem.name: problem}).summary
     assert summary["policy"].to_list() == ["wide", "gp-ucb"]

@@ -179,7 +179,9 @@ class Clock:
         """Nanoseconds; in exact numbers, since a float of them has no room for decades."""
         count = self._start + round(Fraction(number) * self._length)
         if not abs(count) < 2**63:
-            raise ValueError(f"{number} times {self.unit} is more than 292 years from 1970")
+            raise ValueError(
+                f"number must be within 292 years of 1970, got {number} times {self.unit}"
+            )
         return count
 
     def _number(self, given: Any, name: str) -> float:
