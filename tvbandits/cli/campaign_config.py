@@ -246,7 +246,9 @@ def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, un
     more["kernel"] = _kernel(said, domain, policy.learns_kernel, unit)
     more["noise_variance"] = _noise_variance(said)
     try:
-        signature.bind(domain, **more, **options)
+        # `robust` is none of the recipe's own parameters (`Policy.bandit`).
+        own = {option: each for option, each in options.items() if option != "robust"}
+        signature.bind(domain, **more, **own)
     except TypeError as error:  # an option without which it is nothing
         raise ValueError(f"[policy.options] {name}: {error}") from error
     made = policy.bandit(domain=domain, **more, **options)
