@@ -297,11 +297,6 @@ class Saved:
         """Return what stands at a path of keys of dictionaries and names of fields; by default, all."""
         return self._decoded(self._at(path))
 
-    def word(self, *path: str) -> str | None:
-        """Return the class at a path, which is not made; None where there is none."""
-        found = self._at(path)
-        return None if found is None else str(found.get("class", found.get("own")))
-
     def _at(self, path: Sequence[str]) -> Any:
         found = self._root
         for name in path:

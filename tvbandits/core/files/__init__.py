@@ -1,1 +1,1 @@
-"""Files: tables that may be broken, hostile or not meant; and values that are saved without code."""
+"""The form of a journal: rows in JSON, each with a checksum of itself and of the row before it."""
