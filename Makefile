@@ -44,7 +44,7 @@ test-all: $(DEV)
 	$(PYTEST)
 
 # Results must not depend on the BLAS kernel or its threads: the tests of the numerics under each that runs here.
-NUMERICS = $(addprefix tests/,core gp forgetting acquisition queries bandit policies)
+NUMERICS = $(addprefix tests/,domains gp forgetting acquisition queries bandit policies)
 test-kernels: $(DEV)
 	for kernel in Prescott Haswell Zen SkylakeX; do \
 		export OPENBLAS_CORETYPE=$$kernel; \
@@ -101,7 +101,7 @@ integrations:
 
 # The oldest versions that pyproject.toml admits, in an environment of their own: the quick tests of what computes.
 # Their own deprecations are not ours to mend, so that warnings are no errors here.
-LOWEST := tests/core tests/gp tests/acquisition tests/queries tests/forgetting tests/bandit tests/comparison tests/datasets tests/cli/test_main.py
+LOWEST := tests/domains tests/gp tests/acquisition tests/queries tests/forgetting tests/bandit tests/comparison tests/datasets tests/cli/test_main.py
 lowest:
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv

@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.harness import DATA, arguments, heading, line
 from tvbandits import Bandit, policies
 from tvbandits.cli.problems import make_problem
-from tvbandits.core.protocols import Problem, added_noise
+from tvbandits.protocols import Problem, added_noise
 from tvbandits.validation import Array
 
 OZONE = [DATA / "ozone" / "daily_44201_2021.zip"]

@@ -19,7 +19,7 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from benchmarks import regression
 from benchmarks.harness import Pair, Row, summary
-from tvbandits.core.protocols import added_noise
+from tvbandits.protocols import added_noise
 from tvbandits.validation import Array, Index
 
 HORIZON, TARGET = 2000, 10.0

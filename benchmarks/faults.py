@@ -24,12 +24,12 @@ import numpy as np
 from benchmarks.harness import arguments, heading, line
 from tvbandits import Bandit, Expert, ExpertDownWarning, Options, compare, policies
 from tvbandits.comparison.summary import summarise
-from tvbandits.core.protocols import Problem, added_noise
 from tvbandits.datasets import DriftingBump, Field, NewPeak, ozone_network
 from tvbandits.experts.calibrated import Calibrated
 from tvbandits.experts.sensors.expert import SensorExpert, stations_at
 from tvbandits.experts.sensors.stub import Faults, StubTransport
 from tvbandits.policies import Setting
+from tvbandits.protocols import Problem, added_noise
 from tvbandits.validation import Array
 
 # Seconds; a delay beyond every time-out.

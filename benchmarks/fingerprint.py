@@ -29,7 +29,7 @@ from tvbandits import Bandit, Box, Candidates, experts, policies
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.compare import Comparison, iterate
 from tvbandits.comparison.playing import Run
-from tvbandits.gp.posteriors.nystrom import Nystrom
+from tvbandits.gp.sparse import Nystrom
 from tvbandits.policies.expert import PLANS
 from tvbandits.validation import Array
 

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.harness import arguments, clock, heading, line
 from tvbandits import Candidates, datasets, policies
 from tvbandits.comparison.setup import REWARD_NOISE, prepare
-from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.policies import POLICIES, Setting
 from tvbandits.validation import Array
 

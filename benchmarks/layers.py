@@ -25,8 +25,6 @@ import pandas as pd
 from benchmarks.harness import arguments, course, heading, kept, line
 from tvbandits import Bandit, policies
 from tvbandits.comparison.compare import simulated
-from tvbandits.core.protocols import Problem
-from tvbandits.core.threads import one_blas_thread
 from tvbandits.datasets import (
     AutoregressiveArms,
     DriftingBump,
@@ -39,7 +37,9 @@ from tvbandits.datasets import (
 from tvbandits.datasets.tables.problem import autoregressive
 from tvbandits.gp.ensemble import filters, mixture, models, seasons
 from tvbandits.gp.ensemble.models import ModelSpec
+from tvbandits.protocols import Problem
 from tvbandits.queries import plans
+from tvbandits.threads import one_blas_thread
 from tvbandits.validation import Array
 
 # A layer stays if regret without it is that many times as large, or the time of a step.

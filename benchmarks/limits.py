@@ -22,9 +22,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from benchmarks.harness import arguments, heading, line
 from tvbandits import Bandit, Candidates, Limit, LimitWarning, compare, policies
-from tvbandits.core.linalg import square_root
 from tvbandits.datasets import BumpAndWall, HeatPump, QuietNetwork
 from tvbandits.datasets.limited import UnderALimit
+from tvbandits.gp.linalg import square_root
 from tvbandits.policies import Setting
 from tvbandits.validation import Array
 

@@ -28,9 +28,9 @@ from threadpoolctl import threadpool_limits
 from benchmarks.harness import arguments, clock, heading, line
 from benchmarks.peers.__main__ import Served
 from tvbandits import Bandit, policies
-from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import DriftingBump
 from tvbandits.experts import SimulatorExpert
+from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.validation import Array
 
 PROBLEM = DriftingBump(candidates=101)

@@ -3,7 +3,7 @@
 `python -m benchmarks.moving [--seeds 3] [--steps 100] [--policy adaptive-gp-ucb]` prints, for each
 problem and cost of crossing the domain (in deviations of the reward over it), what a play misses of the
 best reward plus what it pays for moves, by three rules: moves that are free to who decides, the whole
-cost taken from the reward of the next play, and the share of it that `tvbandits.core.moving` says. It
+cost taken from the reward of the next play, and the share of it that `tvbandits.domains.moving` says. It
 was chosen on `drifting-bump` and `gp-drift`.
 """
 
@@ -20,8 +20,8 @@ import numpy as np
 
 from benchmarks.harness import arguments, heading, line
 from tvbandits import datasets, policies
-from tvbandits.core.moving import Position, costs_along
-from tvbandits.core.protocols import added_noise
+from tvbandits.domains.moving import Position, costs_along
+from tvbandits.protocols import added_noise
 
 # None of them was looked at when the rule was chosen.
 PROBLEMS: dict[str, Callable[[int], Any]] = {

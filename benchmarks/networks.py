@@ -19,9 +19,9 @@ import numpy as np
 from benchmarks.harness import arguments, heading, line
 from tvbandits import compare
 from tvbandits.comparison.summary import summarise
-from tvbandits.core.protocols import added_noise
 from tvbandits.datasets import TableProblem, ozone, sensor_field
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
+from tvbandits.protocols import added_noise
 from tvbandits.queries.plans import questions
 
 STATES = (

@@ -18,8 +18,8 @@ import numpy as np
 import optuna
 
 from benchmarks.harness import arguments, cell, heading, line
-from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import DriftingBump
+from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.integrations.optuna import TVSampler
 
 SAMPLERS: dict[str, Callable[[int], optuna.samplers.BaseSampler]] = {

@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks.harness import DATA, clock
 from tvbandits import Bandit, policies
 from tvbandits.acquisition.confidence import BBKBWidth
-from tvbandits.core.protocols import added_noise
 from tvbandits.datasets import TableProblem, abalone, california
+from tvbandits.protocols import added_noise
 from tvbandits.validation import Array
 
 TABLES = {

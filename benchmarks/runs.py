@@ -25,9 +25,9 @@ from tvbandits import Candidates, policies
 from tvbandits.acquisition.confidence import Theory
 from tvbandits.comparison.compare import simulated
 from tvbandits.comparison.setup import prepare
-from tvbandits.core.protocols import Answers, Expert
 from tvbandits.datasets import DriftingBump
 from tvbandits.policies import theory
+from tvbandits.protocols import Answers, Expert
 from tvbandits.validation import Array
 
 STEPS, MEAN = 500, 1.6

@@ -18,11 +18,11 @@ import numpy as np
 from scipy.special import ndtr
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.linalg import cholesky, inverse, square_root
-from tvbandits.core.protocols import NamedProblem
-from tvbandits.core.space import Arms
 from tvbandits.datasets.tables.problem import Drawn, OnCandidates, OnPath, autoregressive, draws
+from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.space import Arms
+from tvbandits.gp.linalg import cholesky, inverse, square_root
+from tvbandits.protocols import NamedProblem
 from tvbandits.validation import Array, finite_number, flag, not_negative
 
 MOST_ARMS = 10_000

@@ -9,10 +9,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.linalg import cholesky, inverse
-from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import OnPath
+from tvbandits.domains.candidates import Candidates
+from tvbandits.gp.linalg import cholesky, inverse
+from tvbandits.protocols import NamedProblem
 from tvbandits.validation import Array, choice
 
 MOST_STEPS = 100_000

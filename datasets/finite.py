@@ -13,11 +13,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.readings import Form, coded, merged, named, numbers, standardised
 from tvbandits.datasets.tables.spreadsheets import File, read_as_text
 from tvbandits.io import naming
+from tvbandits.protocols import NamedProblem
 from tvbandits.validation import (
     Array,
     file_path,

@@ -21,10 +21,10 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
-from tvbandits.core.box import Box
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import MadeUp, mean_change
+from tvbandits.domains.box import Box
+from tvbandits.domains.candidates import Candidates
+from tvbandits.protocols import NamedProblem
 from tvbandits.validation import Array, choice, positive_number, whole_number
 
 Formula = Callable[[Array], Array]

@@ -11,10 +11,10 @@ from typing import ClassVar
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.limits import Limit
-from tvbandits.core.protocols import NamedProblem
+from tvbandits.acquisition.limits import Limit
 from tvbandits.datasets.tables.problem import Drawn, OnCandidates, autoregressive, draws
+from tvbandits.domains.candidates import Candidates
+from tvbandits.protocols import NamedProblem
 from tvbandits.validation import Array
 
 # Rate at which the quiet network forgets.

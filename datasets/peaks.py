@@ -31,9 +31,9 @@ from typing import ClassVar
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.core.box import Box
-from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import Drawn, OnInterval
+from tvbandits.domains.box import Box
+from tvbandits.protocols import NamedProblem
 from tvbandits.validation import LARGEST_WHOLE, Array, as_points, as_time, not_negative
 
 # Most numbers of a landscape's history.

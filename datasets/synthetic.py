@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import OnInterval, OnPath, autoregressive, draws, mean_change
+from tvbandits.domains.candidates import Candidates
+from tvbandits.protocols import NamedProblem
 from tvbandits.validation import (
     LARGEST_WHOLE,
     Array,

@@ -23,8 +23,8 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from tvbandits import policies
-from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import TableProblem, ozone, ozone_network
+from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.experts.sensors.expert import SensorExpert, stations_at
 from tvbandits.experts.sensors.stub import Faults, StubTransport
 

@@ -15,7 +15,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tvbandits import Expert, ExpertDownWarning, policies
-from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import ozone_network
 from tvbandits.experts import (
     Budgeted,
@@ -26,6 +25,7 @@ from tvbandits.experts import (
     StubTransport,
     stations_at,
 )
+from tvbandits.experts.keyed_noise import keyed_normal
 
 HERE = Path(__file__).resolve().parent
 DAYS, DOWN, NOISE = 120, (60.0, 74.0), 1.0

@@ -11,8 +11,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tvbandits import Answers, policies
-from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import ozone_network
+from tvbandits.experts.keyed_noise import keyed_normal
 
 HERE = Path(__file__).resolve().parent
 DAYS, NOISE, A_DAY = 120, 1.0, 3

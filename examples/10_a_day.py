@@ -14,8 +14,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tvbandits import Answers, policies
-from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import TableProblem
+from tvbandits.experts.keyed_noise import keyed_normal
 
 HERE = Path(__file__).resolve().parent
 DAYS, NOISE = 8, 0.01

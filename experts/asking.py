@@ -10,8 +10,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import Answers, Expert, checked_answers, inform, restored, state_of
+from tvbandits.data import Observations
+from tvbandits.protocols import Answers, Expert, checked_answers, inform, restored, state_of
 from tvbandits.validation import Array
 
 # What an expert must be.
@@ -38,7 +38,7 @@ class Wrapper:
     >>> from dataclasses import dataclass
     >>> import numpy as np
     >>> from tvbandits import Answers
-    >>> from tvbandits.core.protocols import Expert
+    >>> from tvbandits.protocols import Expert
     >>> from tvbandits.experts import CallableExpert
     >>> from tvbandits.experts.asking import Wrapper
     >>> @dataclass

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.core.protocols import Answers, Expert, restored, state_of
 from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
+from tvbandits.protocols import Answers, Expert, restored, state_of
 from tvbandits.validation import (
     Array,
     as_points,

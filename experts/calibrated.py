@@ -30,9 +30,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from tvbandits.core.observations import Observations, Source
-from tvbandits.core.protocols import Answers, Expert, inform, restored, state_of
+from tvbandits.data import Observations, Source
 from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
+from tvbandits.protocols import Answers, Expert, inform, restored, state_of
 from tvbandits.validation import (
     Array,
     Index,

@@ -12,15 +12,8 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import (
-    Answers,
-    Expert,
-    ExpertError,
-    Observer,
-    checked_answers,
-    is_mistake,
-)
+from tvbandits.data import Observations
+from tvbandits.protocols import Answers, Expert, ExpertError, Observer, checked_answers, is_mistake
 from tvbandits.validation import Array, Index, as_points, as_time, error_line, flag, whole_number
 
 

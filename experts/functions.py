@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.core.protocols import Answers, ExpertError, Problem, added_noise
+from tvbandits.experts.keyed_noise import keyed_normal
+from tvbandits.protocols import Answers, ExpertError, Problem, added_noise
 from tvbandits.validation import (
     Array,
     as_floats,

@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from tvbandits.core.protocols import Answers, as_effective
 from tvbandits.forgetting.aging import Ages, Aging, Constant
+from tvbandits.protocols import Answers, as_effective
 from tvbandits.validation import (
     LARGEST_VARIANCE,
     Array,

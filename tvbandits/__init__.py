@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         policies as policies,
         queries as queries,
     )
-    from tvbandits.acquisition.availability import NothingAvailableError as NothingAvailableError
+    from tvbandits.acquisition.limits import Limit as Limit, LimitWarning as LimitWarning
     from tvbandits.bandit.bandit import Bandit as Bandit
     from tvbandits.bandit.inference import ExpensiveWarning as ExpensiveWarning
     from tvbandits.bandit.loading import load as load
@@ -25,15 +25,22 @@ if TYPE_CHECKING:
     from tvbandits.bandit.recipe import Recipe as Recipe
     from tvbandits.bandit.state import Info as Info, State as State
     from tvbandits.campaign import Campaign as Campaign
+    from tvbandits.campaign.clock import Clock as Clock
     from tvbandits.comparison.compare import compare as compare
-    from tvbandits.core.box import Box as Box
-    from tvbandits.core.candidates import Candidates as Candidates
-    from tvbandits.core.clock import Clock as Clock
-    from tvbandits.core.counts import count as count, rate as rate
-    from tvbandits.core.limits import Limit as Limit, LimitWarning as LimitWarning
-    from tvbandits.core.observations import Observations as Observations
-    from tvbandits.core.parameters import Integer as Integer
-    from tvbandits.core.protocols import (
+    from tvbandits.counts import count as count, rate as rate
+    from tvbandits.data import Observations as Observations
+    from tvbandits.domains.availability import NothingAvailableError as NothingAvailableError
+    from tvbandits.domains.box import Box as Box
+    from tvbandits.domains.candidates import Candidates as Candidates
+    from tvbandits.domains.parameters import Integer as Integer
+    from tvbandits.domains.space import Arms as Arms, Space as Space
+    from tvbandits.gp.exact import Exact as Exact
+    from tvbandits.gp.fitting.online import Every as Every
+    from tvbandits.gp.sparse import Nystrom as Nystrom
+    from tvbandits.gp.sparse_filter import NystromFilter as NystromFilter
+    from tvbandits.gp.state_space import StateSpace as StateSpace
+    from tvbandits.io import SavedFileError as SavedFileError
+    from tvbandits.protocols import (
         Answers as Answers,
         Expert as Expert,
         ExpertDownWarning as ExpertDownWarning,
@@ -41,17 +48,10 @@ if TYPE_CHECKING:
         ExpertUnavailableError as ExpertUnavailableError,
         Problem as Problem,
     )
-    from tvbandits.core.space import Arms as Arms, Space as Space
-    from tvbandits.gp.fitting.online import Every as Every
-    from tvbandits.gp.posteriors.exact import Exact as Exact
-    from tvbandits.gp.posteriors.nystrom import Nystrom as Nystrom
-    from tvbandits.gp.posteriors.nystrom_filter import NystromFilter as NystromFilter
-    from tvbandits.gp.posteriors.state_space import StateSpace as StateSpace
-    from tvbandits.io import SavedFileError as SavedFileError
 
 # Where the names stand, as above.
 _HOMES = {
-    "acquisition.availability": "NothingAvailableError",
+    "domains.availability": "NothingAvailableError",
     "bandit.bandit": "Bandit",
     "bandit.inference": "ExpensiveWarning",
     "bandit.loading": "load",
@@ -60,21 +60,21 @@ _HOMES = {
     "bandit.state": "Info State",
     "campaign": "Campaign",
     "comparison.compare": "compare",
-    "core.box": "Box",
-    "core.candidates": "Candidates",
-    "core.clock": "Clock",
-    "core.counts": "count rate",
+    "domains.box": "Box",
+    "domains.candidates": "Candidates",
+    "campaign.clock": "Clock",
+    "counts": "count rate",
     "io": "SavedFileError",
-    "core.limits": "Limit LimitWarning",
-    "core.observations": "Observations",
-    "core.parameters": "Integer",
-    "core.protocols": "Answers Expert ExpertDownWarning ExpertError ExpertUnavailableError Problem",
-    "core.space": "Arms Space",
+    "acquisition.limits": "Limit LimitWarning",
+    "data": "Observations",
+    "domains.parameters": "Integer",
+    "protocols": "Answers Expert ExpertDownWarning ExpertError ExpertUnavailableError Problem",
+    "domains.space": "Arms Space",
     "gp.fitting.online": "Every",
-    "gp.posteriors.exact": "Exact",
-    "gp.posteriors.nystrom": "Nystrom",
-    "gp.posteriors.nystrom_filter": "NystromFilter",
-    "gp.posteriors.state_space": "StateSpace",
+    "gp.exact": "Exact",
+    "gp.sparse": "Nystrom",
+    "gp.sparse_filter": "NystromFilter",
+    "gp.state_space": "StateSpace",
 }
 
 _PACKAGES = ("bandit", "datasets", "experts", "plots", "policies", "queries")

@@ -25,15 +25,15 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.comparison.frontier import PAPER, WITHOUT, frontier_table
 from tvbandits.comparison.summary import Ranks, counted, panels_of
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.observations import Observations
-from tvbandits.core.parameters import Category, Integer, Real
-from tvbandits.core.protocols import Domain
-from tvbandits.core.space import Table, space_of
+from tvbandits.data import Observations
 from tvbandits.datasets.tables.references import References
+from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.parameters import Category, Integer, Real
+from tvbandits.domains.space import Table, space_of
 from tvbandits.gp.kernels.additive import ends_of
 from tvbandits.policies import POLICIES
 from tvbandits.policies.expert import PLANS
+from tvbandits.protocols import Domain
 from tvbandits.validation import Array, Index, of_kind
 
 

@@ -31,7 +31,7 @@ from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.compare import Comparison
 from tvbandits.comparison.playing import play_one
 from tvbandits.comparison.setup import REWARD_NOISE, Prepared, begun, played, prepare
-from tvbandits.core.box import Box
+from tvbandits.domains.box import Box
 
 HERE = Path(__file__).parent
 OURS = ("time-gp-ucb", "w-dbo:first=15", "adaptive-gp-ucb", "gp-ucb", "uniform")

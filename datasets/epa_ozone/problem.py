@@ -11,12 +11,12 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.epa_ozone.files import of_state, read_files
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.readings import even, few, spanned
 from tvbandits.datasets.tables.sensor_field import check_places, complete, filled_in, kilometres
 from tvbandits.datasets.tables.spreadsheets import File
+from tvbandits.protocols import NamedProblem
 from tvbandits.validation import noise_variance_number, optional, text, whole_number
 
 # Default noise variance of a reading, ppb^2: readings are reported to 1 ppb, and the monitors' own

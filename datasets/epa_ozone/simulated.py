@@ -12,8 +12,8 @@ from functools import partial
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import TableProblem, autoregressive
+from tvbandits.protocols import NamedProblem
 from tvbandits.validation import Array, whole_number
 
 # Draws where the stations stand and how they differ for good: the same in every realisation.

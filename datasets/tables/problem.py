@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from tvbandits.core.box import Box
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.linalg import square_root
 from tvbandits.datasets.tables.references import References, as_table, references
+from tvbandits.domains.box import Box
+from tvbandits.domains.candidates import Candidates
+from tvbandits.gp.linalg import square_root
 from tvbandits.validation import (
     LARGEST_WHOLE,
     Array,
@@ -193,7 +193,7 @@ class OnPath(OnCandidates, Drawn):
 
 @dataclass(frozen=True, eq=False)
 class TableProblem(OnCandidates):
-    """A drifting reward that is known at A points and T times; a `tvbandits.core.protocols.Problem`.
+    """A drifting reward that is known at A points and T times; a `tvbandits.protocols.Problem`.
 
     Parameters
     ----------

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from tvbandits.core.protocols import NamedProblem
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.readings import (
     LATITUDE,
@@ -28,6 +27,7 @@ from tvbandits.datasets.tables.readings import (
     wide,
     with_index_as_column,
 )
+from tvbandits.protocols import NamedProblem
 from tvbandits.validation import Array, finite_number
 
 # Mean radius of the earth, km.

@@ -17,9 +17,9 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from tvbandits import policies
-from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import ozone, ozone_network
 from tvbandits.experts import SimulatorExpert
+from tvbandits.experts.keyed_noise import keyed_normal
 
 DOCS = Path(__file__).resolve().parents[1]
 FIRST, DAYS, BUDGET = 180, 40, 3

@@ -16,14 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
-from tvbandits.core.protocols import (
-    MISTAKES,
-    Answers,
-    ExpertError,
-    ExpertUnavailableError,
-    as_effective,
-)
 from tvbandits.forgetting.aging import Ages, Aging
+from tvbandits.protocols import MISTAKES, Answers, ExpertError, ExpertUnavailableError, as_effective
 from tvbandits.validation import (
     LARGEST_VARIANCE,
     SMALLEST_VARIANCE,
@@ -145,7 +139,7 @@ class Transport(Protocol):
 
         Raises
         ------
-        OSError or any exception that is not in `tvbandits.core.protocols.MISTAKES`
+        OSError or any exception that is not in `tvbandits.protocols.MISTAKES`
             If nobody can be reached now, as with `ConnectionError`.
         """
 

@@ -29,7 +29,7 @@ from tvbandits.acquisition.batches import (
 from tvbandits.acquisition.confidence import BBKBWidth, Fixed
 from tvbandits.acquisition.rules import samples as drawn_for
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
-from tvbandits.gp.posteriors.nystrom import NystromPosterior
+from tvbandits.gp.sparse import NystromPosterior
 from tvbandits.policies import gp_ucb, thompson
 from tvbandits.validation import Array
 

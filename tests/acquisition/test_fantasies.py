@@ -26,15 +26,15 @@ from tvbandits.acquisition.confidence import (
     as_confidence,
 )
 from tvbandits.acquisition.rules import Decision, LastingBound
+from tvbandits.gp.cholesky import by_cholesky
 from tvbandits.gp.ensemble.mixture import CONFIG, FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, function_models, network_models
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.posteriors.cholesky import by_cholesky
-from tvbandits.gp.posteriors.data import CandidateGrid, Data
-from tvbandits.gp.posteriors.nystrom import NystromPosterior
-from tvbandits.gp.posteriors.protocol import Conditioning
+from tvbandits.gp.posterior import Conditioning
+from tvbandits.gp.rows import CandidateGrid, Data
+from tvbandits.gp.sparse import NystromPosterior
 from tvbandits.validation import Array
 
 KERNELS: dict[str, Kernel] = {

@@ -26,7 +26,7 @@ from tests.helpers.players import deciding
 from tvbandits import Answers, Bandit, Box, Candidates, Every, NystromFilter, Recipe
 from tvbandits.acquisition.batches import Batching, LocalRatio, One
 from tvbandits.acquisition.rules import ThompsonSampling, UpperConfidenceBound
-from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import LogThreshold, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.kernels.additive import (
@@ -36,7 +36,7 @@ from tvbandits.gp.kernels.additive import (
 )
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import space_time
-from tvbandits.gp.posteriors.nystrom import markov
+from tvbandits.gp.sparse import markov
 from tvbandits.queries.plans import Asking
 from tvbandits.validation import Array
 

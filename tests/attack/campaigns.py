@@ -37,7 +37,7 @@ from tests.attack.report import WRONG, Count, Found, Trial, in_the_loop
 from tvbandits import Answers, Bandit, Campaign, Candidates, policies
 from tvbandits.bandit.state import same_value
 from tvbandits.campaign import BusyError, StorageError
-from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.validation import Array
 
 SITES = Candidates(np.linspace(0.0, 10.0, 21)[:, None])

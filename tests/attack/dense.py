@@ -12,12 +12,12 @@ from scipy import linalg
 from tvbandits import Bandit, Exact, Nystrom
 from tvbandits.acquisition.rules import UpperConfidenceBound
 from tvbandits.bandit.state import State
-from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.features import SPAN_TOLERANCE
-from tvbandits.gp.posteriors.nystrom import NystromPosterior
-from tvbandits.gp.posteriors.nystrom_filter import COUNTS
-from tvbandits.gp.posteriors.protocol import Conditioning
-from tvbandits.gp.posteriors.state_space import ROUNDING, StateSpacePosterior
+from tvbandits.gp.features import SPAN_TOLERANCE
+from tvbandits.gp.posterior import Conditioning
+from tvbandits.gp.rows import Data
+from tvbandits.gp.sparse import NystromPosterior
+from tvbandits.gp.sparse_filter import COUNTS
+from tvbandits.gp.state_space import ROUNDING, StateSpacePosterior
 from tvbandits.validation import Array
 
 

@@ -33,9 +33,8 @@ import tvbandits
 from tests.attack import bandits
 from tests.attack.bandits import Call, calls_of
 from tests.attack.report import HALF_DONE, SILENT, WRONG, Count, Trial, in_the_loop
-from tvbandits import Bandit, Candidates
+from tvbandits import Bandit, Candidates, threads
 from tvbandits.bandit.state import State, same_value
-from tvbandits.core import threads
 from tvbandits.policies import POLICIES, Setting
 
 STEPS = 7

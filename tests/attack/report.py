@@ -19,7 +19,7 @@ from rich.table import Table
 
 from tvbandits import ExpertDownWarning
 from tvbandits.acquisition.batches import BatchLimitWarning
-from tvbandits.core.linalg import FactorisationError
+from tvbandits.gp.linalg import FactorisationError
 
 # The columns: an error without a name, a wrong answer, a call that was neither made nor not made,
 # and something bad that was taken without a word. Faults of any other name are counted together.

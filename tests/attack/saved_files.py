@@ -145,7 +145,7 @@ def cases(data: bytes) -> dict[str, bytes]:
     values: dict[str, Any] = {
         "entry of code": {"own": "os:system"},
         "class outside": {"class": "os:system", "fields": {}},
-        "class by its module": {"class": "tvbandits.core.box:Box", "fields": {"bounds": "x"}},
+        "class by its module": {"class": "tvbandits.domains.box:Box", "fields": {"bounds": "x"}},
         "class that reaches out": {"class": "MQTTTransport", "fields": {}},
         "class that is imported there": {"class": "Path", "fields": {}},
         "class of a private name": {"class": "__builtins__", "fields": {}},

@@ -21,7 +21,7 @@ from tests.helpers.players import (
     warmed,
 )
 from tvbandits import Bandit, Candidates, NothingAvailableError, Recipe, Space, load, policies
-from tvbandits.acquisition.availability import Allowed
+from tvbandits.domains.availability import Allowed
 from tvbandits.policies import POLICIES, Setting
 from tvbandits.queries import NextDecision, RandomPoints
 from tvbandits.queries.plans import Asking

@@ -19,7 +19,7 @@ from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, Box, Candidates, Recipe, policies
 from tvbandits.acquisition.confidence import Fixed
 from tvbandits.bandit.told import visited_with
-from tvbandits.core.observations import Source
+from tvbandits.data import Source
 from tvbandits.validation import Array
 
 SQUARE = Candidates(np.random.default_rng(1).random((50, 2)))

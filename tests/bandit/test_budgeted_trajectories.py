@@ -28,7 +28,7 @@ from tvbandits.acquisition.batches import (
     ProductRatio,
 )
 from tvbandits.acquisition.confidence import BBKBWidth, BKBWidth, Confidence, Fixed
-from tvbandits.gp.posteriors.nystrom import NystromPosterior
+from tvbandits.gp.sparse import NystromPosterior
 from tvbandits.validation import Array
 
 STEPS, DELTA = 300, 1 / 300

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import NOISE, SITES, deciding
 from tvbandits import Bandit, Box, Candidates, StateSpace, policies
-from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.validation import Array
 

@@ -11,7 +11,7 @@ from tests.helpers.players import NOISE, SITES, deciding, tides as value
 from tests.helpers.refusals import refused
 from tvbandits import Answers, Bandit, Box, Candidates, Every, Options, Recipe, policies
 from tvbandits.acquisition.confidence import Theory
-from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import Window
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.mixture import FilterEnsemble

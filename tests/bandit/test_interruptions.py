@@ -13,11 +13,10 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.attack import interruptions
 from tests.attack.interruptions import Lines
-from tvbandits import Answers, Bandit, Candidates, Observations, policies
-from tvbandits.core import threads
-from tvbandits.core.protocols import restored, state_of
-from tvbandits.core.threads import Turns, in_turn, one_blas_thread
+from tvbandits import Answers, Bandit, Candidates, Observations, policies, threads
 from tvbandits.experts import Budgeted, Calibrated
+from tvbandits.protocols import restored, state_of
+from tvbandits.threads import Turns, in_turn, one_blas_thread
 from tvbandits.validation import Array
 
 POINTS = np.linspace(0.0, 1.0, 5)[:, None]
@@ -144,8 +143,8 @@ def test_ctrl_c_while_libraries_are_looked_for_is_not_lost(monkeypatch: pytest.M
             self.lib_controllers: list[Any] = []
             ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()
 
-    monkeypatch.setattr("tvbandits.core.threads.ThreadpoolController", Looking)
-    monkeypatch.setattr("tvbandits.core.threads._libraries", cache(threads._libraries.__wrapped__))
+    monkeypatch.setattr("tvbandits.threads.ThreadpoolController", Looking)
+    monkeypatch.setattr("tvbandits.threads._libraries", cache(threads._libraries.__wrapped__))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt), one_blas_thread():

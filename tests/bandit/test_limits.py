@@ -24,7 +24,6 @@ from tvbandits import (
     Space,
     policies,
 )
-from tvbandits.acquisition.availability import NothingAvailableError
 from tvbandits.bandit.deciding import (
     MOST_EXCESS,
     MOST_SAVED,
@@ -32,8 +31,9 @@ from tvbandits.bandit.deciding import (
     probability_after,
     probability_of,
 )
-from tvbandits.gp.posteriors.exact import Exact
-from tvbandits.gp.posteriors.state_space import StateSpace
+from tvbandits.domains.availability import NothingAvailableError
+from tvbandits.gp.exact import Exact
+from tvbandits.gp.state_space import StateSpace
 
 SITES = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
 LOAD = Limit("load", at_most=0.0, noise_variance=0.01)

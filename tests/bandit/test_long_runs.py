@@ -22,8 +22,8 @@ from tvbandits import (
     policies,
 )
 from tvbandits.bandit import inference, options
+from tvbandits.gp import predictions
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
-from tvbandits.gp.posteriors import predictions
 from tvbandits.validation import Array
 
 LINE = Candidates(np.linspace(-10.0, 10.0, 21)[:, None])

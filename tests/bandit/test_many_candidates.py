@@ -16,9 +16,9 @@ from tests.bandit.test_measured_context import learnable
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Candidates, policies
 from tvbandits.bandit import recipe
-from tvbandits.core import candidates, rows
-from tvbandits.gp.posteriors import leaders
-from tvbandits.gp.posteriors.leaders import Leaders, Lineage, Looker, Since
+from tvbandits.domains import candidates, rows
+from tvbandits.gp import top_candidates as leaders
+from tvbandits.gp.top_candidates import Leaders, Lineage, Looker, Since
 from tvbandits.validation import Array
 
 COUNT = 2000

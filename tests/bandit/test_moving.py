@@ -10,8 +10,8 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.refusals import refused
 from tests.oracles.moving import plain_trajectory
 from tvbandits import Bandit, Box, Candidates, Integer, Limit, Space, policies
-from tvbandits.acquisition.availability import NothingAvailableError
-from tvbandits.core.moving import costs_along, distances
+from tvbandits.domains.availability import NothingAvailableError
+from tvbandits.domains.moving import costs_along, distances
 from tvbandits.validation import Array
 
 LINE = Candidates(np.linspace(0.0, 10.0, 21)[:, None])

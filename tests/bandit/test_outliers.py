@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Answers, Arms, Bandit, Box, Campaign, Candidates, Options, Space, policies
 from tvbandits.bandit.outliers import AGREED, agreeing, far_from_the_others
-from tvbandits.core.observations import Observations, Outliers
+from tvbandits.data import Observations, Outliers
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.validation import Array
 

@@ -45,7 +45,7 @@ from tvbandits import (
     policies,
 )
 from tvbandits.bandit.state import same_value
-from tvbandits.core.space import Table
+from tvbandits.domains.space import Table
 from tvbandits.io import is_registered
 
 OWN = "tests.helpers.players:Known"

@@ -122,7 +122,7 @@ def limited(path: Path) -> Campaign:
     return Campaign.create(path, bandit.with_options(limits=[LOUD], safe=SITES.X[:2]))
 
 
-@pytest.mark.filterwarnings("ignore::tvbandits.core.limits.LimitWarning")
+@pytest.mark.filterwarnings("ignore::tvbandits.acquisition.limits.LimitWarning")
 def test_limits_outlive_a_process(tmp_path: Path) -> None:
     twin = limited(tmp_path / "twin.db")._shared.read().__enter__().bandit
     with limited(tmp_path / "campaign.db") as campaign:

@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tvbandits import Arms, Bandit, Campaign, Candidates, Space, policies
 from tvbandits.bandit.state import same_value
 from tvbandits.campaign import ConflictError
-from tvbandits.core.candidates import CandidatesInContext
+from tvbandits.domains.candidates import CandidatesInContext
 from tvbandits.experts import CallableExpert
 
 SITES = Candidates([[0.0], [1.0], [2.5], [4.0]])
@@ -201,7 +201,7 @@ class Unreliable:
         return CallableExpert(sees, 0.02).query(X, t)
 
 
-@pytest.mark.filterwarnings("ignore::tvbandits.core.protocols.ExpertDownWarning")
+@pytest.mark.filterwarnings("ignore::tvbandits.protocols.ExpertDownWarning")
 @pytest.mark.parametrize("context", [False, True])
 def test_a_reader_and_a_backup_count_the_answers_that_the_bandit_uses(
     tmp_path: Path, context: bool

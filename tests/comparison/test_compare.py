@@ -29,10 +29,10 @@ from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import summarise
-from tvbandits.core.protocols import Answers, Problem, added_noise
 from tvbandits.datasets import DriftingBump, GPDrift, TableProblem, ozone_network
 from tvbandits.experts import SimulatorExpert
 from tvbandits.policies import POLICIES, Setting
+from tvbandits.protocols import Answers, Problem, added_noise
 from tvbandits.validation import Array
 
 COLUMNS = (

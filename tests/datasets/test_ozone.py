@@ -20,11 +20,11 @@ from tests.helpers.ozone_samples import (
 )
 from tests.helpers.refusals import refused
 from tests.places import DATA
-from tvbandits.core.protocols import Problem
 from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.epa_ozone.simulated import FLOOR, ozone_network
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.sensor_field import kilometres
+from tvbandits.protocols import Problem
 from tvbandits.validation import Array
 
 REAL = DATA / "ozone"

@@ -11,11 +11,11 @@ from hypothesis import given, settings, strategies as st
 
 from tests.helpers.refusals import refused
 from tvbandits.cli.problems import make_problem
-from tvbandits.core.protocols import Problem, added_noise
 from tvbandits.datasets import TableProblem, sensor_field
 from tvbandits.datasets.tables.readings import as_times, read_table
 from tvbandits.datasets.tables.sensor_field import estimated_noise, kilometres
 from tvbandits.experts import SimulatorExpert
+from tvbandits.protocols import Problem, added_noise
 
 SITES = pd.DataFrame({"id": ["7", "8", "9"], "x": [0.0, 1.0, 0.0], "y": [0.0, 0.0, 2.0]})
 TIMES = pd.date_range("2026-01-01", periods=6, freq="10min")

@@ -13,10 +13,10 @@ from scipy.stats import norm
 
 from tests.helpers.refusals import refused
 from tvbandits import Answers, Expert, ExpertError, Observations
-from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.core.observations import Source
+from tvbandits.data import Source
 from tvbandits.experts import calibrated
 from tvbandits.experts.calibrated import FEWEST, Calibrated, Calibration, estimate
+from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.validation import Array
 
 RNG = np.random.default_rng

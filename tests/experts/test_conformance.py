@@ -16,7 +16,6 @@ import pytest
 from tests.helpers.discovery import classes_with, is_wrapper
 from tests.helpers.refusals import refused
 from tvbandits import Answers, Expert, ExpertUnavailableError, Observations
-from tvbandits.core.protocols import Stateful, restored, state_of
 from tvbandits.datasets import DriftingBump, GPDrift, ozone_network
 from tvbandits.experts import (
     CachedLogExpert,
@@ -32,6 +31,7 @@ from tvbandits.experts.calibrated import Calibrated
 from tvbandits.experts.conformance import Outcome, Report, check_expert
 from tvbandits.experts.retrying import Retrying
 from tvbandits.forgetting.aging import Wiener
+from tvbandits.protocols import Stateful, restored, state_of
 from tvbandits.validation import Array
 
 BUMP = DriftingBump(candidates=101)

@@ -15,9 +15,9 @@ from hypothesis import given, settings, strategies as st
 from tests.helpers.refusals import refused
 from tvbandits import Answers, ExpertError
 from tvbandits.comparison.setup import REWARD_NOISE, SAMPLE_NOISE
-from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import DriftingBump
 from tvbandits.experts import CachedLogExpert, CallableExpert, SimulatorExpert, functions
+from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import Ages, Aging, Linear, Wiener, Window, compose
 from tvbandits.validation import Array
 
@@ -222,7 +222,7 @@ X = BUMP.domain.X[20:60:7]  # type: ignore[union-attr]
 def test_the_noise_has_the_stated_variance_and_goes_with_the_question(
     order: list[int], t: int, seed: int
 ) -> None:
-    """Standard normal numbers that depend on their key alone: tests/core/test_domains.py."""
+    """Standard normal numbers that depend on their key alone: tests/domains/test_domains.py."""
     expert = SimulatorExpert(BUMP, variance=0.25, seed=seed)
     expert.query(X[:2], 7.0)  # other questions in between do not matter
     points = X[order]

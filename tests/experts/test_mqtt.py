@@ -30,10 +30,10 @@ from tests.helpers.broker import MOSQUITTO, PATIENCE, Broker, a_broker, eventual
 from tests.helpers.refusals import refused
 from tests.places import TESTS
 from tvbandits import Bandit, Candidates, policies
-from tvbandits.core.protocols import ExpertDownWarning
 from tvbandits.experts import check_expert
 from tvbandits.experts.sensors.expert import Reading, SensorExpert, Transport, stations_at
 from tvbandits.experts.sensors.stub import StubTransport
+from tvbandits.protocols import ExpertDownWarning
 
 paho = pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
 

@@ -14,9 +14,9 @@ from tests.helpers.refusals import refused
 from tests.oracles import loops
 from tests.oracles.dense import Dense
 from tvbandits import Bandit, Candidates, Every, Observations, Recipe, policies
-from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.core.observations import Source
+from tvbandits.data import Source
 from tvbandits.experts import CallableExpert
+from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import (
     Ages,
     Aging,

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Answers, Bandit, Box, Candidates
 from tvbandits.acquisition.confidence import Fixed
-from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.policies import POLICIES, Setting
 from tvbandits.policies.rivals import opkb
 from tvbandits.policies.rivals.opkb import strategy

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 from tvbandits import Answers, Bandit, Box, Candidates, Options, Recipe, Space, policies
-from tvbandits.core.limits import Limit
+from tvbandits.acquisition.limits import Limit
 
 Answers([0.3, float("nan")], variance=0.01, cost=2.0)
 Answers(np.zeros(2), [0.01, 0.02], notes=["refused"])
@@ -98,8 +98,8 @@ def test_documented_calls_have_no_type_errors(tmp_path: Path) -> None:
 
 
 DECLARED = [
-    *("tvbandits.core.candidates:Candidates", "tvbandits.core.box:Box"),
-    *("tvbandits.core.protocols:Answers", "tvbandits.bandit.recipe:Recipe"),
+    *("tvbandits.domains.candidates:Candidates", "tvbandits.domains.box:Box"),
+    *("tvbandits.protocols:Answers", "tvbandits.bandit.recipe:Recipe"),
 ]
 
 

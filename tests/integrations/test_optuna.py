@@ -291,7 +291,7 @@ def test_workers_on_one_storage_tell_every_trial_and_wait_for_what_runs(tmp_path
 
 def test_many_trials_are_told_at_once_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """No kernel matrix of all trials is computed: time and memory grow with their number alone."""
-    from tvbandits.core.space_kernel import PerParameter
+    from tvbandits.domains.space_kernel import PerParameter
 
     sizes = []
     call = PerParameter.__call__

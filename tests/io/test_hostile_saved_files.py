@@ -48,7 +48,7 @@ SAID = {
     "one array many times": "bounds of Box cannot be",
     "keys of one hash": "'2305843009213693951' cannot be a key",
     "number that is true": "last of Window cannot be True",
-    "class by its module": "'tvbandits.core.box:Box' is no class that is known",
+    "class by its module": "'tvbandits.domains.box:Box' is no class that is known",
     "structure too long": "has 8000001 bytes, at most 8000000 may be",
 }
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.helpers.players import deciding
 from tvbandits import Bandit, Box, policies
-from tvbandits.core.box_search import climb
 from tvbandits.datasets import Lifted
+from tvbandits.domains.box_search import climb
 from tvbandits.gp.kernels.terms import terms_of
 
 

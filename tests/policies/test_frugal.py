@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.players import deciding
 from tests.oracles import loops
 from tvbandits import Answers, Bandit, Box, Candidates, Every, ExpertDownWarning, policies
-from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.policies.expert import INFORMED_WIDTH
 from tvbandits.queries import OnAverage, PlausibleMaximizers, RandomPoints
 from tvbandits.validation import Array

@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.players import RULES, made, step
 from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, SavedFileError, load, policies
-from tvbandits.acquisition.availability import NothingAvailableError
+from tvbandits.domains.availability import NothingAvailableError
 from tvbandits.io import check_types, from_bytes, to_bytes
 
 LINE = Candidates(np.linspace(0, 1, 15)[:, None])

@@ -14,9 +14,9 @@ from tests.helpers.players import FINITE_RULES
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Box, Candidates, Every, Problem, Recipe, Space, compare, policies
 from tvbandits.acquisition.confidence import BBKBProgramWidth, BBKBWidth, BKBWidth, Fixed, Theory
-from tvbandits.core.keyed_noise import keyed_normal
 from tvbandits.datasets import DriftingBump
 from tvbandits.experts import CallableExpert, SimulatorExpert
+from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.forgetting import aging
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.policies import POLICIES, Setting, theory

@@ -13,12 +13,12 @@ import pytest
 from tests.policies.test_recipes import setting
 from tvbandits import Bandit, Recipe, compare, policies
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
-from tvbandits.core.protocols import Domain
 from tvbandits.datasets import DriftingBump
 from tvbandits.forgetting.aging import Ages
 from tvbandits.policies import POLICIES, Policy
 from tvbandits.policies.names import load, parse_call, written
 from tvbandits.policies.setting import FROM_THE_PROBLEM
+from tvbandits.protocols import Domain
 from tvbandits.validation import Array
 
 

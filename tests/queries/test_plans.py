@@ -26,10 +26,10 @@ from tvbandits import (
     ExpertUnavailableError,
     policies,
 )
-from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import MISTAKES, inform
-from tvbandits.gp.posteriors.lookahead import JointPosterior
+from tvbandits.data import Observations
+from tvbandits.experts.keyed_noise import keyed_normal
+from tvbandits.gp.lookahead import JointPosterior
+from tvbandits.protocols import MISTAKES, inform
 from tvbandits.queries.plans import (
     DETERMINED,
     DISCOVER_EVERY,

@@ -20,7 +20,7 @@ the reward is to be learned and nothing is told, no variance has a unit: a batch
 For a sparse posterior on fixed points the bounds of all of them are updated with every point of a batch
 (`SparseFantasy`), so that the argmax is read off. Where there are many candidates, upper bounds from
 before say which of them can lead, in the manner of the lazy bounds of [BB] A.3
-(`tvbandits.gp.posteriors.leaders`), and a batch is chosen among these.
+(`tvbandits.gp.top_candidates`), and a batch is chosen among these.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from tvbandits.core import linalg
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.protocols import Domain
-from tvbandits.gp.posteriors.cholesky import embed
-from tvbandits.gp.posteriors.data import AppendBuffer, CandidateGrid, Data, Groups
-from tvbandits.gp.posteriors.nystrom import NystromPosterior
-from tvbandits.gp.posteriors.protocol import Posterior
+from tvbandits.domains.candidates import Candidates
+from tvbandits.gp import linalg
+from tvbandits.gp.cholesky import embed
+from tvbandits.gp.posterior import Posterior
+from tvbandits.gp.rows import AppendBuffer, CandidateGrid, Data, Groups
+from tvbandits.gp.sparse import NystromPosterior
+from tvbandits.protocols import Domain
 from tvbandits.validation import Array, Index, finite_number, require, whole_number
 
 # Of a batch's bounds to those of its start.
@@ -346,7 +346,7 @@ class SparseFantasy(FantasyModel):
 
     A point that is added takes c^2 / (v + c(x, x)) off the variances, with c its covariances as of then
     in the span of the dictionary. Where there are many candidates, A of them may lead, and `domain` and
-    `surface` hold these alone (`tvbandits.gp.posteriors.leaders`).
+    `surface` hold these alone (`tvbandits.gp.top_candidates`).
     """
 
     domain: Candidates

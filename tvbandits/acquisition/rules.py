@@ -24,16 +24,16 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from tvbandits.acquisition import batches
-from tvbandits.acquisition.availability import Allowed, Available
-from tvbandits.core import linalg
-from tvbandits.core.arrays import row_of_largest
-from tvbandits.core.candidates import Candidates, as_finite, rows_apart
-from tvbandits.core.moving import Move
-from tvbandits.core.protocols import Domain
-from tvbandits.gp.posteriors.data import CandidateGrid
-from tvbandits.gp.posteriors.leaders import Leaders, Looker, Request
-from tvbandits.gp.posteriors.nystrom import NystromPosterior
-from tvbandits.gp.posteriors.predictions import View
+from tvbandits.arrays import row_of_largest
+from tvbandits.domains.availability import Allowed, Available
+from tvbandits.domains.candidates import Candidates, as_finite, rows_apart
+from tvbandits.domains.moving import Move
+from tvbandits.gp import linalg
+from tvbandits.gp.predictions import View
+from tvbandits.gp.rows import CandidateGrid
+from tvbandits.gp.sparse import NystromPosterior
+from tvbandits.gp.top_candidates import Leaders, Looker, Request
+from tvbandits.protocols import Domain
 from tvbandits.validation import Array, shown, whole_number
 
 
@@ -447,7 +447,7 @@ class ThompsonSampling:
     reward as it arrives it is the asynchronous form.
 
     A sample from the exact posterior is a joint draw at all candidates. On a dictionary of inducing
-    points, with the embedding z and V of `tvbandits.gp.posteriors.nystrom`, it is
+    points, with the embedding z and V of `tvbandits.gp.sparse`, it is
 
         f(x) = z(x)^T w + e(x),   w ~ N(V^-1 b, V^-1),   e(x) ~ N(0, k(x, x) - z(x)^T z(x)),
 

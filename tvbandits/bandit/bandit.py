@@ -17,12 +17,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.availability import (
-    Availability,
-    Available,
-    availability_of,
-    decision_domain,
-)
 from tvbandits.acquisition.rules import chosen
 from tvbandits.bandit import consulting
 from tvbandits.bandit.deciding import (
@@ -33,6 +27,7 @@ from tvbandits.bandit.deciding import (
     placement,
     points_of_decision,
 )
+from tvbandits.bandit.history import as_html, history_columns
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.learning import begun_with, retold
 from tvbandits.bandit.options import OptionChanges, Options
@@ -46,19 +41,19 @@ from tvbandits.bandit.recipe import (
 )
 from tvbandits.bandit.state import Info, State, generator_of, same_value
 from tvbandits.bandit.told import checked_answers, corrected, readings_at, told_next, with_rewards
-from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of
-from tvbandits.core.context import Context, chosen_of, completed, inputs_of
-from tvbandits.core.counts import Counted
-from tvbandits.core.errors import PlayError
-from tvbandits.core.observations import changed
-from tvbandits.core.parameters import Named
-from tvbandits.core.protocols import Domain, restored, state_of
-from tvbandits.core.space import ENUMERATED, Space
-from tvbandits.core.tables import as_html, history_columns
-from tvbandits.core.threads import Turns, in_turn
+from tvbandits.counts import Counted
+from tvbandits.data import changed
+from tvbandits.domains.availability import Availability, Available, availability_of, decision_domain
+from tvbandits.domains.candidates import Candidates, CandidatesInContext, candidates_of
+from tvbandits.domains.context import Context, chosen_of, completed, inputs_of
+from tvbandits.domains.parameters import Named
+from tvbandits.domains.space import ENUMERATED, Space
+from tvbandits.errors import PlayError
 from tvbandits.gp.fitting.noise import NoiseEstimate
-from tvbandits.gp.posteriors.predictions import View
+from tvbandits.gp.predictions import View
 from tvbandits.io import save_value
+from tvbandits.protocols import Domain, restored, state_of
+from tvbandits.threads import Turns, in_turn
 from tvbandits.validation import Array, as_generator, as_time, flag, of_kind, whole_number
 
 # Most points of one ask.
@@ -377,7 +372,7 @@ class Bandit:
             context.
         near : float, optional
             No point may be farther than this from the last one played, or asked and not dropped
-            (`core.moving.distances`).
+            (`domains.moving.distances`).
 
         Raises
         ------

@@ -14,15 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.acquisition.availability import Available, availability_of
 from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import Questions, State
 from tvbandits.bandit.told import kept_answers
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.context import at_values_of
-from tvbandits.core.observations import Observations, Told, answers_of, changed
-from tvbandits.core.protocols import (
+from tvbandits.data import Observations, Told, answers_of, changed
+from tvbandits.domains.availability import Available, availability_of
+from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.context import at_values_of
+from tvbandits.gp.fitting.online import step_of
+from tvbandits.gp.lookahead import EVERY, JointPosterior, Rows
+from tvbandits.gp.predictions import View
+from tvbandits.protocols import (
     Answers,
     Domain,
     Expert,
@@ -32,9 +35,6 @@ from tvbandits.core.protocols import (
     inform,
     is_mistake,
 )
-from tvbandits.gp.fitting.online import step_of
-from tvbandits.gp.posteriors.lookahead import EVERY, JointPosterior, Rows
-from tvbandits.gp.posteriors.predictions import View
 from tvbandits.queries.plans import Asking, Pool
 from tvbandits.validation import Array, Index, as_rows, as_time, error_line
 

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, stdtr, stdtrit
 
-from tvbandits.acquisition.availability import Allowed, Available, NothingAvailableError, narrowed
+from tvbandits.acquisition.limits import Limit, LimitWarning, as_outcomes, check_outcome
 from tvbandits.acquisition.rules import Decision, chosen
 from tvbandits.bandit.consulting import joint_beliefs
 from tvbandits.bandit.inference import Model
@@ -40,16 +40,16 @@ from tvbandits.bandit.learning import retold
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of
 from tvbandits.bandit.told import ToldReadings, usual_variance, values_and_variance, with_rewards
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.context import at_values_of, chosen_of
-from tvbandits.core.errors import PlayError
-from tvbandits.core.limits import Limit, LimitWarning, as_outcomes, check_outcome
-from tvbandits.core.moving import Move, Position, check_near, distances, nearby, tour
-from tvbandits.core.observations import Observations, Told, changed
-from tvbandits.core.protocols import Domain
-from tvbandits.gp.posteriors.leaders import Request
-from tvbandits.gp.posteriors.lookahead import JointPosterior
-from tvbandits.gp.posteriors.predictions import View
+from tvbandits.data import Observations, Told, changed
+from tvbandits.domains.availability import Allowed, Available, NothingAvailableError, narrowed
+from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.context import at_values_of, chosen_of
+from tvbandits.domains.moving import Move, Position, check_near, distances, nearby, tour
+from tvbandits.errors import PlayError
+from tvbandits.gp.lookahead import JointPosterior
+from tvbandits.gp.predictions import View
+from tvbandits.gp.top_candidates import Request
+from tvbandits.protocols import Domain
 from tvbandits.validation import Array, Index
 
 # So many decisions are taken to profit from what a look opens.

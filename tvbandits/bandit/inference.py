@@ -12,25 +12,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.acquisition.availability import Available
 from tvbandits.acquisition.batches import One
 from tvbandits.acquisition.confidence import Fixed, Situation
 from tvbandits.acquisition.rules import Decision
+from tvbandits.arrays import at_times
 from tvbandits.bandit.recipe import Recipe, first_kernel, learned_noise
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo, State, generator_of
-from tvbandits.core.arrays import at_times
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.observations import Observations, Plays, changed
-from tvbandits.core.protocols import Domain
+from tvbandits.data import Observations, Plays, changed
+from tvbandits.domains.availability import Available
+from tvbandits.domains.candidates import Candidates
 from tvbandits.forgetting.aging import Ages, Aging, Constant, Paced, at_noise, has_pace
 from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.gp.fitting import noise, standardisation
 from tvbandits.gp.fitting.online import Every, Learned, at_step, refit
 from tvbandits.gp.kernels.structure import is_space_time
-from tvbandits.gp.posteriors.data import NEGLIGIBLE, CandidateGrid, Data, without_levels
-from tvbandits.gp.posteriors.leaders import Leaders
-from tvbandits.gp.posteriors.predictions import View
-from tvbandits.gp.posteriors.protocol import Conditioning, Posterior
+from tvbandits.gp.posterior import Conditioning, Posterior
+from tvbandits.gp.predictions import View
+from tvbandits.gp.rows import NEGLIGIBLE, CandidateGrid, Data, without_levels
+from tvbandits.gp.top_candidates import Leaders
+from tvbandits.protocols import Domain
 from tvbandits.queries.plans import CandidatePool
 from tvbandits.validation import Array, Index, flag, is_finite_number, shown
 

@@ -24,7 +24,7 @@ from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe, first_state, state_for
 from tvbandits.bandit.state import State, generator_of
 from tvbandits.bandit.told import ToldReadings, still_out, with_rewards
-from tvbandits.core.candidates import Candidates
+from tvbandits.domains.candidates import Candidates
 from tvbandits.forgetting.aging import has_pace
 from tvbandits.gp.fitting.online import at_step
 from tvbandits.validation import of_kind

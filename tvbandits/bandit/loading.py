@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.acquisition.availability import NothingAvailableError
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.context import measured
+from tvbandits.domains.availability import NothingAvailableError
+from tvbandits.domains.context import measured
 from tvbandits.io import Encoder, SavedFileError, Trusted, check_regular, check_size, from_bytes
 from tvbandits.validation import error_line, file_path
 

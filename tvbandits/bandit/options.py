@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from tvbandits.core.limits import Limit
-from tvbandits.core.moving import MoveCost, check_move_cost
+from tvbandits.acquisition.limits import Limit
+from tvbandits.domains.moving import MoveCost, check_move_cost
 from tvbandits.validation import flag, of_kind, settle, several, whole_number
 
 # Rewards that are kept at least: as many as anything is learned from at once.
@@ -46,7 +46,7 @@ class Options:
     move_cost : float or callable, optional
         What it costs, in the unit of reward, to move to another point than that of the last play: a
         number for each unit of distance, or a function of two points (d,), from and to. The bandit
-        leaves a point once the regret there would have paid for the move. See `core.moving`.
+        leaves a point once the regret there would have paid for the move. See `domains.moving`.
     robust : bool
         Set incredible readings aside, until others agree with them (`bandit.outliers`).
     max_history : int, optional

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import comb, ndtr, ndtri, stdtrit
 
-from tvbandits.core.observations import Observations, Outliers, Told
+from tvbandits.data import Observations, Outliers, Told
 from tvbandits.validation import Array
 
 if TYPE_CHECKING:

@@ -21,10 +21,13 @@ from tvbandits.acquisition.confidence import (
     Situation,
     as_confidence,
 )
+from tvbandits.acquisition.limits import Limit
 from tvbandits.acquisition.rules import Acquisition, UpperConfidenceBound
+from tvbandits.bandit.history import COLUMNS
 from tvbandits.bandit.options import Options
 from tvbandits.bandit.state import ModelState, Questions, State
-from tvbandits.core.candidates import (
+from tvbandits.data import Observations, Record
+from tvbandits.domains.candidates import (
     Candidates,
     CandidatesInContext,
     as_finite,
@@ -32,17 +35,14 @@ from tvbandits.core.candidates import (
     with_others,
     with_retired,
 )
-from tvbandits.core.context import chosen_of, coordinate_names, joined, measured
-from tvbandits.core.limits import Limit
-from tvbandits.core.observations import Observations, Record
-from tvbandits.core.protocols import Domain
-from tvbandits.core.space import Arms
-from tvbandits.core.space_kernel import with_arms
-from tvbandits.core.tables import COLUMNS
+from tvbandits.domains.context import chosen_of, coordinate_names, joined, measured
+from tvbandits.domains.space import Arms
+from tvbandits.domains.space_kernel import with_arms
 from tvbandits.forgetting.aging import Aging, Constant, Paced, Window, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG
+from tvbandits.gp.exact import Exact
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess
 from tvbandits.gp.fitting.online import Every, at_step, step_of
@@ -51,8 +51,8 @@ from tvbandits.gp.kernels.additive import joint_box_kernel, space_kernels
 from tvbandits.gp.kernels.space_time import Beside
 from tvbandits.gp.kernels.structure import check_kernel, inputs, is_space_time
 from tvbandits.gp.kernels.terms import same_form
-from tvbandits.gp.posteriors.exact import Exact
-from tvbandits.gp.posteriors.protocol import PosteriorRule
+from tvbandits.gp.posterior import PosteriorRule
+from tvbandits.protocols import Domain
 from tvbandits.queries.plans import Asking, CandidatePool
 from tvbandits.validation import (
     LARGEST_VALUE,
@@ -245,7 +245,7 @@ class Recipe:
 
     @cached_property
     def by_leaders(self) -> bool:
-        """Whether only those of many candidates that lead are looked at (`gp.posteriors.leaders`)."""
+        """Whether only those of many candidates that lead are looked at (`gp.top_candidates`)."""
         return (
             isinstance(self.domain, Candidates)
             and (len(self.domain) > MOST_LOOKED_AT or not self.domain.held)

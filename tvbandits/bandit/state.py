@@ -10,18 +10,18 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.acquisition.availability import Available
-from tvbandits.core.observations import Observations, Outliers, Record
-from tvbandits.core.protocols import Domain
-from tvbandits.core.tables import as_html, as_text
+from tvbandits.bandit.history import as_html, as_text
+from tvbandits.data import Observations, Outliers, Record
+from tvbandits.domains.availability import Available
 from tvbandits.forgetting.aging import Aging
 from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate
 from tvbandits.gp.fitting.online import Learned
 from tvbandits.gp.fitting.standardisation import Scaling
-from tvbandits.gp.posteriors.data import AppendBuffer, CandidateGrid
-from tvbandits.gp.posteriors.protocol import Posterior
+from tvbandits.gp.posterior import Posterior
+from tvbandits.gp.rows import AppendBuffer, CandidateGrid
+from tvbandits.protocols import Domain
 from tvbandits.queries.plans import CandidatePool
 from tvbandits.validation import Array
 

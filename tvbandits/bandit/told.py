@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.core.arrays import row_keys
-from tvbandits.core.counts import Counted, with_variance
-from tvbandits.core.errors import PlayError
-from tvbandits.core.observations import Observations, Record, Told, answers_of, changed
-from tvbandits.core.protocols import Domain
+from tvbandits.arrays import row_keys
+from tvbandits.counts import Counted, with_variance
+from tvbandits.data import Observations, Record, Told, answers_of, changed
+from tvbandits.errors import PlayError
+from tvbandits.protocols import Domain
 from tvbandits.validation import Array, Index, as_times, as_values, as_variances, is_of
 
 if TYPE_CHECKING:

@@ -20,22 +20,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.availability import Availability
 from tvbandits.campaign import verbs
+from tvbandits.campaign.clock import Clock
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.records import columns_of
 from tvbandits.campaign.shared import Numbered, Refused, SharedBandit, check_names, skip_refused
 from tvbandits.campaign.status import PointOut, Status, VerifiedCampaign, summary_of
 from tvbandits.campaign.store.errors import reading
+from tvbandits.campaign.store.journal import points
 from tvbandits.campaign.store.store import Row, Store, check_name, opened
 from tvbandits.campaign.times import length_of, number_of, numbers_of
-from tvbandits.core.candidates import candidates_of
-from tvbandits.core.clock import Clock
-from tvbandits.core.context import Context
-from tvbandits.core.counts import Counted
-from tvbandits.core.files.journal import points
-from tvbandits.core.parameters import Named
-from tvbandits.core.protocols import Domain, Expert, state_of
+from tvbandits.counts import Counted
+from tvbandits.domains.availability import Availability
+from tvbandits.domains.candidates import candidates_of
+from tvbandits.domains.context import Context
+from tvbandits.domains.parameters import Named
+from tvbandits.protocols import Domain, Expert, state_of
 from tvbandits.validation import (
     Array,
     as_time,

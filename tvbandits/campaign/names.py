@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.acquisition.availability import (
+from tvbandits.campaign.clock import Clock
+from tvbandits.campaign.store.errors import reading
+from tvbandits.campaign.store.journal import points
+from tvbandits.domains.availability import (
     Availability,
     NothingAvailableError,
     availability_of,
     decision_domain,
 )
-from tvbandits.campaign.store.errors import reading
-from tvbandits.core.candidates import candidates_of
-from tvbandits.core.clock import Clock
-from tvbandits.core.context import Context, coordinate_names, measured
-from tvbandits.core.files.journal import points
-from tvbandits.core.parameters import Category, Parameter, exactly, texts
-from tvbandits.core.protocols import Domain
-from tvbandits.core.space import Arms, Space
+from tvbandits.domains.candidates import candidates_of
+from tvbandits.domains.context import Context, coordinate_names, measured
+from tvbandits.domains.parameters import Category, Parameter, exactly, texts
+from tvbandits.domains.space import Arms, Space
+from tvbandits.protocols import Domain
 from tvbandits.validation import Array, as_rows, require, shown
 
 # Of a history besides the coordinates: if one is called so, or as an outcome, all keep their numbers.

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tvbandits.acquisition.limits import check_outcome
+from tvbandits.arrays import at_times, row_keys
+from tvbandits.bandit.history import history_columns, in_time
 from tvbandits.bandit.told import told_next, usual_variance
 from tvbandits.campaign.store.errors import ConflictError
+from tvbandits.campaign.store.journal import numbers, points
 from tvbandits.campaign.store.store import Row
-from tvbandits.core.arrays import at_times, row_keys
-from tvbandits.core.files.journal import numbers, points
-from tvbandits.core.limits import check_outcome
-from tvbandits.core.observations import Observations, Plays, Told
-from tvbandits.core.tables import history_columns, in_time
+from tvbandits.data import Observations, Plays, Told
 from tvbandits.validation import Array, as_values
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits._version import __version__
+from tvbandits.acquisition.limits import LimitWarning
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
@@ -33,12 +34,12 @@ from tvbandits.campaign.store.errors import (
     ReplayError,
     reading,
 )
+from tvbandits.campaign.store.journal import as_text, numbers, points
 from tvbandits.campaign.store.store import DONE, Row, Snapshot, Store, Turn, next_row
-from tvbandits.core.candidates import Candidates, CandidatesInContext
-from tvbandits.core.files.journal import as_text, numbers, points
-from tvbandits.core.limits import LimitWarning
-from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import (
+from tvbandits.data import Observations
+from tvbandits.domains.candidates import Candidates, CandidatesInContext
+from tvbandits.io import to_bytes
+from tvbandits.protocols import (
     Answers,
     Expert,
     ExpertDownWarning,
@@ -49,7 +50,6 @@ from tvbandits.core.protocols import (
     restored,
     state_of,
 )
-from tvbandits.io import to_bytes
 from tvbandits.validation import Array
 
 # Writes a row of a kind with a body; it is on the disk on return.

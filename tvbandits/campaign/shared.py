@@ -24,12 +24,12 @@ from tvbandits.campaign.store.errors import (
     StorageError,
     reading,
 )
+from tvbandits.campaign.store.journal import as_text
 from tvbandits.campaign.store.store import Row, Store, check_name
 from tvbandits.campaign.times import clock_of, length_of
 from tvbandits.campaign.verbs import Request
-from tvbandits.core.errors import PlayError, time_text
-from tvbandits.core.files.journal import as_text
-from tvbandits.core.protocols import Expert
+from tvbandits.errors import PlayError, time_text
+from tvbandits.protocols import Expert
 from tvbandits.validation import Array
 
 if TYPE_CHECKING:

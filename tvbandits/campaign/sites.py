@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvbandits.core.candidates import Candidates, CandidatesInContext, candidates_of, with_others
-from tvbandits.core.files.journal import points
-from tvbandits.core.parameters import exactly
-from tvbandits.core.space import Arms
+from tvbandits.campaign.store.journal import points
+from tvbandits.domains.candidates import Candidates, CandidatesInContext, candidates_of, with_others
+from tvbandits.domains.parameters import exactly
+from tvbandits.domains.space import Arms
 from tvbandits.validation import Array, as_points, refuse, whole_number
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tvbandits.bandit.history import as_text
 from tvbandits.campaign.store.store import DONE, Row
-from tvbandits.core.tables import as_text
 from tvbandits.validation import Array
 
 if TYPE_CHECKING:

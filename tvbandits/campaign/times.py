@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from tvbandits.core.clock import Clock
+from tvbandits.campaign.clock import Clock
 from tvbandits.validation import as_floats, as_time, positive_number, require
 
 

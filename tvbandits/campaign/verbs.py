@@ -12,18 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tvbandits.acquisition.availability import Availability
+from tvbandits.acquisition.limits import as_outcomes
 from tvbandits.bandit.told import zero_or_one
 from tvbandits.campaign import sites
+from tvbandits.campaign.clock import Clock
 from tvbandits.campaign.names import Names
+from tvbandits.campaign.store.journal import as_text
 from tvbandits.campaign.store.store import check_name
 from tvbandits.campaign.times import number_of, numbers_of
-from tvbandits.core.clock import Clock
-from tvbandits.core.context import Context, completed, measured, written
-from tvbandits.core.counts import with_variance
-from tvbandits.core.files.journal import as_text
-from tvbandits.core.limits import as_outcomes
-from tvbandits.core.parameters import has_names, rows_by_name, texts
+from tvbandits.counts import with_variance
+from tvbandits.domains.availability import Availability
+from tvbandits.domains.context import Context, completed, measured, written
+from tvbandits.domains.parameters import has_names, rows_by_name, texts
 from tvbandits.validation import Array, as_floats, positive_number, several, shown, whole_number
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ import typer
 from tvbandits.campaign import sites
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.status import HALF_WIDTH, drop_command, since, without_formula
+from tvbandits.campaign.store.journal import without_nan
 from tvbandits.campaign.times import number_of, time_in
 from tvbandits.cli.campaign_readings import Input, bring, several
 from tvbandits.cli.options import Call, Change, escaped
 from tvbandits.comparison.html import generated_by
-from tvbandits.core.candidates import candidates_of
-from tvbandits.core.files.journal import without_nan
+from tvbandits.domains.candidates import candidates_of
 from tvbandits.validation import Array, file_path
 
 if TYPE_CHECKING:

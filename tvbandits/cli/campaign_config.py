@@ -16,28 +16,28 @@ import numpy as np
 import pandas as pd
 from sklearn.gaussian_process.kernels import RBF, Matern
 
+from tvbandits.acquisition.limits import Limit
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.clock import Clock
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.store.places import place_of
 from tvbandits.campaign.store.store import check_name
 from tvbandits.cli.options import escaped
-from tvbandits.core.box import Box
-from tvbandits.core.candidates import Candidates, CandidatesInContext
-from tvbandits.core.clock import Clock
-from tvbandits.core.context import coordinate_names
-from tvbandits.core.limits import Limit
-from tvbandits.core.parameters import Integer
-from tvbandits.core.protocols import Domain, Expert
-from tvbandits.core.space import Arms, Space
 from tvbandits.datasets.tables.readings import numbers
 from tvbandits.datasets.tables.sensor_field import degrees_in, in_words, points_of
 from tvbandits.datasets.tables.spreadsheets import read_spreadsheet
+from tvbandits.domains.box import Box
+from tvbandits.domains.candidates import Candidates, CandidatesInContext
+from tvbandits.domains.context import coordinate_names
+from tvbandits.domains.parameters import Integer
+from tvbandits.domains.space import Arms, Space
 from tvbandits.experts.budgeted import Budgeted
 from tvbandits.io import check_regular, naming
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import instance_of, known_spec, load, means_none, parse_call
 from tvbandits.policies.setting import Policy
+from tvbandits.protocols import Domain, Expert
 from tvbandits.validation import (
     LARGEST_VALUE,
     as_floats,

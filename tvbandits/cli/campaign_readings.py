@@ -24,8 +24,8 @@ from tvbandits.campaign.names import Names
 from tvbandits.campaign.shared import Refused, skip_refused
 from tvbandits.campaign.times import number_of, time_in
 from tvbandits.cli.options import escaped
-from tvbandits.core.counts import Counted, count, rate
-from tvbandits.core.space import Arms
+from tvbandits.counts import Counted, count, rate
+from tvbandits.domains.space import Arms
 from tvbandits.io import naming
 from tvbandits.validation import Array
 

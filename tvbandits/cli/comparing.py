@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from tvbandits import plots
+from tvbandits.campaign.store.journal import without_nan
 from tvbandits.cli.options import Arguments, SuiteRun
 from tvbandits.cli.problems import READS_FILES, make_problem, problem_label
 from tvbandits.cli.stopping import StoppedError
@@ -27,12 +28,11 @@ from tvbandits.comparison.frontier import frontier_policies, frontier_table
 from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import Key, problem_references, summarise
-from tvbandits.core.files.journal import without_nan
-from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies import FIRST_COMPARISON
 from tvbandits.policies.expert import PLANS
 from tvbandits.policies.names import sources_of
+from tvbandits.protocols import Problem
 from tvbandits.validation import file_path
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tvbandits.core.protocols import Problem
 from tvbandits.datasets import table
 from tvbandits.datasets.registry import problems
 from tvbandits.policies import POLICIES
@@ -21,6 +20,7 @@ from tvbandits.policies.names import (
     path_of,
     written,
 )
+from tvbandits.protocols import Problem
 
 PROBLEMS = problems()
 

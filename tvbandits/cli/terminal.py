@@ -28,9 +28,9 @@ from rich.text import Text
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Terminated, ending_like_an_interrupt
 from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import Key, counted, paired, panels_of, regret_texts, summarise
-from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References
 from tvbandits.io import put_in_place
+from tvbandits.protocols import Problem
 from tvbandits.validation import cleaned
 
 messages = Console(stderr=True)

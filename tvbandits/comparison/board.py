@@ -30,7 +30,7 @@ from tvbandits.comparison.summary import (
     summarise,
     winners,
 )
-from tvbandits.core.protocols import Problem
+from tvbandits.protocols import Problem
 
 # Policies that this package proposes itself: a board says first where they are beaten.
 OURS = ("adaptive-gp-ucb", "frugal-gp-ucb")

@@ -36,10 +36,10 @@ from tvbandits.comparison.entrants import (
 from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Key, as_seeds
-from tvbandits.core.protocols import Expert, Problem
-from tvbandits.core.threads import one_blas_thread
 from tvbandits.experts.functions import SimulatorExpert
 from tvbandits.policies.names import PATH, instance_of, load
+from tvbandits.protocols import Expert, Problem
+from tvbandits.threads import one_blas_thread
 from tvbandits.validation import flag, function, is_whole, optional, require, settle, whole_number
 
 # So many processes no machine has.

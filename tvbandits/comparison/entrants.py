@@ -13,8 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.bandit.state import Player
 from tvbandits.comparison.summary import NO_WIDTH
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.protocols import Expert, Problem
+from tvbandits.domains.candidates import Candidates
 from tvbandits.experts.functions import CallableExpert
 from tvbandits.policies import POLICIES, Policy, Setting
 from tvbandits.policies.names import (
@@ -27,6 +26,7 @@ from tvbandits.policies.names import (
     parse_spec,
     path_of,
 )
+from tvbandits.protocols import Expert, Problem
 from tvbandits.validation import (
     is_finite_number,
     optional,

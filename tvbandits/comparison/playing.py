@@ -26,9 +26,9 @@ from tvbandits.comparison.setup import (
     played,
 )
 from tvbandits.comparison.summary import NO_WIDTH, Key
-from tvbandits.core.moving import MoveCost, costs_along
-from tvbandits.core.protocols import Expert, Problem
+from tvbandits.domains.moving import MoveCost, costs_along
 from tvbandits.policies.theory import regret_bound
+from tvbandits.protocols import Expert, Problem
 from tvbandits.queries.plans import Asking, Following, RandomPoints
 from tvbandits.validation import Array, finite_number, shown
 

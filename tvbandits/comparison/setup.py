@@ -12,19 +12,19 @@ from scipy.stats import binom
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tvbandits.acquisition.confidence import Confidence
+from tvbandits.acquisition.limits import Limit
 from tvbandits.bandit.told import usual_variance
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.keyed_noise import keyed_normal
-from tvbandits.core.limits import Limit
-from tvbandits.core.observations import Observations
-from tvbandits.core.protocols import Expert, Problem, added_noise
+from tvbandits.data import Observations
 from tvbandits.datasets.tables.problem import mean_change
+from tvbandits.domains.candidates import Candidates
+from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.gp.fitting import standardisation
 from tvbandits.gp.fitting.evidence import fit, information_gains
 from tvbandits.gp.fitting.noise import estimated_noise
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import without_bounds
 from tvbandits.policies import Setting
+from tvbandits.protocols import Expert, Problem, added_noise
 from tvbandits.validation import Array, finite_number
 
 # Uniform plays, one at each of the first times, that scale, kernel and drift are estimated from.
@@ -125,7 +125,7 @@ def prepare(label: str, problem: Problem, seed: int, horizon: int) -> Prepared:
 def played(problem: Problem, x: Array, t: float, seed: int, stream: int) -> tuple[float, float]:
     """True reward of a point (1, d) at a time, and the reward with noise.
 
-    The noise depends on (seed, stream, point, time) alone: `tvbandits.core.keyed_noise.keyed_normal`. A
+    The noise depends on (seed, stream, point, time) alone (`tvbandits.experts.keyed_noise`). A
     problem that is moved by its player (`wear`) is moved. Of a problem with `trials` the reward is a
     chance to succeed, and what is read is the share of so many trials that did.
     """

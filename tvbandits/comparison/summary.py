@@ -21,9 +21,9 @@ import pandas as pd
 from scipy.stats import friedmanchisquare, studentized_range, t as student
 
 from tvbandits.comparison.setup import limits_of
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.protocols import Problem
 from tvbandits.datasets.tables.references import References, references
+from tvbandits.domains.candidates import Candidates
+from tvbandits.protocols import Problem
 from tvbandits.validation import several, whole_number
 
 # Problem, policy and seed of a run: its label, and the columns that have it.

@@ -26,7 +26,7 @@ from typing import ClassVar, Protocol, Self, TypeGuard, runtime_checkable
 
 import numpy as np
 
-from tvbandits.core.observations import Observations, Source
+from tvbandits.data import Observations, Source
 from tvbandits.validation import (
     Array,
     Index,

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from tvbandits.core import linalg
-from tvbandits.core.observations import Observations
+from tvbandits.data import Observations
 from tvbandits.forgetting.aging import Ages, Aging, has_pace
+from tvbandits.gp import linalg
 from tvbandits.gp.fitting.online import step_of
 from tvbandits.gp.kernels.structure import inputs
 

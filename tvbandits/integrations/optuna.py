@@ -24,8 +24,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tvbandits import policies
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.parameters import EXACT, Integer
-from tvbandits.core.space import Space
+from tvbandits.domains.parameters import EXACT, Integer
+from tvbandits.domains.space import Space
 from tvbandits.experts.asking import SharedLock
 from tvbandits.integrations.playing import (
     Maker,

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.observations import Plays
-from tvbandits.core.space import Space
+from tvbandits.data import Plays
+from tvbandits.domains.space import Space
 from tvbandits.validation import LARGEST_VALUE, Array, shown
 
 # `maker(space, kernel, None, minimize=..., seed=...)`: a recipe, or a function like one.

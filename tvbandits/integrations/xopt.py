@@ -33,8 +33,8 @@ from xopt.generators import generators
 
 from tvbandits import policies
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.parameters import TOLERANCE, Integer
-from tvbandits.core.space import Space
+from tvbandits.domains.parameters import TOLERANCE, Integer
+from tvbandits.domains.space import Space
 from tvbandits.integrations.playing import (
     asked,
     bandit_on,

@@ -20,13 +20,13 @@ from functools import cached_property
 import numpy as np
 from scipy.spatial import cKDTree
 
-from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.box import Box
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.observations import Observations, Plays
-from tvbandits.core.protocols import Domain
+from tvbandits.data import Observations, Plays
+from tvbandits.domains.availability import Allowed
+from tvbandits.domains.box import Box
+from tvbandits.domains.candidates import Candidates
 from tvbandits.policies import ruled
 from tvbandits.policies.common import Seed
+from tvbandits.protocols import Domain
 from tvbandits.validation import Array, positive_number, shown, whole_number
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.observations import Observations, Plays
-from tvbandits.core.protocols import Domain
+from tvbandits.data import Observations, Plays
+from tvbandits.domains.availability import Allowed
+from tvbandits.domains.candidates import Candidates
 from tvbandits.policies import ruled
 from tvbandits.policies.common import Seed
 from tvbandits.policies.setting import Policy
+from tvbandits.protocols import Domain
 from tvbandits.validation import Array, finite_number, refuse
 
 

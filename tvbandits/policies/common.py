@@ -12,14 +12,14 @@ from tvbandits.acquisition.confidence import DEFAULT_WIDTH as DEFAULT_WIDTH, Con
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.bandit.recipe import NEEDED_POSTERIOR, Recipe
-from tvbandits.core.protocols import Domain
-from tvbandits.core.space import space_of
+from tvbandits.domains.space import space_of
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
+from tvbandits.gp.exact import Exact
 from tvbandits.gp.fitting.online import Every, as_every
 from tvbandits.gp.kernels.additive import space_kernels
-from tvbandits.gp.posteriors.exact import Exact
-from tvbandits.gp.posteriors.nystrom import Nystrom
-from tvbandits.gp.posteriors.protocol import PosteriorRule
+from tvbandits.gp.posterior import PosteriorRule
+from tvbandits.gp.sparse import Nystrom
+from tvbandits.protocols import Domain
 from tvbandits.validation import check_part, choice, of_kind
 
 Width: TypeAlias = Confidence | float | str

@@ -22,10 +22,9 @@ from tvbandits.acquisition.confidence import Fixed, PlaysAtATime, as_confidence
 from tvbandits.acquisition.rules import LastingBound, RandomFirst, SpreadFirst, ThompsonSampling
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.context import measured
-from tvbandits.core.protocols import Domain, Expert
-from tvbandits.core.space import Arms, Space, space_of
+from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.context import measured
+from tvbandits.domains.space import Arms, Space, space_of
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold, Window
 from tvbandits.gp.ensemble.arms import IndependentArms
@@ -41,8 +40,8 @@ from tvbandits.gp.kernels.additive import (
     structured_kernel,
 )
 from tvbandits.gp.kernels.structure import is_space_time
-from tvbandits.gp.posteriors.protocol import PosteriorRule
-from tvbandits.gp.posteriors.state_space import StateSpace
+from tvbandits.gp.posterior import PosteriorRule
+from tvbandits.gp.state_space import StateSpace
 from tvbandits.policies.common import (
     DEFAULT_WIDTH,
     Learn,
@@ -57,6 +56,7 @@ from tvbandits.policies.common import (
     learning_rule,
     prior_kernel,
 )
+from tvbandits.protocols import Domain, Expert
 from tvbandits.queries import plans
 from tvbandits.validation import (
     check_part,

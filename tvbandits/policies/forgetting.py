@@ -20,7 +20,6 @@ from typing import Any, Literal
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
-from tvbandits.core.protocols import Domain
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Aging
 from tvbandits.forgetting.event_trigger import EventTrigger
@@ -39,6 +38,7 @@ from tvbandits.policies.common import (
     learning_rule,
     prior_kernel,
 )
+from tvbandits.protocols import Domain
 from tvbandits.validation import (
     LARGEST_WHOLE,
     SMALLEST_VARIANCE,

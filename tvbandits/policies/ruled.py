@@ -12,21 +12,28 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.availability import Allowed, Availability, availability_of
 from tvbandits.acquisition.confidence import Fixed
+from tvbandits.bandit.history import history_columns
 from tvbandits.bandit.recipe import check_mean
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo
 from tvbandits.bandit.told import told_next
-from tvbandits.core.candidates import Candidates, as_finite
-from tvbandits.core.context import Context, chosen_of, completed, context_columns, joined, measured
-from tvbandits.core.counts import Counted
-from tvbandits.core.observations import Observations, Plays, Record
-from tvbandits.core.parameters import Named
-from tvbandits.core.protocols import Domain
-from tvbandits.core.tables import history_columns
+from tvbandits.counts import Counted
+from tvbandits.data import Observations, Plays, Record
+from tvbandits.domains.availability import Allowed, Availability, availability_of
+from tvbandits.domains.candidates import Candidates, as_finite
+from tvbandits.domains.context import (
+    Context,
+    chosen_of,
+    completed,
+    context_columns,
+    joined,
+    measured,
+)
+from tvbandits.domains.parameters import Named
 from tvbandits.gp.fitting.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, due, estimated_noise
 from tvbandits.io import save_value
 from tvbandits.policies.common import Mean, Seed, check_domain
+from tvbandits.protocols import Domain
 from tvbandits.validation import (
     LARGEST_VALUE,
     Array,

@@ -1,6 +1,6 @@
 """Which points to ask an expert about, and asking."""
 
-from tvbandits.gp.posteriors.lookahead import JointPosterior
+from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.queries.plans import (
     KDPP,
     Budget,

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import blas
 
-from tvbandits.core.linalg import cholesky, greedy_pivots, pivoted_cholesky, solve_lower
+from tvbandits.gp.linalg import cholesky, greedy_pivots, pivoted_cholesky, solve_lower
 from tvbandits.validation import (
     Array,
     Index,

@@ -31,11 +31,11 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from tvbandits.core.linalg import first_largest
-from tvbandits.core.protocols import Expert
-from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
-from tvbandits.gp.posteriors.data import Data
-from tvbandits.gp.posteriors.lookahead import JointPosterior
+from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
+from tvbandits.gp.linalg import first_largest
+from tvbandits.gp.lookahead import JointPosterior
+from tvbandits.gp.rows import Data
+from tvbandits.protocols import Expert
 from tvbandits.queries import k_dpp
 from tvbandits.validation import (
     Array,

@@ -18,7 +18,7 @@ from tests.helpers.models import (
     dense_covariance,
     history,
 )
-from tvbandits.core import linalg
+from tvbandits.gp import linalg
 from tvbandits.gp.ensemble import filters as filters_module
 from tvbandits.gp.ensemble.filters import (
     Filters,

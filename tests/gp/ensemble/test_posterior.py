@@ -21,8 +21,8 @@ from tvbandits.gp.ensemble.posterior import (
     effective_noise,
 )
 from tvbandits.gp.kernels.additive import structured_kernel
-from tvbandits.gp.posteriors.data import CandidateGrid, Data
-from tvbandits.gp.posteriors.protocol import Conditioning, Posterior
+from tvbandits.gp.posterior import Conditioning, Posterior
+from tvbandits.gp.rows import CandidateGrid, Data
 from tvbandits.validation import Array
 
 POINTS = np.random.default_rng(3).uniform(0, 5, (9, 2))

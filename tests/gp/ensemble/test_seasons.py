@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.refusals import refused
 from tvbandits import Answers, Bandit, Candidates, load, policies
 from tvbandits.bandit.state import same_value
-from tvbandits.core.keyed_noise import keyed_normal
+from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.gp.ensemble import seasons
 from tvbandits.gp.ensemble.candidate_posterior import Readings
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
@@ -20,8 +20,8 @@ from tvbandits.gp.ensemble.models import function_models, models_for
 from tvbandits.gp.ensemble.posterior import EnsemblePosterior, ModelEnsemble, ReplayBuffer
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.kernels.units import in_column_units
-from tvbandits.gp.posteriors.data import CandidateGrid, Data
-from tvbandits.gp.posteriors.protocol import Conditioning, Posterior
+from tvbandits.gp.posterior import Conditioning, Posterior
+from tvbandits.gp.rows import CandidateGrid, Data
 from tvbandits.validation import Array
 
 POINTS = np.random.default_rng(1).uniform(0, 4, (6, 2))

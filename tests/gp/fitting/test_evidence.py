@@ -11,8 +11,9 @@ from scipy.special import logsumexp
 from scipy.stats import chi2, multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
 
-from tvbandits.core.observations import Observations
-from tvbandits.core.space_kernel import PerParameter
+from tvbandits.data import Observations
+from tvbandits.domains.space_kernel import PerParameter
+from tvbandits.gp.cholesky import by_cholesky
 from tvbandits.gp.fitting import noise, standardisation
 from tvbandits.gp.fitting.calibration import CONFIG as CALIBRATION, IntervalCalibration
 from tvbandits.gp.fitting.evidence import CONFIG as EVIDENCE, Evidence
@@ -27,8 +28,7 @@ from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.posteriors.cholesky import by_cholesky
-from tvbandits.gp.posteriors.data import Data
+from tvbandits.gp.rows import Data
 from tvbandits.validation import Array
 
 Constant = ConstantKernel

@@ -41,10 +41,10 @@ from tvbandits.campaign.store.errors import (
     ReplayError,
     StorageError,
 )
+from tvbandits.campaign.store.journal import without_nan
 from tvbandits.campaign.times import time_in
-from tvbandits.core.candidates import candidates_of
-from tvbandits.core.files.journal import without_nan
-from tvbandits.core.protocols import ExpertError
+from tvbandits.domains.candidates import candidates_of
+from tvbandits.protocols import ExpertError
 from tvbandits.validation import Array, shown
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
 
-from tvbandits.core.counts import count, rate
+from tvbandits.counts import count, rate
 
 # Whole numbers up to here are floats, too.
 EXACT = 2**53

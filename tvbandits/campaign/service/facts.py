@@ -13,9 +13,9 @@ from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.status import HALF_WIDTH
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.context import AtContext, measured
 from tvbandits.datasets.tables.sensor_field import degrees_in
+from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.context import AtContext, measured
 from tvbandits.experts.calibrated import estimate
 from tvbandits.validation import Array, Index
 

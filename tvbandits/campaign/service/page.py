@@ -23,7 +23,7 @@ from tvbandits._version import __version__
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.service.facts import Facts, Plane
 from tvbandits.campaign.status import HALF_WIDTH, drop_command, since
-from tvbandits.core.files.journal import without_nan
+from tvbandits.campaign.store.journal import without_nan
 from tvbandits.validation import Array, Index
 
 # Of a table, and places of the forecast.

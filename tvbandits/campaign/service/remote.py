@@ -11,7 +11,7 @@ import requests
 from numpy.typing import ArrayLike
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
-from tvbandits.core.files.journal import without_nan
+from tvbandits.campaign.store.journal import without_nan
 from tvbandits.validation import Array
 
 # The service, or a proxy before it, is busy.

@@ -35,8 +35,8 @@ from tvbandits.campaign.store.errors import (
     StorageError,
     reading,
 )
+from tvbandits.campaign.store.journal import as_text, digest_of
 from tvbandits.campaign.store.places import PostgreSQLPlace, SQLitePlace, place_of, reason_of
-from tvbandits.core.files.journal import as_text, digest_of
 from tvbandits.io import Saved, SavedFileError, limit_of
 from tvbandits.validation import require, shown
 

@@ -7,7 +7,7 @@ nothing. Readings of arms go in; out come means and covariances of the arms, ave
 of the arm that is independent of all others, and noise. `EffectFilters` are for a control: every time
 has a level of its own, and arms may resemble each other. Both are averaged by Bayes' rule over a grid of
 variances and time scales, without forgetting. `IndependentArms` is the rule that puts either behind the
-protocol of `gp.posteriors`.
+protocol of `gp.posterior`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from tvbandits.core import linalg
-from tvbandits.core.observations import changed
+from tvbandits.data import changed
+from tvbandits.gp import linalg
+from tvbandits.gp.cholesky import ExactPosterior
 from tvbandits.gp.ensemble.candidate_posterior import (
     CandidatePosterior,
     candidate_rows,
@@ -31,10 +32,9 @@ from tvbandits.gp.ensemble.candidate_posterior import (
 )
 from tvbandits.gp.ensemble.dynamics import largest_extent, pairwise_distances
 from tvbandits.gp.kernels.units import in_column_units
-from tvbandits.gp.posteriors.cholesky import ExactPosterior
-from tvbandits.gp.posteriors.data import CandidateGrid, Data, without_levels
-from tvbandits.gp.posteriors.lookahead import JointPosterior
-from tvbandits.gp.posteriors.protocol import FAINT, Conditioning, PosteriorRule, as_of_now
+from tvbandits.gp.lookahead import JointPosterior
+from tvbandits.gp.posterior import FAINT, Conditioning, PosteriorRule, as_of_now
+from tvbandits.gp.rows import CandidateGrid, Data, without_levels
 from tvbandits.validation import Array, Index
 
 
@@ -559,7 +559,7 @@ def _largest_power(reward_range: tuple[float, float], noise: float) -> int:
 
 @dataclass(frozen=True)
 class ArmsPosterior(CandidatePosterior):
-    """Filters of arms at one time: a `Posterior` of `gp.posteriors.protocol`.
+    """Filters of arms at one time: a `Posterior` of `gp.posterior`.
 
     Means have one column, variances are in the unit of reward squared.
 

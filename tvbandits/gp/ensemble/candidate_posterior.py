@@ -1,6 +1,6 @@
 """What the posteriors of candidates share that learn mean and scale of the reward themselves.
 
-It is for answering the questions of `gp.posteriors.protocol.Posterior` from a forecast of all
+It is for answering the questions of `gp.posterior.Posterior` from a forecast of all
 candidates. Readings at inputs [x, t] go in, and become numbers of candidates; out come means and
 covariances of some candidates.
 """
@@ -16,9 +16,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from tvbandits.gp.posteriors.cholesky import ExactPosterior, by_cholesky
-from tvbandits.gp.posteriors.data import CandidateGrid, Data, Groups
-from tvbandits.gp.posteriors.lookahead import JointPosterior
+from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
+from tvbandits.gp.lookahead import JointPosterior
+from tvbandits.gp.rows import CandidateGrid, Data, Groups
 from tvbandits.validation import Array, Index
 
 

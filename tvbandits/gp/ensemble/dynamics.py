@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from tvbandits.core import linalg
+from tvbandits.gp import linalg
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
+from tvbandits.gp.features import LARGEST_RANK, TOLERANCE
 from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
-from tvbandits.gp.posteriors.features import LARGEST_RANK, TOLERANCE
 from tvbandits.validation import Array, Index
 
 

@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from tvbandits.core import linalg
-from tvbandits.core.observations import changed
+from tvbandits.data import changed
+from tvbandits.gp import linalg
 from tvbandits.gp.ensemble.dynamics import Dynamics, basis_of, features
 from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.validation import Array, Index

@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import boxcox1p, inv_boxcox1p
 
-from tvbandits.core import linalg
+from tvbandits.gp import linalg
 from tvbandits.gp.ensemble.dynamics import Dynamics
 from tvbandits.gp.ensemble.filters import Filters
 from tvbandits.gp.ensemble.models import ModelSpec
-from tvbandits.gp.posteriors.lookahead import EVERY, NODES, WEIGHTS, JointPosterior, Rows
+from tvbandits.gp.lookahead import EVERY, NODES, WEIGHTS, JointPosterior, Rows
 from tvbandits.validation import Array
 
 

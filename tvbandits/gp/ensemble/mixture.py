@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.core.observations import changed
+from tvbandits.data import changed
 from tvbandits.gp.ensemble.dynamics import representable_models
 from tvbandits.gp.ensemble.filters import (
     CONFIG as FILTER_CONFIG,
@@ -58,7 +58,7 @@ from tvbandits.gp.ensemble.models import (
     models_for,
 )
 from tvbandits.gp.fitting.calibration import CONFIG as CALIBRATION_CONFIG
-from tvbandits.gp.posteriors.lookahead import JointPosterior
+from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.validation import Array, Index
 
 

@@ -22,8 +22,8 @@ from typing import Literal
 import numpy as np
 from scipy.special import ive
 
+from tvbandits.gp.features import LARGEST_RANK
 from tvbandits.gp.kernels import matern
-from tvbandits.gp.posteriors.features import LARGEST_RANK
 from tvbandits.validation import Array
 
 # The correlations of `gp.kernels.matern`; under "identity" different points are independent.

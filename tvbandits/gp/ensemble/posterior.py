@@ -1,6 +1,6 @@
 """The ensemble as the posterior of a recipe.
 
-It is for putting a `FilterEnsemble` behind the protocol of `gp.posteriors`. All readings of a bandit go
+It is for putting a `FilterEnsemble` behind the protocol of `gp.posterior`. All readings of a bandit go
 in, and the ensemble is updated with the new ones; out come the answers of a `Posterior` about every
 candidate.
 
@@ -21,8 +21,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from tvbandits.core import linalg
-from tvbandits.core.observations import changed
+from tvbandits.data import changed
+from tvbandits.gp import linalg
+from tvbandits.gp.cholesky import ExactPosterior
 from tvbandits.gp.ensemble.candidate_posterior import (
     CandidatePosterior,
     Readings,
@@ -36,10 +37,9 @@ from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, ModelSpec
 from tvbandits.gp.ensemble.seasons import SeasonSearch
 from tvbandits.gp.kernels.units import column_units, in_column_units
-from tvbandits.gp.posteriors.cholesky import ExactPosterior
-from tvbandits.gp.posteriors.data import CandidateGrid, Data
-from tvbandits.gp.posteriors.lookahead import JointPosterior
-from tvbandits.gp.posteriors.protocol import Conditioning, PosteriorRule, as_of_now
+from tvbandits.gp.lookahead import JointPosterior
+from tvbandits.gp.posterior import Conditioning, PosteriorRule, as_of_now
+from tvbandits.gp.rows import CandidateGrid, Data
 from tvbandits.validation import Array, finite_number, not_negative, of_kind, require, several
 
 
@@ -300,7 +300,7 @@ class ModelEnsemble(PosteriorRule):
 
 @dataclass(frozen=True)
 class EnsemblePosterior(CandidatePosterior):
-    """An ensemble at one time: a `Posterior` of `gp.posteriors.protocol`.
+    """An ensemble at one time: a `Posterior` of `gp.posterior`.
 
     Means have one column, variances are in the unit of reward squared.
 

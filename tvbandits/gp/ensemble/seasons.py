@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import f as f_distribution, rankdata
 
-from tvbandits.core import linalg
+from tvbandits.gp import linalg
 from tvbandits.validation import Array, Index
 
 

@@ -21,16 +21,16 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
-from tvbandits.core import linalg
-from tvbandits.core.linalg import FactorisationError, cholesky, log_determinant, solve_lower
-from tvbandits.core.observations import Observations
-from tvbandits.core.space_kernel import PerParameter
+from tvbandits.data import Observations
+from tvbandits.domains.space_kernel import PerParameter
+from tvbandits.gp import linalg
 from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.matern import SLOPED, VALUES
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.kernels.terms import Leaf, Terms, leaves_of
 from tvbandits.gp.kernels.units import InUnits
+from tvbandits.gp.linalg import FactorisationError, cholesky, log_determinant, solve_lower
 from tvbandits.validation import Array, Index
 
 

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from tvbandits.core.linalg import cholesky, eigenpairs, log_determinant, solve_lower
-from tvbandits.core.observations import Observations
+from tvbandits.data import Observations
 from tvbandits.gp.fitting.online import step_of
 from tvbandits.gp.kernels.structure import inputs
+from tvbandits.gp.linalg import cholesky, eigenpairs, log_determinant, solve_lower
 from tvbandits.validation import SMALLEST_VARIANCE, Array, Index, usable_variances
 
 

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern
 
-from tvbandits.core.linalg import pivoted_cholesky
-from tvbandits.core.observations import Observations
-from tvbandits.core.space_kernel import with_arms
+from tvbandits.data import Observations
+from tvbandits.domains.space_kernel import with_arms
 from tvbandits.gp.fitting.evidence import Evidence
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.terms import Terms, leaves_of, rebuilt
+from tvbandits.gp.linalg import pivoted_cholesky
 from tvbandits.validation import (
     Array,
     Index,

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.core.observations import Observations
+from tvbandits.data import Observations
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.validation import Array, Index
 

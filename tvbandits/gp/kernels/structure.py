@@ -18,10 +18,10 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from tvbandits.core.arrays import at_times
-from tvbandits.core.linalg import PivotedCholesky, eigenpairs, pivoted_cholesky
+from tvbandits.arrays import at_times
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, _Restricted
 from tvbandits.gp.kernels.terms import children, parts_of
+from tvbandits.gp.linalg import PivotedCholesky, eigenpairs, pivoted_cholesky
 from tvbandits.validation import (
     LARGEST_VARIANCE,
     SMALLEST_VARIANCE,

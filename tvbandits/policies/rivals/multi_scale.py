@@ -26,14 +26,14 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.acquisition.availability import Allowed, NothingAvailableError
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.core.observations import Observations, Plays
-from tvbandits.core.protocols import Domain
+from tvbandits.data import Observations, Plays
+from tvbandits.domains.availability import Allowed, NothingAvailableError
 from tvbandits.policies import ruled
 from tvbandits.policies.common import DEFAULT_WIDTH, Mean, Seed, Width, prior_kernel
 from tvbandits.policies.forgetting import gp_ucb
 from tvbandits.policies.rivals.predictive import Centre
+from tvbandits.protocols import Domain
 from tvbandits.validation import (
     LARGEST_VALUE,
     Array,

@@ -35,15 +35,15 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.linalg import cholesky, inverse
-from tvbandits.core.observations import Observations, Plays
-from tvbandits.core.protocols import Domain
-from tvbandits.gp.posteriors.state_space import ROUNDING
+from tvbandits.data import Observations, Plays
+from tvbandits.domains.availability import Allowed
+from tvbandits.domains.candidates import Candidates
+from tvbandits.gp.linalg import cholesky, inverse
+from tvbandits.gp.state_space import ROUNDING
 from tvbandits.policies import ruled
 from tvbandits.policies.common import Seed, prior_kernel
 from tvbandits.policies.rivals.predictive import Centre, features_of
+from tvbandits.protocols import Domain
 from tvbandits.validation import (
     Array,
     finite_number,

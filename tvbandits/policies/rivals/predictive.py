@@ -27,15 +27,15 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.linalg import cholesky, eigenpairs, solve_lower, square_root
-from tvbandits.core.observations import Observations, Plays
-from tvbandits.core.protocols import Domain
+from tvbandits.data import Observations, Plays
+from tvbandits.domains.availability import Allowed
+from tvbandits.domains.candidates import Candidates
 from tvbandits.gp.kernels.structure import check_kernel
-from tvbandits.gp.posteriors.state_space import ROUNDING
+from tvbandits.gp.linalg import cholesky, eigenpairs, solve_lower, square_root
+from tvbandits.gp.state_space import ROUNDING
 from tvbandits.policies import ruled
 from tvbandits.policies.common import Mean, Seed, prior_kernel
+from tvbandits.protocols import Domain
 from tvbandits.validation import Array, finite_number
 
 # Eigenvalues below this share of the largest are left out.

@@ -24,17 +24,17 @@ import numpy as np
 from scipy.special import erfc, gamma, kv
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from tvbandits.acquisition.availability import Allowed
-from tvbandits.core.box import Box
-from tvbandits.core.candidates import Candidates
-from tvbandits.core.linalg import cholesky, inverse
-from tvbandits.core.observations import Observations, Plays
-from tvbandits.core.protocols import Domain
+from tvbandits.data import Observations, Plays
+from tvbandits.domains.availability import Allowed
+from tvbandits.domains.box import Box
+from tvbandits.domains.candidates import Candidates
 from tvbandits.gp.fitting.evidence import fit
 from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
+from tvbandits.gp.linalg import cholesky, inverse
 from tvbandits.policies import ruled
 from tvbandits.policies.common import Seed
+from tvbandits.protocols import Domain
 from tvbandits.validation import (
     LARGEST_VARIANCE,
     Array,

@@ -1,0 +1,171 @@
+"""Dates and times as numbers, and back."""
+
+import pickle
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, strategies as st
+
+from tests.helpers.refusals import refused
+from tvbandits.campaign.clock import Clock
+
+HOURS = Clock("1h", "2024-01-01")
+BERLIN = Clock("15min", pd.Timestamp("2024-01-01", tz="Europe/Berlin"))
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        "2024-01-02T12:30",
+        "2024-01-02 12:30:00",
+        "20240102T1230",
+        datetime(2024, 1, 2, 12, 30),
+        pd.Timestamp("2024-01-02 12:30"),
+        np.datetime64("2024-01-02T12:30"),
+        np.array("2024-01-02T12:30", dtype="datetime64[ns]"),
+    ],
+)
+def test_one_time_in_every_form(when: Any) -> None:
+    number = HOURS.number(when)
+    assert type(number) is float
+    assert number == 36.5
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        ["2024-01-02", "2024-01-01T06:00"],
+        np.array(["2024-01-02T00", "2024-01-01T06"], dtype="datetime64[h]"),
+        pd.DatetimeIndex(["2024-01-02", "2024-01-01T06:00"]),
+        pd.Series(pd.DatetimeIndex(["2024-01-02", "2024-01-01T06:00"])),
+        pd.Series(["2024-01-02", "2024-01-01T06:00"]),
+        (date(2024, 1, 2), np.datetime64("2024-01-01T06:00")),
+    ],
+)
+def test_several_times_in_every_form(when: Any) -> None:
+    numbers = HOURS.number(when)
+    assert numbers.dtype == np.float64
+    np.testing.assert_array_equal(numbers, [24.0, 6.0])
+
+
+def test_zones() -> None:
+    assert BERLIN.number("2024-01-01T00:00Z") == 4.0  # one in the morning there
+    assert BERLIN.number(datetime(2024, 1, 1, tzinfo=UTC)) == 4.0
+    assert str(BERLIN.time(4.0)) == "2024-01-01 01:00:00+01:00"
+    # An hour is left out on the last Sunday of March: a clock counts time that passes.
+    assert BERLIN.number(pd.Timestamp("2024-04-01", tz="Europe/Berlin")) == 4 * (91 * 24 - 1)
+    assert str(BERLIN.time([4.0 * (91 * 24 - 1)])[0]) == "2024-04-01 00:00:00+02:00"
+
+
+@pytest.mark.parametrize(
+    ("clock", "when", "said"),
+    [
+        (HOURS, "2024-01-01T00:00Z", "origin has no time zone, but when has UTC"),
+        (HOURS, pd.date_range("2024", periods=2, tz="Asia/Tokyo"), "position 0, has Asia/Tokyo"),
+        (BERLIN, "2024-01-01", "has the time zone Europe/Berlin, but when has none"),
+        (BERLIN, np.array(["2024-01-01"], dtype="datetime64[D]"), "position 0, has none"),
+    ],
+)
+def test_zones_are_not_mixed(clock: Clock, when: Any, said: str) -> None:
+    refused(ValueError, said, clock.number, when)
+
+
+@pytest.mark.parametrize(
+    ("when", "said"),
+    [
+        (3, "must be a date and time, got 3"),
+        (None, "must be a date and time, got None"),
+        ([1, 2], "position 0, must be a date and time, got 1"),
+        ([["2024-01-01"]], r"must be one time or have shape \(n,\), got shape \(1, 1\)"),
+        (pd.NaT, "must be a date and time, got NaT"),
+        (np.datetime64("NaT", "s"), "must be a date and time, got .*NaT"),
+        (np.array(["2024", "NaT"], dtype="datetime64[D]"), "position 1, must be .* got .*NaT"),
+        ("now", "must be ISO text such as .*, got 'now'"),
+        ("2024-02-30", "must be a date and time, .* got '2024-02-30'"),
+        ("3000-01-01", "within 292 years of 1970, got '3000-01-01'"),
+        (np.ma.array(["2024-01-01"] * 2, "datetime64[D]", mask=[0, 1]), "values are masked"),
+    ],
+)
+def test_what_is_no_time(when: Any, said: str) -> None:
+    refused(ValueError, said, HOURS.number, when)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["", "h", "1M", "0h", "-1h", 3, None, pd.NaT, np.timedelta64("NaT", "s"), timedelta(0), "1", " 1 ",
+     "+1", "9999999999", "1 1h", "1,5h", "1h 1", "P1M", "P1", np.timedelta64(1, "Y"), np.ma.masked],
+)  # fmt: skip
+def test_what_is_no_unit(unit: Any) -> None:
+    refused(ValueError, "unit must", Clock, unit)
+
+
+@pytest.mark.parametrize("origin", ["today", 0, pd.NaT, None, "0000-01-01"])
+def test_what_is_no_origin(origin: Any) -> None:
+    refused(ValueError, "origin must", Clock, "1h", origin)
+
+
+@pytest.mark.parametrize(
+    ("unit", "hours"),
+    [("1h30min", 1.5), ("2 hours, 30 minutes", 2.5), ("01:30:00", 1.5), ("1 days 01:00:00", 25.0),
+     ("P1DT1H", 25.0), ("PT1M", 1 / 60), ("1.5h", 1.5), (np.timedelta64(90, "m"), 1.5)],
+)  # fmt: skip
+def test_units_in_words(unit: Any, hours: float) -> None:
+    assert Clock(unit, "2024-01-01").time(60.0) == HOURS.time(60.0 * hours)
+
+
+def test_it_is_a_value() -> None:
+    assert Clock("60min", datetime(2024, 1, 1)) == HOURS
+    assert hash(Clock(timedelta(hours=1))) == hash(HOURS)
+    assert Clock("1min") != HOURS
+    assert Clock("1h", "2024-01-01T00:00Z") != HOURS
+    assert repr(HOURS) == "Clock(unit='0 days 01:00:00', origin='2024-01-01 00:00:00')"
+    assert eval(repr(HOURS), {"Clock": Clock}) == HOURS
+    for clock in (HOURS, BERLIN):
+        again = pickle.loads(pickle.dumps(clock))
+        assert again == clock
+        assert str(again.time(1.0)) == str(clock.time(1.0))
+    assert "Europe/Berlin" in repr(BERLIN)
+
+
+UNITS = st.sampled_from(["1ns", "7us", "1s", "15min", "1h", "1D", "365D"])
+NANOSECONDS = st.integers(-9_000_000_000_000_000_000, 9_000_000_000_000_000_000)
+
+
+@given(UNITS, NANOSECONDS, NANOSECONDS)
+def test_there_and_back_to_what_a_float_can_hold(unit: str, origin: int, when: int) -> None:
+    clock = Clock(unit, pd.Timestamp(origin, unit="ns"))
+    number = clock.number(pd.Timestamp(when, unit="ns"))
+    length = pd.Timedelta(unit).value
+    assert number == (when - origin) / length  # of Python's exact integers
+    off = abs(int(clock.time(number).value) - when)
+    slack = 0.5 * np.spacing(abs(number)) * length
+    assert off <= slack + 0.5
+    if slack < 0.49:
+        assert off == 0
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin", "UTC"])
+@given(
+    st.sampled_from(["1h", "15min", "1us", "7ns"]),
+    st.datetimes(datetime(1970, 1, 1), datetime(2199, 1, 1)),
+    st.floats(-1e5, 1e5),
+)
+def test_same_texts_as_pandas(zone: str | None, unit: str, origin: datetime, number: float) -> None:
+    stamp = pd.Timestamp(origin, tz="UTC").tz_convert(zone) if zone else pd.Timestamp(origin)
+    clock = Clock(unit, stamp)
+    text = clock.text(number)
+    assert text == str(clock.time(number))
+    assert clock.number(text) == clock.number(pd.Timestamp(text))
+    kept = Clock(str(pd.Timedelta(unit)), str(stamp))  # as a campaign keeps it
+    assert (kept.number(text), kept.unit) == (clock.number(text), clock.unit)
+    assert kept.text(number)[:10] == str(kept.time(number))[:10]
+    refused(ValueError, "number must be .*finite.*, got nan", clock.text, float("nan"))
+
+
+def test_the_present() -> None:
+    for clock in (HOURS, BERLIN):
+        assert abs(clock.now - clock.number(pd.Timestamp.now(tz=clock.origin.tz))) < 0.5
+    refused(ValueError, "number must be finite, got nan", HOURS.time, float("nan"))

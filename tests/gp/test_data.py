@@ -1,0 +1,296 @@
+"""Conditioning step by step: whatever route is taken, the posterior is that of a new start."""
+
+import itertools
+import pickle
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
+
+from tests.oracles.dense import assert_alike
+from tvbandits.gp import linalg
+from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
+from tvbandits.gp.kernels.structure import inputs
+from tvbandits.gp.rows import AppendBuffer, CandidateGrid, Data
+
+SPACE = {
+    "rbf": RBF(0.2),
+    "matern": 2.0 * Matern([0.3, 0.5], nu=1.5),
+    "sum": Matern(0.4, nu=0.5) + 0.3 * DotProduct(1.0),
+}
+SHRINKING = {
+    "drift": OnSpace(RBF(0.2)) * Drift(0.1),
+    "drift sum": OnSpace(RBF(0.2)) * Drift(0.1) + ConstantKernel(0.5) * Drift(0.1),
+    "exponential": OnSpace(Matern(0.3, nu=2.5)) * OnTime(Matern(5.0, nu=0.5)),
+}
+NOT_SHRINKING = {
+    "smooth in time": OnSpace(RBF(0.2)) * OnTime(RBF(4.0)),
+    "two rates": OnSpace(RBF(0.2)) * Drift(0.1) + OnSpace(RBF(0.5)) * Drift(0.3),
+}
+ALL = SPACE | SHRINKING | NOT_SHRINKING
+every_kernel = pytest.mark.parametrize("kernel", ALL.values(), ids=ALL.keys())
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, name: str) -> Mock:
+    """Calls of a function of `linalg`, which goes on working."""
+    calls = Mock(wraps=getattr(linalg, name))
+    monkeypatch.setattr(linalg, name, calls)
+    return calls
+
+
+class Run:
+    """A seeded stream of observations, mostly at fixed points, some elsewhere, some late."""
+
+    def __init__(self, kernel: Kernel, seed: int, *, elsewhere: float = 0.3, late: float = 0.2):
+        self.kernel, self.rng = kernel, np.random.default_rng(seed)
+        self.points = self.rng.random((12, 2))
+        self.elsewhere, self.late, self.time = elsewhere, late, 0.0
+        empty = inputs(kernel, np.empty((0, 2)), np.empty(0))
+        self.all = Data(empty, np.empty((0, 2)), np.empty(0))
+
+    def step(self) -> float:
+        """One more observation; returns the time of the next decision."""
+        rng = self.rng
+        self.time += rng.exponential()
+        t = self.time - (5 * rng.random() if rng.random() < self.late else 0.0)
+        x = rng.random(2) if rng.random() < self.elsewhere else self.points[rng.integers(12)]
+        self.all = Data(
+            np.vstack([self.all.Z, inputs(self.kernel, x[None, :], t)]),
+            np.vstack([self.all.Y, [rng.standard_normal(), 1.0]]),
+            np.append(self.all.variance, 10 ** rng.uniform(-3, 1)),
+        )
+        return self.time + rng.random()
+
+
+def assert_same(made: ExactPosterior, data: Data, surface: CandidateGrid, now: float) -> None:
+    """As a posterior from scratch, and on its surface as at those points."""
+    fresh = by_cholesky(made.kernel, data, surface=surface, now=now)
+    assert_alike(made.on_surface(), fresh.on_surface(), atol=1e-9)
+    assert_alike(made.predict(surface.at(now)), fresh.on_surface(), atol=1e-9)
+    elsewhere = inputs(made.kernel, np.random.default_rng(0).random((5, 2)), now + 0.5)
+    assert_alike(made.predict(elsewhere), fresh.predict(elsewhere), atol=1e-9)
+    np.testing.assert_allclose(made.covariance(elsewhere), fresh.covariance(elsewhere), atol=1e-9)
+    assert made.log_det_ratio == pytest.approx(fresh.log_det_ratio, abs=1e-8)
+    assert made.data is data
+
+
+@every_kernel
+@pytest.mark.parametrize("late", [0.0, 0.2])
+def test_appending_equals_a_new_start_and_never_factors(
+    kernel: Kernel, late: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(kernel, 1, late=late)
+    surface = CandidateGrid(kernel, run.points)
+    factored, made = counted(monkeypatch, "cholesky"), None
+    for step in range(150):
+        now = run.step()
+        made = by_cholesky(kernel, run.all, surface=surface, now=now, previous=made)
+        if step == 0:
+            assert factored.call_count == 1
+        if step % 25 == 24:
+            assert_same(made, run.all, surface, now)
+            assert made.size == step + 1
+            assert factored.call_count == 1 + (step + 1) // 25  # those of the comparison
+
+
+def test_thousands_of_steps_of_fast_forgetting() -> None:
+    """Covariances shrink below any float many times over; the scale is folded in on the way."""
+    kernel = OnSpace(RBF(0.3)) * Drift(0.95)
+    rng = np.random.default_rng(5)
+    points = rng.random((6, 2))
+    surface, steps = CandidateGrid(kernel, points), 1000
+    Z = np.column_stack([points[rng.integers(6, size=steps)], np.arange(steps) + rng.random(steps)])
+    Y, variance = rng.standard_normal((steps, 2)), 10 ** rng.uniform(-3, 1, steps)
+    made: ExactPosterior | None = None
+    shrinks = []
+    for n in range(1, steps + 1):
+        now, recent = n + 0.5, slice(max(0, n - 200), n)
+        data = Data(Z[:n], Y[:n], variance[:n])
+        made = by_cholesky(kernel, data, surface=surface, now=now, previous=made)
+        assert made.surface is not None
+        shrinks.append(made.surface.shrink)
+        if n % 400 in (1, 37, 43):
+            kept = Data(Z[recent], Y[recent], variance[recent])
+            fresh = by_cholesky(kernel, kept, surface=surface, now=now)
+            assert_alike(made.on_surface(), fresh.on_surface(), atol=1e-9)
+    assert made.size == steps
+    assert min(shrinks) >= 1e-6
+    assert sum(b > a for a, b in itertools.pairwise(shrinks)) >= 20  # folded in
+
+
+def test_a_gap_beyond_the_range_of_a_float() -> None:
+    kernel = OnSpace(RBF(0.3)) * Drift(0.5)
+    run = Run(kernel, 6)
+    surface, made = CandidateGrid(kernel, run.points), None
+    for step in range(10):
+        run.time += 1e5 * (step == 5)
+        now = run.step()
+        made = by_cholesky(kernel, run.all, surface=surface, now=now, previous=made)
+    assert made is not None
+    assert_same(made, run.all, surface, now)
+
+
+@every_kernel
+def test_a_present_before_some_observations(kernel: Kernel) -> None:
+    """A posterior may speak about a time before some of its data, then about later ones."""
+    run = Run(kernel, 7)
+    surface = CandidateGrid(kernel, run.points)
+    for _ in range(8):
+        run.step()
+    made = None
+    for now in (-3.0, 2.0, 4.0, run.time - 0.1, run.time + 1.0, 3.0, run.time + 2.0):
+        made = by_cholesky(kernel, run.all, surface=surface, now=now, previous=made)
+        assert_same(made, run.all, surface, now)
+        run.step()
+
+
+# Windows.
+
+
+@pytest.mark.parametrize("kernel", ALL.values(), ids=ALL.keys())
+def test_a_sliding_window_equals_a_new_start_and_never_factors(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    length, run = 120, Run(kernel, 8, elsewhere=1.0)
+    for _ in range(length):
+        run.step()
+    surface = CandidateGrid(kernel, run.points)
+    made = by_cholesky(kernel, run.all, surface=surface, now=run.time)
+    factored, rotated = counted(monkeypatch, "cholesky"), counted(monkeypatch, "drop_rows")
+    for step in range(1, 181):
+        now = run.step()
+        data = run.all.rows(step)
+        made = by_cholesky(kernel, data, surface=surface, now=now, previous=made)
+        if step % 90 == 0:
+            before = factored.call_count
+            assert_same(made, data, surface, now)
+            factored.call_count = before
+    assert factored.call_count == 0
+    assert rotated.call_count == 180
+    assert made.size == length
+
+
+def window_of(n: int) -> tuple[ExactPosterior, Data]:
+    rng = np.random.default_rng(10)
+    Z, Y = rng.random((n + 40, 2)), rng.standard_normal((n + 40, 1))
+    every = Data(Z, Y, 10 ** rng.uniform(-2, 1, n + 40))
+    return by_cholesky(RBF(0.2), Data(Z[:n], Y[:n], every.variance[:n])), every
+
+
+def test_repeated_points_do_not_hide_where_a_window_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, every = window_of(120)
+    every.Z[:3] = every.Z[0]
+    every.variance[:3] = 0.1
+    made = by_cholesky(RBF(0.2), every.row(0))
+    made = by_cholesky(RBF(0.2), every, previous=made)
+    factored = counted(monkeypatch, "cholesky")
+    for dropped in (1, 2, 3, 4):
+        made = by_cholesky(RBF(0.2), every.rows(dropped), previous=made)
+    assert factored.call_count == 0
+    fresh = by_cholesky(RBF(0.2), every.rows(4))
+    assert_alike(made.predict(every.Z), fresh.predict(every.Z), atol=1e-10)
+
+
+@pytest.mark.parametrize("column", ["Z", "Y", "variance"])
+@pytest.mark.parametrize("row", [0, 99])
+def test_a_change_in_older_rows_is_never_missed(column: str, row: int) -> None:
+    made, every = window_of(100)
+    data = Data(every.Z[:105].copy(), every.Y[:105].copy(), every.variance[:105].copy())
+    getattr(data, column)[row] *= 1.5
+    moved = by_cholesky(made.kernel, data, previous=made)
+    fresh = by_cholesky(made.kernel, data)
+    assert_alike(moved.predict(every.Z), fresh.predict(every.Z), atol=1e-10)
+
+
+def test_a_lost_pivot_is_factored_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A nearly repeated input without noise: appending would take a root of rounding."""
+    Z = np.array([[0.0], [0.5], [0.5 + 1e-9]])
+    data = Data(Z, np.array([[0.0], [1.0], [1.0]]), np.full(3, 1e-17))
+    made = by_cholesky(RBF(1.0), Data(Z[:2], data.Y[:2], data.variance[:2]))
+    assert made.jitter == 0.0
+    factored = counted(monkeypatch, "cholesky")
+    grown = by_cholesky(RBF(1.0), data, previous=made)
+    assert factored.call_count == 1
+    assert grown.predict(np.array([[0.5]]))[0][0, 0] == pytest.approx(1.0, abs=1e-4)
+
+
+def test_appending_after_a_merge() -> None:
+    rng = np.random.default_rng(12)
+    Z = rng.random((30, 2))[rng.integers(0, 9, 30)]
+    Y, variance = rng.standard_normal((30, 2)), 10 ** rng.uniform(-2, 1, 30)
+    merged = by_cholesky(RBF(0.3), Data(Z[:20], Y[:20], variance[:20]))
+    assert merged.size < 20
+    grown = by_cholesky(RBF(0.3), Data(Z, Y, variance), previous=merged)
+    assert grown.size == merged.size + 10
+    expected = np.linalg.slogdet(np.eye(30) + RBF(0.3)(Z) / variance[:, None])[1]
+    assert grown.log_det_ratio == pytest.approx(expected, rel=1e-10)
+
+
+# The surface itself.
+
+
+@every_kernel
+def test_kernel_rows_of_a_surface(kernel: Kernel) -> None:
+    rng = np.random.default_rng(16)
+    points = rng.random((7, 2))
+    surface = CandidateGrid(kernel, points)
+    Z = inputs(kernel, rng.random((9, 2)), 5 * rng.random(9))
+    at = inputs(kernel, points, 6.5)
+    for rows in (Z[:4], Z[[1, 5, 1]], Z, Z[:0]):
+        given = surface.rows(rows, 6.5)
+        np.testing.assert_allclose(given, kernel(rows, at), rtol=1e-12)
+        given[...] = np.nan  # an array of its own
+    np.testing.assert_array_equal(surface.prior_variance(6.5), kernel.diag(at))
+    assert [surface.index(point) for point in points] == list(range(7))
+    assert surface.index(points[0] + 1e-12) is None
+
+
+# --- rows that grow
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.booleans(), st.integers(0, 20))
+def test_any_tree_of_appends(parents: list[int], square: bool, first: int) -> None:
+    """Each step appends to some earlier view: all views stay what they were."""
+    start = np.tril(np.full((first, first if square else 3), -1.0))
+    views, plains = [AppendBuffer.of(start, square=square)], [start]
+    for number, parent in enumerate(parents):
+        at = parent % len(views)
+        n = len(plains[at])
+        row = np.full(n + 1 if square else 3, float(number))
+        views.append(views[at].append(row))
+        wider = np.pad(plains[at], ((0, 0), (0, 1))) if square else plains[at]
+        plains.append(np.vstack([wider, row]))
+    for view, plain in zip(views, plains, strict=True):
+        assert np.array_equal(view.array, plain)
+
+
+def test_appending_to_the_newest_view_copies_nothing() -> None:
+    view = AppendBuffer.of(np.zeros((100, 2)))
+    grown = view.append(np.ones(2))
+    assert np.shares_memory(view.array, grown.array)
+    assert not np.shares_memory(view.append(np.ones(2)).array, grown.array)
+
+
+def test_the_source_is_copied() -> None:
+    rows = np.zeros((2, 2))
+    view = AppendBuffer.of(rows)
+    rows[:] = 7.0
+    assert not view.array.any()
+
+
+@pytest.mark.parametrize("square", [False, True])
+def test_only_the_rows_of_a_view_are_pickled(square: bool) -> None:
+    old = AppendBuffer.of(np.tril(np.ones((5, 5))), square=square)
+    old.append(np.full(6 if square else 5, 12345.678))
+    stored = pickle.dumps(old)
+    again = pickle.loads(stored)
+    assert np.array_equal(again.array, old.array)
+    assert again.square is square
+    assert np.float64(12345.678).tobytes() not in stored
+    longer = again.append(np.full(6 if square else 5, 2.0))
+    assert np.array_equal(longer.array[:5, :5], old.array)
+    assert (longer.array[5] == 2.0).all()

@@ -1,0 +1,358 @@
+"""The exact posterior by its routes: each is the posterior of a new factorisation."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
+
+from tests.oracles.cases import random_case
+from tests.oracles.dense import Dense, assert_alike
+from tvbandits import Candidates, Exact, Observations
+from tvbandits.forgetting.aging import Ages, Aging, Exponential, Linear, Wiener
+from tvbandits.gp import linalg
+from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
+from tvbandits.gp.exact import spanning
+from tvbandits.gp.features import FEW, LARGEST_SPAN, spanning_state
+from tvbandits.gp.kernels.space_time import Drift, OnSpace
+from tvbandits.gp.kernels.structure import inputs, space_time
+from tvbandits.gp.linalg import FactorisationError
+from tvbandits.gp.posterior import Conditioning
+from tvbandits.gp.rows import NEGLIGIBLE, CandidateGrid, Data
+from tvbandits.gp.sparse import NystromPosterior
+from tvbandits.gp.state_space import StateSpacePosterior
+from tvbandits.validation import Array
+
+LINE = np.linspace(-50, 50, 401)[:, None]
+SQUARE = Candidates.grid([(0.0, 1.0), (0.0, 2.0)], [17, 19]).X
+LOW_RANK: dict[str, tuple[Kernel, Array]] = {
+    "line": (RBF(8.0), LINE),
+    "shifted line": (2.0 * RBF(8.0) + ConstantKernel(0.5), LINE + 1e4),
+    "square": (3.0 * RBF([0.6, 1.2]), SQUARE),
+    "tiny unit": (1e-8 * RBF([0.6, 1.2]), SQUARE),
+}
+HIGH_RANK: dict[str, tuple[Kernel, Array]] = {
+    "rough line": (Matern(3.0, nu=0.5), LINE),
+    "narrow square": (RBF(0.05), SQUARE),
+}
+AGINGS: dict[str, Aging] = {"linear": Linear(0.1), "wiener": Wiener(0.02), "w": Exponential(0.97)}
+
+
+def assert_same(made: Any, fresh: ExactPosterior, at: Array) -> None:
+    """To 1e-9 of the largest mean and of the prior variance."""
+    for get in ("on_surface", "predict"):
+        one, other = ((getattr(p, get)(*([at] if get == "predict" else []))) for p in (made, fresh))
+        np.testing.assert_allclose(one[0], other[0], rtol=0, atol=1e-9 * np.abs(other[0]).max())
+        prior = float(fresh.kernel.diag(at).max())
+        np.testing.assert_allclose(one[1], other[1], rtol=0, atol=1e-9 * prior)
+    assert made.log_det_ratio == pytest.approx(fresh.log_det_ratio, rel=1e-9)
+    np.testing.assert_allclose(made.products, fresh.products, rtol=1e-8)
+    assert made.effective_dimension() == pytest.approx(fresh.effective_dimension(), rel=1e-8)
+
+
+def play(kernel: Kernel, points: Array, map_: Aging, steps: int, *, check: int = 10) -> list[Any]:
+    """A run whose weights change at every step; returns the posteriors."""
+    surface, rng = CandidateGrid(kernel, points), np.random.default_rng(4)
+    unit = float(kernel.diag(points[:1])[0])
+    X = points[rng.integers(len(points), size=steps)]
+    y, v = rng.standard_normal(steps) * np.sqrt(unit), rng.uniform(0.005, 0.05, steps)
+    p, all_ = None, []
+    for t in range(1, steps + 1):
+        seen = Observations(X[:t], np.arange(float(t)), y[:t], v[:t])
+        variance = map_(seen.variance, Ages.of(seen, float(t))) * unit
+        data = Data(X[:t], np.stack([y[:t], np.ones(t)], axis=1), variance)
+        p = Exact().condition(Conditioning(kernel, data, surface, float(t), p))
+        all_.append(p)
+        if t % check == 0:
+            assert_same(p, by_cholesky(kernel, data, surface=surface), points)
+    return all_
+
+
+@pytest.mark.parametrize("map_", AGINGS.values(), ids=AGINGS.keys())
+@pytest.mark.parametrize(("kernel", "points"), LOW_RANK.values(), ids=LOW_RANK.keys())
+def test_a_spanning_dictionary_is_exact(kernel: Kernel, points: Array, map_: Aging) -> None:
+    posteriors = play(kernel, points, map_, 240)
+    sparse = [isinstance(p, NystromPosterior) for p in posteriors]
+    assert not any(sparse[: FEW - 1])
+    assert all(sparse[-60:])
+    assert posteriors[-1].dictionary_size is None  # exact
+    assert posteriors[-1].dictionary.size < 120
+
+
+@pytest.mark.parametrize(("kernel", "points"), HIGH_RANK.values(), ids=HIGH_RANK.keys())
+def test_without_a_small_span_it_is_factored(kernel: Kernel, points: Array) -> None:
+    assert spanning(CandidateGrid(kernel, points)) is None
+    posteriors = play(kernel, points, Linear(0.1), 100)
+    assert all(isinstance(p, ExactPosterior) for p in posteriors)
+
+
+def test_rank_decides_up_to_its_limit() -> None:
+    """Of unrelated points each is a direction of its own."""
+    for n, spanned in ((LARGEST_SPAN, True), (LARGEST_SPAN + 1, False)):
+        found = spanning(CandidateGrid(RBF(0.01), np.arange(float(n))[:, None]))
+        assert (found is not None) == spanned
+        assert found is None or found.size == n
+
+
+def test_other_points_of_the_domain_are_predicted_exactly_too() -> None:
+    kernel, points = LOW_RANK["line"]
+    p = play(kernel, points, Wiener(0.02), 120)[-1]
+    assert isinstance(p, NystromPosterior)
+    between, outside = points[:-1] + 0.1, points[-1:] + np.array([[1.0], [5.0], [20.0], [90.0]])
+    fresh = by_cholesky(kernel, p.data)
+    for at, close in ((between, 1e-9), (outside, 1e-6)):
+        for one, other in zip(p.predict(at), fresh.predict(at), strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=close * np.abs(other).max())
+
+
+def test_observations_off_the_surface_are_factored() -> None:
+    kernel, points = LOW_RANK["square"]
+    surface, rng = CandidateGrid(kernel, points), np.random.default_rng(0)
+    X = points[rng.permutation(len(points))[:100]]
+    Y, v = rng.standard_normal((100, 2)), rng.uniform(0.01, 0.1, 100)
+    on = Exact().condition(Conditioning(kernel, Data(X, Y, v), surface))
+    assert isinstance(on, NystromPosterior)
+    moved = X.copy()
+    moved[50] += 1e-3
+    off = Exact().condition(Conditioning(kernel, Data(moved, Y, v), surface, previous=on))
+    assert isinstance(off, ExactPosterior)
+    assert_same(off, by_cholesky(kernel, Data(moved, Y, v), surface=surface), points)
+    # -0.0 is the point 0.0.
+    zero = np.where(X == 0.0, -0.0, X)
+    assert isinstance(
+        Exact().condition(Conditioning(kernel, Data(zero, Y, v), surface)), NystromPosterior
+    )
+    # And without fixed points, or under a kernel that sees time, there is nothing to span.
+    assert isinstance(Exact().condition(Conditioning(kernel, Data(X, Y, v))), ExactPosterior)
+    moving = OnSpace(kernel) * Drift(0.01)
+    data = Data(inputs(moving, X, np.arange(100.0)), Y, v)
+    made = Exact().condition(Conditioning(moving, data, CandidateGrid(moving, points), 100.0))
+    assert isinstance(made, ExactPosterior)
+
+
+@pytest.mark.parametrize(("length", "enough"), [(8.0, FEW), (3.0, 93)])
+def test_few_distinct_inputs_are_factored(length: float, enough: int) -> None:
+    """Fewer than a factorisation minds, or than the span has points, however often observed."""
+    kernel, rng = RBF(length), np.random.default_rng(0)
+    surface = CandidateGrid(kernel, LINE)
+    assert max(spanning(surface).size, FEW) == enough
+    X = LINE[rng.permutation(len(LINE))]
+    for n, kind in ((enough - 1, ExactPosterior), (enough, NystromPosterior)):
+        Z = np.repeat(X[:n], 3, axis=0)
+        data = Data(Z, rng.standard_normal((3 * n, 2)), np.full(3 * n, 0.1))
+        assert type(Exact().condition(Conditioning(kernel, data, surface))) is kind
+
+
+def test_appended_rows_stay_with_a_factor_and_a_new_scale_too() -> None:
+    kernel, points = LOW_RANK["square"]
+    surface, rng = CandidateGrid(kernel, points), np.random.default_rng(0)
+    X = points[rng.permutation(len(points))[:130]]
+    data = Data(X, rng.standard_normal((130, 2)), rng.uniform(0.01, 0.1, 130))
+    p: Any = None
+    for n in range(1, 121):
+        p = Exact().condition(Conditioning(kernel, data.rows(0, n), surface, previous=p))
+        assert isinstance(p, ExactPosterior)
+    assert p.extended
+    scaled = Data(X, data.Y, data.variance / 4)
+    p = Exact().condition(Conditioning(kernel, scaled.rows(0, 121), surface, previous=p))
+    assert isinstance(p, ExactPosterior)
+    assert not p.extended
+    assert_same(p, by_cholesky(kernel, scaled.rows(0, 121), surface=surface), points)
+    p = Exact().condition(Conditioning(kernel, scaled.rows(0, 122), surface, previous=p))
+    assert p.extended
+    # Weights that change twice in a row are a run of another kind.
+    p = Exact().condition(Conditioning(kernel, data.rows(0, 123), surface, previous=p))
+    p = Exact().condition(Conditioning(kernel, scaled.rows(0, 124), surface, previous=p))
+    assert isinstance(p, NystromPosterior)
+    assert_same(p, by_cholesky(kernel, scaled.rows(0, 124), surface=surface), points)
+
+
+# --- one factorisation
+
+modest = settings(deadline=None, max_examples=40)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def condition(kernel: Kernel, Z: Array, Y: Array, variance: Array) -> ExactPosterior:
+    return by_cholesky(kernel, Data(Z, Y if Y.ndim == 2 else Y[:, None], variance))
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_eighty_cases_equal_sklearn_and_the_dense_inverse(block: int) -> None:
+    for seed in range(20 * block, 20 * block + 20):
+        kernel, Z, y, variance, X = random_case(seed)
+        made = condition(kernel, Z, y, variance)
+        mean, var = made.predict(X)
+        peer = GaussianProcessRegressor(kernel, alpha=variance, optimizer=None).fit(Z, y)
+        peer_mean, peer_sd = peer.predict(X, return_std=True)
+        size = max(1.0, float(kernel.diag(X).max()))
+        np.testing.assert_allclose(mean[:, 0], peer_mean, rtol=0, atol=1e-8 * size)
+        np.testing.assert_allclose(np.sqrt(var), peer_sd, rtol=0, atol=1e-8 * size)
+        dense = Dense(kernel, Z, y[:, None], variance)
+        np.testing.assert_allclose(mean, dense.mean(X), atol=1e-7 * size)
+        covariance = dense.covariance(X, X)
+        np.testing.assert_allclose(var, np.diagonal(covariance), atol=1e-7 * size)
+        np.testing.assert_allclose(made.covariance(X), covariance, atol=1e-7 * size)
+        ratio = np.linalg.slogdet(np.eye(len(Z)) + kernel(Z) / variance[:, None])[1]
+        assert made.log_det_ratio == pytest.approx(ratio, rel=1e-9, abs=1e-9)
+        assert made.size == len(np.unique(Z, axis=0))
+        assert made.jitter == 0.0
+
+
+@modest
+@given(seeds)
+def test_the_condition_number_is_a_lower_estimate(seed: int) -> None:
+    kernel, Z, y, variance, _ = random_case(seed)
+    made = condition(kernel, Z, y, variance)
+    true = np.linalg.cond(kernel(made.rows.Z) + np.diag(made.rows.variance))
+    assert 1.0 <= made.condition_number <= true * (1 + 1e-6)
+
+
+def test_negligible_observations_cost_nothing_and_change_nothing() -> None:
+    rng = np.random.default_rng(3)
+    kernel, Z, y = 2.0 * RBF(0.3), rng.random((20, 1)), rng.standard_normal(20)
+    variance = np.full(20, 0.1)
+    limit = NEGLIGIBLE * 2.0
+    at, above = variance.copy(), variance.copy()
+    at[::2], above[::2] = limit, limit * 1.001
+    X = rng.random((9, 1))
+    left_out = condition(kernel, Z, y, above)
+    alone = condition(kernel, Z[1::2], y[1::2], variance[1::2])
+    assert left_out.size == len(left_out.data) == 10
+    assert condition(kernel, Z, y, at).size == 20
+    for a, b, c in zip(
+        left_out.predict(X), alone.predict(X), condition(kernel, Z, y, at).predict(X), strict=True
+    ):
+        assert np.array_equal(a, b)
+        np.testing.assert_allclose(a, c, atol=1e-14)
+
+
+def test_all_observations_may_be_negligible() -> None:
+    made = condition(RBF(1.0), np.zeros((3, 1)), np.ones(3), np.full(3, 1e30))
+    assert made.size == 0
+    assert made.predict(np.zeros((1, 1)))[1].tolist() == [1.0]
+
+
+# Numerics.
+
+
+def test_plus_and_minus_zero_are_one_input() -> None:
+    made = condition(RBF(1.0), np.array([[0.0], [-0.0]]), np.array([1.0, 3.0]), np.full(2, 1e-12))
+    assert made.size == 1
+    assert made.predict(np.zeros((1, 1)))[0][0, 0] == pytest.approx(2.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("noise", [1e-12, 0.1])
+def test_length_scales_far_above_the_domain_make_a_constant(noise: float) -> None:
+    rng = np.random.default_rng(6)
+    Z, y = rng.random((25, 2)), 1.5 + np.sqrt(noise) * rng.standard_normal(25)
+    mean, var = condition(RBF(1e7), Z, y, np.full(25, noise)).predict(rng.random((4, 2)))
+    np.testing.assert_allclose(mean, y.sum() / (25 + noise), rtol=1e-3)
+    np.testing.assert_allclose(var, noise / (25 + noise), atol=1e-6)
+
+
+def test_jitter_is_reported() -> None:
+    rng = np.random.default_rng(7)
+    Z, y = rng.random((40, 1)), np.ones(40)
+    made = condition(RBF(10.0), Z, y, np.full(40, 1e-18))
+    assert made.jitter in linalg.JITTERS[1:]
+    np.testing.assert_allclose(made.predict(rng.random((5, 1)))[0], 1.0, atol=1e-3)
+
+
+class _Broken(RBF):  # type: ignore[misc]
+    """No covariance: similar points repel each other."""
+
+    def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
+        return 2.0 - super().__call__(X, Y, eval_gradient)
+
+    def diag(self, X: Array) -> Array:
+        return np.ones(len(X))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (_Broken(0.3), r"\(5, 5\).*valid"),
+        (ConstantKernel(np.inf) * RBF(1.0), r"\(5, 5\).*not finite"),
+    ],
+)
+def test_a_kernel_that_is_none_is_refused_with_the_reason(kernel: Kernel, message: str) -> None:
+    Z = np.linspace(0.0, 1.0, 5)[:, None]
+    with pytest.raises(FactorisationError, match=message):
+        condition(kernel, Z, np.zeros(5), np.full(5, 1e-3))
+
+
+# --- a drifting reward, by a filter
+
+
+def drifting(noise: float, epsilon: float, n: int = 700) -> tuple[Any, CandidateGrid, Data]:
+    """Observations in order of time at points of a line."""
+    rng = np.random.default_rng(11)
+    kernel = space_time(RBF(8.0)) * Drift(epsilon, "fixed")
+    points = np.linspace(-50.0, 50.0, 60)[:, None]
+    times = np.sort(rng.uniform(0.0, n, n))
+    Z = np.column_stack([points[rng.integers(60, size=n)], times])
+    y = np.sin(Z[:, 0] / 8 + times / 50) + noise**0.5 * rng.standard_normal(n)
+    data = Data(Z, np.column_stack([y, np.ones(n)]), np.full(n, noise))
+    return kernel, CandidateGrid(kernel, points), data
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 0.03, 0.3])
+@pytest.mark.parametrize("noise", [1e-1, 1e-4])
+def test_the_filter_is_the_dense_posterior_to_rounding(noise: float, epsilon: float) -> None:
+    kernel, surface, data = drifting(noise, epsilon)
+    now = float(data.Z[-1, 1]) + 1.5
+    found = Exact().condition(Conditioning(kernel, data, surface, now))
+    dense = by_cholesky(kernel, data, surface=surface, now=now)
+    assert isinstance(found, StateSpacePosterior)
+    assert found.dictionary_size is None
+    assert_alike(found.on_surface(), dense.on_surface(), rtol=1e-8, atol=1e-9)
+    Z = np.column_stack([surface.points[:9], np.linspace(0.3 * now, 2 * now, 9)])
+    assert_alike(found.predict(Z), dense.predict(Z), rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(found.products, dense.products, rtol=1e-8)
+    np.testing.assert_allclose(found.log_det_ratio, dense.log_det_ratio, rtol=1e-10)
+
+
+def test_few_observations_are_factored_and_so_are_features_without_end() -> None:
+    kernel, surface, data = drifting(1e-2, 0.03)
+    few = Exact().condition(Conditioning(kernel, data.rows(650), surface, 1e3))
+    assert isinstance(few, ExactPosterior)
+    rough = space_time(Matern(1e-3, nu=0.5)) * Drift(0.03, "fixed")
+    points = np.random.default_rng(0).random((300, 1))
+    assert spanning_state(CandidateGrid(rough, points)) is None
+    assert isinstance(Exact().condition(Conditioning(kernel, data, None, 1e3)), ExactPosterior)
+
+
+def test_going_on_comes_to_the_bits_of_starting_anew() -> None:
+    kernel, surface, data = drifting(1e-2, 0.03)
+    half = Data(data.Z[:400], data.Y[:400], data.variance[:400])
+    start = Exact().condition(Conditioning(kernel, half, surface, 450.0))
+    assert isinstance(start, StateSpacePosterior)
+    made: Any = start
+    for i in range(400, 700):
+        made = made.continued(data.row(i), 800.0)
+    anew = Exact().condition(Conditioning(kernel, data, surface, 800.0))
+    assert_alike(made.on_surface(), anew.on_surface(), rtol=0.0)
+    np.testing.assert_array_equal(made.data.Z, anew.data.Z)
+    assert made.continued(data.row(3), 800.0) is None  # of the past
+    assert start.size == 400
+
+
+def test_rows_that_repeat_are_merged_in_the_end() -> None:
+    rng = np.random.default_rng(2)
+    points = np.linspace(0.0, 1.0, 20)[:, None]
+    kernel = RBF(0.3)
+    surface = CandidateGrid(kernel, points)
+    data = Data(np.empty((0, 1)), np.empty((0, 1)), np.empty(0))
+    made: Any = None
+    largest = 0
+    for _ in range(500):
+        row = Data(points[rng.integers(20)][None], rng.standard_normal((1, 1)), np.full(1, 0.1))
+        data = data.append(row)
+        made = Exact().condition(Conditioning(kernel, data, surface, previous=made))
+        largest = max(largest, made.size)
+    assert largest <= 2 * 20 + 192 + 1
+    dense = by_cholesky(kernel, data, surface=surface)
+    assert_alike(made.on_surface(), dense.on_surface(), rtol=1e-8, atol=1e-9)

@@ -1,0 +1,295 @@
+"""The sparse posterior against dense formulas with the pseudo-inverse root."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
+
+from tests.oracles.dense import Dense, assert_alike
+from tests.oracles.sparse import Sparse
+from tests.oracles.states import fingerprint
+from tvbandits import Exact, Nystrom, NystromFilter, Observations
+from tvbandits.forgetting import aging
+from tvbandits.forgetting.aging import Ages, Aging
+from tvbandits.gp.cholesky import by_cholesky
+from tvbandits.gp.kernels.space_time import Drift, OnSpace
+from tvbandits.gp.kernels.structure import inputs
+from tvbandits.gp.posterior import Conditioning
+from tvbandits.gp.rows import CandidateGrid, Data
+from tvbandits.gp.sparse import NystromPosterior
+from tvbandits.validation import Array
+
+ROUGH = Matern([0.3, 0.6], nu=1.5)
+KERNELS: dict[str, Kernel] = {
+    "matern": 2.0 * ROUGH,
+    "drift sum": OnSpace(ROUGH) * Drift(0.1) + ConstantKernel(0.5) * Drift(0.1),
+}
+
+
+class Draw:
+    """Uniform numbers that keep the marked inputs, and no other unless it is certain to be kept."""
+
+    def __init__(self, kept: Any) -> None:
+        self.kept = np.asarray(kept)
+
+    def random(self, n: int) -> Array:
+        assert n == len(self.kept)
+        return np.where(self.kept, 0.0, 1.0 - 1e-16)
+
+
+def on(
+    kernel: Kernel, data: Data, kept: Any, *, keep: bool = False, **more: Any
+) -> NystromPosterior:
+    """The sparse posterior whose dictionary is the marked inputs."""
+    # So little oversampling that no input is certain to be kept.
+    return Nystrom(1e-6, keep=keep).condition(Conditioning(kernel, data, rng=Draw(kept), **more))  # type: ignore[arg-type]
+
+
+def dense(p: NystromPosterior, data: Data | None = None) -> Sparse:
+    return Sparse(p.kernel, p.dictionary.rows.Z, *(p.data if data is None else data))
+
+
+def some(rng: np.random.Generator, kernel: Kernel, n: int, repeats: int = 0) -> Data:
+    """Heteroscedastic observations at scattered points, some of them repeated."""
+    X = rng.random((n, 2))
+    t = np.sort(rng.uniform(0, 10, n))
+    Z = inputs(kernel, X, t)
+    if repeats:
+        Z = np.concatenate([Z, Z[rng.integers(n, size=repeats)]])
+    Y = np.stack([rng.standard_normal(len(Z)), np.ones(len(Z))], axis=1)
+    return Data(Z, Y, 10 ** rng.uniform(-2, 1, len(Z)))
+
+
+def assert_is(p: NystromPosterior, plainly: Sparse, at: Array) -> None:
+    """Everything that a sparse posterior answers, against dense algebra."""
+    close = {"rtol": 1e-6, "atol": 1e-7}
+    assert_alike(p.predict(at), (plainly.mean(at), plainly.variance(at)), **close)
+    np.testing.assert_allclose(
+        p.cross_covariance(at[:3], at), plainly.covariance(at[:3], at), **close
+    )
+    np.testing.assert_allclose(p.products, dense(p, p.rows).products(), **close)
+    assert p.log_det_ratio == pytest.approx(plainly.log_det_ratio(), rel=1e-6, abs=1e-7)
+    shares = plainly.variance(plainly.X) / plainly.v
+    assert p.effective_dimension() == pytest.approx(shares.sum(), rel=1e-6)
+
+
+# --- one posterior --------------------------------------------------------------------------------
+
+
+def test_duplicates_and_dependent_points_drop_out() -> None:
+    """A linear kernel in the plane has rank 3 whatever is drawn; repeated inputs are one."""
+    rng = np.random.default_rng(4)
+    kernel = DotProduct(1.0)
+    data = some(rng, kernel, 15, repeats=15)
+    p = on(kernel, data, np.ones(15, dtype=bool))
+    assert p.dictionary_size == 3
+    at = rng.random((20, 2))
+    exact = Dense(kernel, *data)
+    assert_alike(p.predict(at), (exact.mean(at), exact.variance(at)), atol=1e-8)
+    # Of points that lie closer together than a smooth kernel can tell, one stays.
+    Z = np.array([[0.1, 0.1], [0.1, 0.1 + 1e-7], [0.9, 0.5]])
+    close = Data(Z, np.ones((3, 1)), np.full(3, 0.1))
+    assert on(RBF(0.3), close, np.ones(3, dtype=bool)).dictionary_size == 2
+
+
+def test_dependent_points_drop_out_of_a_growing_dictionary_too() -> None:
+    """Those that follow from each other, and those that follow from what is there already."""
+    near = 1e-7
+    Z = np.array([[0.1, 0.1], [0.9, 0.5], [0.9, 0.5 + near], [0.1, 0.1 + near], [0.5, 0.9]])
+    data = Data(Z, np.ones((5, 1)), np.full(5, 0.1))
+    first = on(RBF(0.3), data.rows(0).row(0), [True], keep=True)
+    p = on(RBF(0.3), data, np.ones(5, dtype=bool), keep=True, previous=first)
+    np.testing.assert_allclose(p.dictionary.rows.Z, Z[[0, 1, 4]], atol=2 * near)
+    linear = on(DotProduct(1.0), data.row(0), [True], keep=True)
+    p = on(DotProduct(1.0), data, np.ones(5, dtype=bool), keep=True, previous=linear)
+    assert p.dictionary_size == 3
+
+
+def test_a_share_of_its_own_prior_variance_decides_about_a_point() -> None:
+    """Not of the largest: under a linear kernel points near the origin have next to none."""
+    kernel = DotProduct(0.0)
+    Z = np.array([[1e6, 0.0], [0.0, 1e-3], [0.0, 0.0]])
+    p = on(kernel, Data(Z, np.ones((3, 1)), np.full(3, 1e-8)), [True, True, True])
+    np.testing.assert_array_equal(p.dictionary.rows.Z, Z[:2])
+    exact = Dense(kernel, Z, np.ones((3, 1)), np.full(3, 1e-8))
+    assert p.predict(Z[1:2])[0][0, 0] == pytest.approx(exact.mean(Z[1:2])[0, 0], rel=1e-6)
+
+
+def test_points_without_prior_variance_alone() -> None:
+    p = on(DotProduct(0.0), Data(np.zeros((1, 2)), np.ones((1, 1)), np.ones(1)), [True])
+    assert p.dictionary_size == 0
+    np.testing.assert_array_equal(p.predict(np.array([[0.0, 0.0], [1.0, 2.0]]))[1], [0.0, 5.0])
+
+
+# --- from posterior to posterior ------------------------------------------------------------------
+
+AGING: dict[str, Aging] = {
+    "constant": aging.Constant(),
+    "reset": aging.ResetEvery(9),
+    "window": aging.Window(last=12),
+    "time window": aging.Window(within=8.0),
+    "exponential": aging.Exponential(0.8),
+    "linear": aging.Linear(0.4),
+    "wiener": aging.Wiener(0.2),
+    "discard": aging.compose(aging.Linear(0.5), aging.DiscardAbove(lambda _: 3.0)),
+}
+
+
+class Stream:
+    """A seeded stream of observations, mostly at fixed points, and the times of decisions."""
+
+    def __init__(self, kernel: Kernel, seed: int, map_: Aging, *, elsewhere: float = 0.2) -> None:
+        self.kernel, self.rng, self.map = kernel, np.random.default_rng(seed), map_
+        self.surface = CandidateGrid(kernel, self.rng.random((15, 2)))
+        self.elsewhere = elsewhere
+        self.seen = Observations.empty(2)
+
+    def step(self) -> tuple[Data, float]:
+        """One to three more observations; what a decision a little later is conditioned on."""
+        rng, n = self.rng, int(self.rng.integers(1, 4))
+        X = self.surface.points[rng.integers(15, size=n)].copy()
+        away = rng.random(n) < self.elsewhere
+        X[away] = rng.random((int(away.sum()), 2))
+        start = float(self.seen.t[-1]) if len(self.seen) else 0.0
+        # Once in a while nothing happens for so long that what was known is worth nothing.
+        gap = 400.0 if rng.random() < 0.04 else rng.exponential()
+        times = np.full(n, start + gap)
+        self.seen = self.seen.append(
+            Observations(X, times, rng.standard_normal(n), 10 ** rng.uniform(-2, 0, n))
+        )
+        return self.at(times[0] + rng.random())
+
+    def at(self, now: float) -> tuple[Data, float]:
+        seen = self.seen
+        variance = self.map(seen.variance, Ages.of(seen, now))
+        used = np.isfinite(variance)
+        Z = inputs(self.kernel, seen.X[used], seen.t[used])
+        return Data(Z, np.stack([seen.y[used], np.ones(used.sum())], axis=1), variance[used]), now
+
+
+def assert_surface_is(p: NystromPosterior, surface: CandidateGrid, now: float) -> None:
+    at = surface.at(now)
+    exact = dense(p).variance(at)
+    mean, variance = p.predict(at)
+    np.testing.assert_allclose(p.means_on_surface(), mean, atol=1e-8)
+    for found in (variance, p.on_surface()[1]):
+        np.testing.assert_allclose(found, exact, atol=1e-7)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("map_", AGING.values(), ids=AGING.keys())
+@pytest.mark.parametrize("kernel", ["matern", "drift sum"])
+def test_every_route_is_a_new_start(kernel: str, map_: Aging, keep: bool) -> None:
+    """Observations appended, aged and forgotten; dictionaries grown and drawn afresh; time goes on."""
+    stream = Stream(KERNELS[kernel], 5, map_)
+    part, rng = Nystrom(1.0, keep=keep), np.random.default_rng(8)
+    p: NystromPosterior | None = None
+    for step in range(20):
+        data, now = stream.step()
+        for later in (0.0, 0.7):  # the second time nothing is new but the time of the decision
+            data, now = stream.at(now + later)
+            p = part.condition(Conditioning(stream.kernel, data, stream.surface, now, p, rng))
+            assert_surface_is(p, stream.surface, now)
+        if step % 5 == 4 and len(data):
+            assert_is(p, dense(p), stream.surface.at(now))
+
+
+def test_an_exact_posterior_before_it_is_left_aside() -> None:
+    data = some(np.random.default_rng(2), ROUGH, 10)
+    exact = by_cholesky(ROUGH, data)
+    after, fresh = (
+        Nystrom().condition(Conditioning(ROUGH, data, previous=q, rng=np.random.default_rng(5)))
+        for q in (exact, None)
+    )
+    assert fingerprint(after) == fingerprint(fresh)
+
+
+# --- noise far below the prior ----------------------------------------------------------------------
+
+TINY: dict[str, Kernel] = {
+    "smooth": RBF(0.3),
+    "short": RBF(0.1),
+    "matern": Matern(0.3, nu=1.5),
+    "rough": Matern(0.2, nu=0.5),
+}
+
+
+@pytest.mark.parametrize("exponent", [4, 7, 11, 17])
+@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("rule", [Nystrom(1e12), Exact()], ids=["nystrom", "spanning"])
+def test_tiny_noise_makes_no_nonsense(rule: Any, name: str, exponent: int) -> None:
+    kernel, noise = TINY[name], 10.0**-exponent
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        points = rng.random((80, 1))
+        X = points[np.r_[np.arange(80), rng.integers(0, 80, 40)]]
+        y = np.sin(6.0 * X[:, 0]) + np.sqrt(noise) * rng.standard_normal(120)
+        data = Data(X, np.column_stack([y, np.ones(120)]), np.full(120, noise))
+        made = rule.condition(Conditioning(kernel, data, CandidateGrid(kernel, points)))
+        exact = by_cholesky(kernel, data)
+        means, variance = made.on_surface()
+        expected, right = exact.predict(points)
+        # What it is off by is what it says that it does not know.
+        assert (2.0 * np.sqrt(variance) + 1e-9 >= np.abs(means - expected).T).all()
+        assert (np.abs(np.sqrt(variance) - np.sqrt(right)) < 1e-3).all()
+        # The products are a sum of squares: no difference of numbers of the size of 1 / noise.
+        assert np.linalg.eigvalsh(made.products)[0] > 0
+        centres = [p.products[0, 1] / (5.0 + p.products[1, 1]) for p in (made, exact)]
+        assert abs(centres[0] - centres[1]) < 0.3
+        if exponent <= 7:
+            np.testing.assert_allclose(made.products, exact.products, rtol=2e-2, atol=1e-3)
+
+
+def test_a_noise_that_is_too_small_for_the_dictionary_is_raised_and_reported() -> None:
+    kernel, X = RBF(0.3), np.linspace(0.0, 1.0, 30)[:, None]
+    part = Nystrom(1e12, tolerance=1e-6)
+    found = {
+        noise: part.condition(Conditioning(kernel, Data(X, np.cos(9 * X), np.full(30, noise))))
+        for noise in (1e-12, 1e-6, 2e-6)
+    }
+    assert found[1e-12].jitter == pytest.approx(1e-6 - 1e-12)
+    assert found[2e-6].jitter == found[1e-6].jitter == 0.0
+    assert_alike(found[1e-12].predict(X), found[1e-6].predict(X), rtol=0.0)
+
+
+exactly = np.vectorize(Fraction, otypes=[object])  # the same numbers, without rounding from here on
+
+
+def solved(A: Any, B: Any) -> Any:
+    """A^-1 B for a positive definite A, by elimination."""
+    AB = np.hstack([A, B])
+    for i in range(len(A)):
+        AB[i] = AB[i] / AB[i, i]
+        others = np.arange(len(A)) != i
+        AB[others] -= np.outer(AB[others, i], AB[i])
+    return AB[:, len(A) :]
+
+
+@pytest.mark.parametrize("filters", [False, True], ids=["still", "filter"])
+def test_readings_that_defy_a_tiny_noise_are_taken_in_to_the_last_digits(filters: bool) -> None:
+    """Means are several prior deviations then: right for the noise taken, however little that is."""
+    rng = np.random.default_rng(2)
+    n, q, kernel = 12, 5, OnSpace(RBF(0.5)) * Drift(0.1) if filters else RBF(0.5)
+    X, t = rng.random((n + q, 1)), np.append(np.arange(n) // 3, np.full(q, n / 3))
+    Z = np.column_stack([X, t]) if filters else X
+    Y = rng.standard_normal((n, 2))
+    part: Nystrom = NystromFilter(1e12) if filters else Nystrom(1e12)
+    made = part.condition(Conditioning(kernel, Data(Z[:n], Y, np.full(n, 1e-12)), now=n / 3))
+    assert made.jitter == pytest.approx(part.tolerance - 1e-12)
+    assert isinstance(made, NystromPosterior)
+    D = made.dictionary.rows.Z[:, :1]
+    within = RBF(0.5)(D) + np.diag(made.dictionary.data.variance)
+    across, noise = RBF(0.5)(D, X), np.full(n, part.tolerance)
+    Q = exactly(across[:, :n]).T @ solved(exactly(within), exactly(across))
+    if filters:  # what the dictionary leaves out of a point is noise there
+        noise = np.maximum(noise, 1.0 - Q.diagonal().astype(float))
+        Q = Q * exactly(kernel(np.column_stack([0 * t[:n], t[:n]]), np.column_stack([0 * t, t])))
+    known = solved(Q[:, :n] + exactly(np.diag(noise)), np.hstack([exactly(Y), Q[:, n:]]))
+    found = (Q[:, n:].T @ known).astype(float)
+    means, explained = found[:, :2], found[:, 2:].diagonal()
+    mean, variance = made.predict(Z[n:])
+    assert np.abs(means).max() > 5.0
+    np.testing.assert_allclose(mean, means, rtol=1e-5, atol=1e-5 * np.abs(means).max())
+    np.testing.assert_allclose(variance, 1.0 - explained, rtol=1e-4, atol=1e-13)

@@ -1,0 +1,244 @@
+"""The dictionary: who is drawn, with which probability, and what that guarantees."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
+
+from tests.oracles.sparse import Sparse
+from tvbandits import Nystrom
+from tvbandits.gp.posterior import Conditioning
+from tvbandits.gp.rows import Data
+from tvbandits.gp.sparse import NystromPosterior, _scores, leverage_dictionary
+from tvbandits.validation import Array
+
+# The largest uniform number: who is drawn by it is certain to be.
+UNLUCKY = np.nextafter(1.0, 0.0)
+
+KERNEL = 1.5 * Matern(0.4, nu=1.5)
+
+
+class Numbers:
+    """Given uniform numbers, one for each input."""
+
+    def __init__(self, numbers: Array) -> None:
+        self.numbers, self.calls = numbers, 0
+
+    def random(self, n: int) -> Array:
+        self.calls += 1
+        assert n == len(self.numbers)
+        return self.numbers
+
+
+def scattered(n: int, seed: int = 0) -> Data:
+    rng = np.random.default_rng(seed)
+    return Data(rng.random((n, 2)), rng.standard_normal((n, 1)), 10 ** rng.uniform(0, 1, n))
+
+
+def joined(*parts: Data) -> Data:
+    return Data(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def drawn(part: Nystrom, data: Data, rng: Any, previous: Any = None) -> NystromPosterior:
+    return part.condition(Conditioning(KERNEL, data, previous=previous, rng=rng))
+
+
+def position(data: Data, Z: Array) -> list[int]:
+    inputs = list(dict.fromkeys(map(bytes, data.Z)))
+    return [inputs.index(bytes(z)) for z in Z]
+
+
+def test_inclusion_probabilities_to_the_digit() -> None:
+    """One number for each distinct input, in order of first appearance; repeated visits add up."""
+    q, first = 0.3, scattered(8)
+    p = drawn(Nystrom(q), first, np.random.default_rng(3))
+    again = Data(first.Z[[1, 1, 6]], np.ones((3, 1)), np.array([2.0, 3.0, 5.0]))
+    data = joined(first, again, scattered(4, seed=1))
+    variance = Sparse(KERNEL, p.dictionary.rows.Z, *first).variance
+    visited = np.concatenate([first.Z, data.Z[11:]])
+    weight = [(1 / data.variance[(z == data.Z).all(axis=1)]).sum() for z in visited]
+    probability = np.minimum(1.0, q * variance(visited) * np.array(weight))
+    assert (probability < 1).sum() >= 6
+    for i in np.flatnonzero(probability < 1):
+        for side in (-1e-9, 1e-9):
+            numbers = np.full(len(probability), UNLUCKY)
+            numbers[(i + 1) % len(probability)] = 0.0  # so that it is never empty
+            numbers[i] = probability[i] + side
+            got = drawn(Nystrom(q, keep=False), data, Numbers(numbers), p)
+            certain = np.flatnonzero(probability == 1)
+            expected = {*certain.tolist(), (i + 1) % len(probability)} | (
+                {i} if side < 0 else set()
+            )
+            assert set(position(data, got.dictionary.rows.Z)) == expected
+
+
+def test_a_noise_that_has_grown_lowers_no_probability() -> None:
+    """The variances are from before it grew, with a new unit of reward say."""
+    q, first = 0.3, scattered(8)
+    p = drawn(Nystrom(q), first, np.random.default_rng(3))
+    old = np.minimum(1.0, q * p.predict(first.Z)[1] / first.variance)
+    louder = joined(Data(first.Z, first.Y, 4.0 * first.variance), scattered(1, seed=1))
+    for i in np.flatnonzero(old < 1):
+        for side in (-1e-9, 1e-9):
+            numbers = np.full(9, UNLUCKY)
+            numbers[8], numbers[i] = 0.0, old[i] + side
+            got = drawn(Nystrom(q, keep=False), louder, Numbers(numbers), p)
+            assert (i in position(louder, got.dictionary.rows.Z)) == (side < 0)
+
+
+def test_the_first_draw_uses_prior_variances() -> None:
+    data = scattered(6)
+    probability = np.minimum(1, 0.5 * 1.5 / data.variance)
+    for side, size in ((-1e-12, 6), (1e-12, 1)):
+        assert drawn(Nystrom(0.5), data, Numbers(probability + side)).dictionary_size == size
+
+
+def test_numbers_are_drawn_where_inputs_have_changed_and_only_there() -> None:
+    data, numbers = scattered(6), Numbers(np.zeros(6))
+    p = drawn(Nystrom(), data, numbers)
+    assert numbers.calls == 1
+    after = drawn(Nystrom(), Data(data.Z, data.Y + 1.0, data.variance * 2), numbers, p)
+    assert numbers.calls == 1
+    assert after.dictionary.rows.Z is p.dictionary.rows.Z
+    np.testing.assert_allclose(after.V, np.eye(6) + (p.V - np.eye(6)) / 2)
+    fewer = Numbers(np.zeros(5))
+    assert drawn(Nystrom(), data.rows(1), fewer, p).dictionary_size >= 5
+    assert fewer.calls == 1
+    again = joined(data, data.row(2))  # a repeated visit is a new observation
+    drawn(Nystrom(), again, numbers, p)
+    assert numbers.calls == 2
+
+
+def test_a_kept_dictionary_keeps_its_points_and_their_order() -> None:
+    data = scattered(12)
+    marks = np.array([1, 0, 1, 0, 0, 1]) * UNLUCKY
+    p = drawn(Nystrom(1e-6), data.rows(0, 6), Numbers(marks))
+    np.testing.assert_array_equal(p.dictionary.rows.Z, data.Z[[1, 3, 4]])
+    numbers = np.full(12, UNLUCKY)
+    numbers[[0, 3, 9]] = 0.0  # one of them is in it already
+    kept = drawn(Nystrom(1e-6), data, Numbers(numbers), p)
+    np.testing.assert_array_equal(kept.dictionary.rows.Z, data.Z[[1, 3, 4, 0, 9]])
+    afresh = drawn(Nystrom(1e-6, keep=False), data, Numbers(numbers), p)
+    np.testing.assert_array_equal(afresh.dictionary.rows.Z, data.Z[[0, 3, 9]])
+
+
+def test_a_kept_dictionary_is_drawn_afresh_at_twice_the_size() -> None:
+    """Twice the expected size of a fresh draw, or 16 points where that is less than 8."""
+    data = scattered(30)
+    for small, limit in ((1e-6, 16), (3.0, None)):
+        p = drawn(Nystrom(1e-6), data.rows(0, 14), Numbers(np.zeros(14)))
+        variance = Sparse(KERNEL, p.dictionary.rows.Z, *p.data).variance(data.Z)
+        expected = np.minimum(1, small * variance / data.variance).sum()
+        bound = 2 * expected if limit is None else limit
+        assert limit is None or expected < 8
+        for new in range(1, 17):
+            numbers = np.full(30, UNLUCKY)
+            numbers[14 : 14 + new] = 0.0
+            certain = small * variance / data.variance >= 1
+            drawn_now = np.flatnonzero(certain | (numbers == 0))
+            joins = [i for i in drawn_now if i >= 14]
+            got = drawn(Nystrom(small), data, Numbers(numbers), p).dictionary.rows.Z
+            if 14 + len(joins) <= bound:
+                np.testing.assert_array_equal(got, data.Z[[*range(14), *joins]])
+            else:
+                np.testing.assert_array_equal(got, data.Z[drawn_now])
+
+
+# --- the first dictionary of many inputs
+
+CASES: dict[str, tuple[Kernel, float]] = {
+    "noisy": (RBF(0.2), 1.0),
+    "rough": (Matern(0.3, nu=0.5), 1.0),
+    "scaled": (ConstantKernel(1e4) * Matern(0.5, nu=1.5), 1e5),
+}
+
+
+def first_of_many(kernel: Kernel, Z: Array, variance: Array, seed: int = 0) -> NystromPosterior:
+    data, rng = Data(Z, np.ones((len(Z), 1)), variance), np.random.default_rng(seed)
+    made = Nystrom().condition(Conditioning(kernel, data, rng=rng))
+    assert isinstance(made, NystromPosterior)
+    return made
+
+
+@pytest.mark.parametrize(("kernel", "noise"), CASES.values(), ids=CASES.keys())
+def test_its_size_is_the_expected_one(kernel: Kernel, noise: float) -> None:
+    """The scores are the diagonal of K (K + Sigma)^-1; a few inputs lie apart."""
+    rng = np.random.default_rng(0)
+    Z = rng.random((1100, 2))
+    Z[:20] += 3.0
+    variance = noise * 10 ** rng.uniform(-0.5, 0.5, len(Z))
+    expected = np.minimum(1.0, 2.0 * exact_scores(kernel, Z, variance)).sum()
+    sizes = [len(first_of_many(kernel, Z, variance, seed).factor) for seed in range(3)]
+    assert abs(np.mean(sizes) - expected) < 0.25 * expected + 3 * np.sqrt(expected)
+
+
+def test_no_matrix_of_all_inputs_is_made() -> None:
+    largest = 0
+
+    class Watched(RBF):  # type: ignore[misc]
+        def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
+            nonlocal largest
+            largest = max(largest, len(X) * len(X if Y is None else Y))
+            return super().__call__(X, Y, eval_gradient)
+
+    u = 20_000
+    made = first_of_many(Watched(0.3), np.random.default_rng(0).random((u, 2)), np.ones(u))
+    assert len(made.factor) < 200
+    assert largest < 300 * u
+
+
+def test_inputs_of_no_prior_variance() -> None:
+    Z = np.zeros((600, 2))
+    Z[:, 1] = 1e-200 * np.arange(600)
+    Z[7] = 1.0
+    made = first_of_many(DotProduct(0.0, "fixed"), Z, np.full(600, 0.1))
+    assert made.dictionary.rows.Z.tolist() == [[1.0, 1.0]]
+
+
+def exact_scores(kernel: Kernel, Z: Array, variance: Array) -> Array:
+    """The diagonal of K (K + Sigma)^-1."""
+    K = kernel(Z)
+    return np.asarray(np.diagonal(np.linalg.solve(K + np.diag(variance), K)))
+
+
+def test_a_point_is_kept_with_its_probability() -> None:
+    # Ten observed regions of their own: the score of each input is 1 / (v + 1).
+    Z = np.arange(10.0)[:, None]
+    variance = np.linspace(0.5, 20.0, 10)
+    counts, draws = np.zeros(10), 1500
+    rng = np.random.default_rng(5)
+    for _ in range(draws):
+        counts[leverage_dictionary(RBF(1e-3), Z, variance, 1.5, rng)] += 1
+    # On a dictionary without it, an input's score is up to 1 / v, that of the last level 1 / (v + 1).
+    low, high = np.minimum(1, 1.5 / (variance + 1)), np.minimum(1, 1.5 / variance)
+    error = 4 * np.sqrt(high * (1 - low) / draws)
+    assert (counts / draws >= low - error).all()
+    assert (counts / draws <= high + error).all()
+    assert counts[0] == draws
+
+
+def test_scores_from_a_part_of_the_inputs_are_those_from_all() -> None:
+    """Each input seen stands for 1 / probability of them."""
+    rng = np.random.default_rng(3)
+    Z, variance = rng.random((4000, 1)), rng.uniform(20.0, 60.0, 4000)
+    inducing, kernel = np.arange(12), RBF(0.3)
+    whole = _scores(kernel, Z, variance, inducing, np.arange(4000), np.ones(4000))
+    probability = np.where(Z[:, 0] < 0.5, 0.2, 0.05)
+    seen = np.flatnonzero(rng.random(4000) < probability)
+    part = _scores(kernel, Z, variance, inducing, seen, probability[seen])
+    assert part == pytest.approx(whole[seen], rel=0.3)
+    assert part.mean() == pytest.approx(whole[seen].mean(), rel=0.1)
+
+
+def test_repeated_inputs_share_their_scores() -> None:
+    Z = np.repeat(np.random.default_rng(2).random((40, 2)), 30, axis=0)
+    variance = np.full(1200, 3.0)
+    merged = exact_scores(RBF(0.3), Z[::30], variance[::30] / 30)
+    sizes = [
+        len(leverage_dictionary(RBF(0.3), Z, variance, 1.0, np.random.default_rng(seed)))
+        for seed in range(5)
+    ]
+    assert np.mean(sizes) == pytest.approx(merged.sum(), rel=0.3)
+    made = first_of_many(RBF(0.3), Z, variance)
+    assert len(np.unique(made.dictionary.rows.Z, axis=0)) == len(made.factor) <= 40

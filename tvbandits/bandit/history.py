@@ -1,0 +1,161 @@
+"""How values show themselves: a small table for notebooks, and one line for terminals.
+
+Everything that was told, answered and asked, as a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tvbandits.acquisition.limits import Limit
+from tvbandits.data import Observations, Plays
+from tvbandits.domains.context import coordinate_names
+from tvbandits.domains.moving import MoveCost, costs_along
+from tvbandits.protocols import Domain
+from tvbandits.validation import Array, cut
+
+# Nothing was read but rewards.
+NO_OUTCOMES: Mapping[Limit, Observations] = {}
+
+# Characters of a line at the most.
+LONGEST = 200
+
+_CELL = "text-align:left;padding:0.1em 0.8em 0.1em 0;border:none;background:none"
+
+
+def as_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
+    """A table of two columns, names and values, under a title; nothing in it is taken for HTML.
+
+    Parameters
+    ----------
+    title : str
+    rows : iterable of (str, object)
+        A float is shown with four digits, anything else as its `str`, cut at 200 characters.
+
+    Examples
+    --------
+    >>> from tvbandits.bandit.history import as_html
+    >>> print(as_html("Info", [("told", 3)])[:6])
+    <table
+    """
+    lines = "".join(
+        f'<tr><th scope="row" style="{_CELL};font-weight:normal;opacity:0.7">{escape(name)}</th>'
+        f'<td style="{_CELL}">{escape(cut(_shown(value), LONGEST))}</td></tr>'
+        for name, value in rows
+    )
+    caption = f'<caption style="text-align:left;font-weight:bold">{escape(title)}</caption>'
+    return f'<table style="border-collapse:collapse">{caption}<tbody>{lines}</tbody></table>'
+
+
+def as_text(title: str, rows: Iterable[tuple[str, object]]) -> str:
+    """`<title: name value, name value>` on one line of at most 200 characters.
+
+    Parameters are those of `as_html`. What does not fit is cut off, with "..." for it.
+
+    Examples
+    --------
+    >>> from tvbandits.bandit.history import as_text
+    >>> print(as_text("Info", [("told", 3), ("failed", 0)]))
+    <Info: told 3, failed 0>
+    """
+    parts = ", ".join(f"{name} {_shown(value)}" for name, value in rows)
+    line = " ".join((f"{title}: {parts}" if parts else title).split())
+    return f"<{cut(line, LONGEST - 2)}>"
+
+
+def _shown(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+# Of a history; what an outcome is called stands beside them.
+COLUMNS = {"time", "reward", "variance", "source", "kind", "violations", "relative", "move_cost"}
+
+
+def history_columns(
+    domain: Domain,
+    rewards: Observations,
+    answers: Observations,
+    failed: Plays,
+    pending: Plays,
+    outcomes: Mapping[Limit, Observations] = NO_OUTCOMES,
+    control: ArrayLike | None = None,
+    move_cost: MoveCost | None = None,
+    outliers: Observations | None = None,
+) -> dict[str, Any]:
+    """Return columns with a row for each reward, failed reading, answer and pending point, by time.
+
+    Columns: time; the coordinates, by name where the domain has names ("x_kind" where one is called as
+    another column is); reward (NaN where there is none)
+    and variance; source, "bandit" or "expert"; kind, "reward", "outlier", "failed", "answer" or
+    "pending". With limits also what was read of each outcome (NaN: nothing), and how many limits that
+    violates. With a control (d,) also `relative`: the reward less the mean of the control's at that time
+    (NaN: none). Where moves cost something, also `move_cost`: of going there from the play before.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
+    >>> info = bandit.tell([[0.0], [1.0]], [0.2, float("nan")], 1)
+    >>> print(bandit.history[["time", "x0", "reward", "kind"]])  # made of `history_columns`
+       time   x0  reward    kind
+    0   1.0  0.0     0.2  reward
+    1   1.0  1.0     NaN  failed
+    """
+    parts: list[tuple[Observations | Plays, str, str]] = [
+        (rewards, "bandit", "reward"),
+        *([] if outliers is None else [(outliers, "bandit", "outlier")]),
+        (failed, "bandit", "failed"),
+        (answers, "expert", "answer"),
+        (pending, "bandit", "pending"),
+    ]
+    columns: dict[str, Any] = {"time": np.concatenate([seen.t for seen, _, _ in parts])}
+    points = np.concatenate([seen.X for seen, _, _ in parts])
+    decode = getattr(domain, "decode", None)
+    if callable(decode):
+        named = decode(points)
+        values = {str(name): named[name].to_numpy() for name in named.columns}
+    else:
+        values = dict(zip(coordinate_names(domain), points.T, strict=True))
+    columns |= {f"x_{name}" if name in COLUMNS else name: each for name, each in values.items()}
+    for name, column in (("reward", "y"), ("variance", "variance")):
+        given = [getattr(seen, column, np.full(len(seen), np.nan)) for seen, _, _ in parts]
+        columns[name] = np.concatenate(given)
+    counts = [len(seen) for seen, _, _ in parts]
+    columns["source"] = np.repeat(np.array([each for _, each, _ in parts], dtype=object), counts)
+    columns["kind"] = np.repeat(np.array([each for _, _, each in parts], dtype=object), counts)
+    if control is not None:
+        columns["relative"] = columns["reward"] - _level(rewards, control, columns["time"])
+    plays = np.column_stack([points, columns["time"]])
+    plays[columns["source"] == "expert"] = np.nan  # nobody was there
+    read = {limit: seen.at_plays(plays) for limit, seen in outcomes.items()}
+    columns |= {limit.name: values for limit, values in read.items()}
+    if read:
+        broken = [~limit.holds(values) for limit, values in read.items()]
+        columns["violations"] = np.sum(broken, axis=0)
+    if move_cost is not None:
+        played = np.flatnonzero(columns["source"] == "bandit")
+        played = played[np.argsort(columns["time"][played], kind="stable")]
+        columns["move_cost"] = np.full(len(points), np.nan)
+        columns["move_cost"][played] = costs_along(move_cost, domain, points[played])
+    return in_time(columns)
+
+
+def _level(rewards: Observations, control: ArrayLike, times: Array) -> Array:
+    """Mean reward (n,) of the control at each of some times, NaN where it was not read."""
+    mine = (np.asarray(control) == rewards.X).all(axis=1)
+    known, which = np.unique(rewards.t[mine], return_inverse=True)
+    means = np.bincount(which, rewards.y[mine]) / np.bincount(which)
+    level = dict(zip(known.tolist(), means.tolist(), strict=True))
+    return np.array([level.get(t, np.nan) for t in times.tolist()])
+
+
+def in_time(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return columns in the order of their times."""
+    order = np.argsort(columns["time"], kind="stable")
+    return {name: column[order] for name, column in columns.items()}

@@ -1,1 +1,0 @@
-"""Arrays, observations, domains, protocols and linear algebra, which all other folders use."""

@@ -1,0 +1,1 @@
+"""Where a bandit may play: candidates, boxes, spaces with names, arms; contexts and availability."""

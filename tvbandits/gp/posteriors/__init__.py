@@ -1,1 +1,0 @@
-"""Posteriors: exact, on inducing points, and by filters."""

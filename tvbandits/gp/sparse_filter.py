@@ -1,0 +1,173 @@
+"""A sparse posterior that forgets: a filter on a dictionary by ridge leverage scores.
+
+Under a kernel space * time whose correlation r in time is Markov, such as that of TV-GP-UCB, the weights
+of a dictionary's embedding z (`tvbandits.gp.sparse`) move in time, each on its own:
+
+    f(x, t) = z(x)^T w_t + what the dictionary leaves out
+    after a time h:    w -> r w,    P -> r^2 P + (1 - r^2) I       (`state_space`)
+
+With V = P^-1 of now it is a sparse posterior as that of BBKB, with the same bounds, batches and leaders;
+where nothing moves it is BBKB's. A dictionary is made of points that count now: in the leverage score
+of a point each reading has its noise as a statement about now, (k (1 - r^2) + v) / r^2, so that places
+which nobody has visited for long leave the dictionary. What it leaves out of such a place is noise of
+what was read there, where that is more than its own.
+
+As long as the dictionary stays, a reward costs O(m^2), and nothing is approximated anew. For another one
+all rewards that still count are filtered again: nothing is lost but those whose noise about now exceeds
+`COUNTS` prior variances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tvbandits.gp import linalg
+from tvbandits.gp.cholesky import ExactPosterior, embed
+from tvbandits.gp.features import SpaceFeatures
+from tvbandits.gp.kernels.terms import Term
+from tvbandits.gp.posterior import Conditioning, as_of_now
+from tvbandits.gp.rows import Data, Groups, without_negligible
+from tvbandits.gp.sparse import Nystrom, NystromPosterior, markov, with_left_out
+from tvbandits.gp.state_space import FeatureRows, Filter, recall
+from tvbandits.validation import Array
+
+# A reading counts as long as its noise about now is at most so many prior variances.
+COUNTS = 1e4
+
+
+@dataclass(frozen=True)
+class NystromFilter(Nystrom):
+    """The sparse posterior under a kernel that forgets, as a part of a recipe.
+
+    Parameters
+    ----------
+    oversampling, keep, tolerance
+        As those of `Nystrom`.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Candidates, NystromFilter, Recipe
+    >>> from tvbandits.gp.kernels.space_time import Drift, OnSpace
+    >>> kernel = OnSpace(RBF(1.0)) * Drift(0.1)
+    >>> recipe = Recipe(Candidates([[0.0], [1.0]]), kernel, 0.01, posterior=NystromFilter(), mean=0.0)
+    >>> bandit = Bandit(recipe)
+    >>> info = bandit.tell([[0.0]], [1.0], 1)
+    >>> print(bandit.predict([[0.0]], t=11)[0].round(3))  # what has faded since
+    [0.585]
+    """
+
+    in_rows: ClassVar[bool] = False
+
+    def on_dictionary(self, kernel: Any) -> bool:  # noqa: ARG002
+        """Always."""
+        return True
+
+    def condition(self, given: Conditioning) -> NystromPosterior:
+        """Condition on data, in any order, from a previous posterior where that is cheaper.
+
+        Raises
+        ------
+        ValueError
+            If the kernel is not one term space * time whose state in time is a single number.
+        """
+        kernel, data, surface, _, previous, *_ = given
+        term = markov(kernel)
+        if term is None:
+            needs = "a kernel over points times one over time, OnTime(Matern(nu=0.5)) or Drift"
+            raise ValueError(f"a filter on a dictionary needs {needs}; got {kernel}")
+        data = without_negligible(kernel, data).in_time()
+        lowest = self.tolerance * np.asarray(kernel.diag(data.Z))
+        raised = float((lowest - data.variance).max(initial=0.0))
+        noise = np.maximum(data.variance, lowest)  # as `nystrom.assemble` has it
+        given = given._replace(data=Data(data.Z, data.Y, noise))
+        known = previous if isinstance(previous, NystromPosterior) and previous.filter else None
+        dictionary = self._dictionary(given, term, known)
+        made = replace(_filtered(given, term, dictionary, known), raised=raised)
+        return made if surface is None else made.at_points(surface)
+
+    def _dictionary(
+        self, given: Conditioning, term: Term, known: NystromPosterior | None
+    ) -> ExactPosterior:
+        """Inducing points at the time `now`: those of before, if nothing is new, or resparsified."""
+        data, now, before = given.data, given.now, None
+        if known is not None:
+            rows = known.dictionary.rows
+            rows = replace(rows, Z=present(rows, now))  # all of one time: their root stays
+            start = replace(known.dictionary, data=rows, rows=rows, surface=None)
+            if np.array_equal(data.Z, known.data.Z):
+                return start
+            before = _filtered(given._replace(data=known.data), term, start, known)
+        recent, _ = faded(given.kernel, term, data, now)
+        return self.drawn(given._replace(surface=None, previous=before), recent)
+
+
+def _filtered(
+    given: Conditioning, term: Term, dictionary: ExactPosterior, known: NystromPosterior | None
+) -> NystromPosterior:
+    """The posterior about the time `now` on a dictionary of that time; data are in order of time."""
+    kernel, data, _, now, *_ = given
+    rows, counts = faded(kernel, term, data, now)
+    m, here = dictionary.size, present(data, now)
+    weights = SpaceFeatures((term,), (), (0,), np.ones(m))
+    prior, first = Filter.prior(weights, data.Y.shape[1]), int(counts.argmax()) if len(data) else 0
+
+    def since(n: int) -> FeatureRows:
+        """The observations from row n on, on the dictionary."""
+        Z, Y, variance = data.rows(n)
+        H = embed(dictionary, here[n:])
+        noise = with_left_out(kernel, here[n:], H, variance)
+        return FeatureRows(Z[:, -1], H, Y, noise, noise, together=True)
+
+    if known is not None and known.filter is not None and _goes_on(known, data, dictionary):
+        last = known.filter.told(since(len(known.data)))
+    else:
+        last = prior.told(since(first))
+    if now >= last.time:
+        mean, P = last.at(now).mean, last.at(now).covariance
+    else:
+        mean, P = recall(prior, since(first), np.full(m, now), np.eye(m))
+    V = linalg.inverse(linalg.cholesky(P, "weights of a dictionary").L)
+    return NystromPosterior(
+        kernel=kernel,
+        data=data,
+        groups=Groups.of(rows.Z),
+        rows=rows,
+        dictionary=dictionary,
+        embedded=embed(dictionary, rows.Z),
+        V=V,
+        factor=linalg.cholesky(V, "sparse posterior's V").L,
+        coefficients=mean,
+        products=last.products,
+        log_det_ratio=last.log_det_ratio,
+        now=now,
+        filter=last,
+    )
+
+
+def present(data: Data, now: float) -> Array:
+    """Inputs (n, p) of observations as if they were of the time `now`."""
+    return np.column_stack([data.Z[:, :-1], np.full(len(data), now)])
+
+
+def faded(kernel: Any, term: Term, data: Data, now: float) -> tuple[Data, NDArray[np.bool_]]:
+    """Observations as statements about the time `now`, one for each point, and which of them count."""
+    here = present(data, now)
+    r2 = np.exp(-2.0 * np.abs(now - data.Z[:, -1]) / term.time_scale)
+    counts = r2 * (1.0 + COUNTS) >= 1.0
+    here, r2 = here[counts], r2[counts]
+    noise = as_of_now(data.variance[counts], np.asarray(kernel.diag(here)), r2)
+    return Groups.of(here).merge(Data(here, data.Y[counts], noise)), counts
+
+
+def _goes_on(known: NystromPosterior, data: Data, dictionary: ExactPosterior) -> bool:
+    """Whether a filter on the same dictionary has to be told the last of the data alone."""
+    assert known.filter is not None
+    same = np.array_equal(known.dictionary.rows.Z[:, :-1], dictionary.rows.Z[:, :-1])
+    rest = data.Z[len(known.data) :, -1]
+    later = len(rest) == 0 or bool(rest[0] >= known.filter.time)
+    return same and later and data.starts_with(known.data)

@@ -1,0 +1,370 @@
+"""The protocols that users implement: a domain, an expert and its answers, a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tvbandits.data import Observations
+from tvbandits.validation import (
+    LARGEST_VALUE,
+    LARGEST_VARIANCE,
+    SMALLEST_VARIANCE,
+    Array,
+    as_floats,
+    as_variances,
+    check_sizes,
+    cleaned,
+    columned,
+    not_negative,
+    of_kind,
+    refuse,
+    several,
+    whole_number,
+)
+
+
+class ExpertError(RuntimeError):
+    """An expert failed, or answered in a form that cannot be used."""
+
+
+class ExpertUnavailableError(ExpertError):
+    """An expert cannot be reached now, and may be later: raised by experts, never by a bandit."""
+
+
+class ExpertDownWarning(RuntimeWarning, ExpertError):  # noqa: N818 - a warning first
+    """An expert cannot be reached; the bandit goes on without its answers.
+
+    Who would rather stop turns it into an error, which is then an `ExpertError`:
+    `warnings.simplefilter("error", ExpertDownWarning)`.
+    """
+
+
+class CallWithinCallError(RuntimeError):
+    """A bandit was called from inside of one of its own calls, such as by the expert that it asks."""
+
+
+MISTAKES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    CallWithinCallError,
+    ImportError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    RecursionError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""Exceptions that tell of a mistake in a program, not of an expert that cannot be reached."""
+
+
+def is_mistake(error: BaseException) -> bool:
+    """Tell whether an exception of an expert is a mistake, and not a failure to reach it."""
+    if isinstance(error, ExpertError):
+        return not isinstance(error, ExpertUnavailableError)
+    return isinstance(error, MISTAKES)
+
+
+class Domain(Protocol):
+    """The set of points a bandit may play."""
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a point."""
+
+    def check(self, X: ArrayLike, name: str = "X") -> Array:
+        """Return `X` (n, d) as points of the domain; `ValueError` names the first one outside."""
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Return `n` points drawn uniformly, with replacement, shape (n, d)."""
+
+    def maximize(
+        self, acquisition: Callable[[Array], Array], rng: np.random.Generator
+    ) -> tuple[Array, float]:
+        """Return the point (d,) of largest acquisition, and that value; `rng` breaks exact ties.
+
+        `acquisition` maps points (m, d) to values (m,).
+        """
+
+
+# Most points that an expert is asked about at once.
+LARGEST_QUESTION = 100_000_000
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What an expert says about q points.
+
+    Parameters
+    ----------
+    values : array of shape (q,)
+        The answers, in the unit of reward. NaN means "no answer for this point".
+    variance : array of shape (q,) or a number
+        Noise variance of each answer (unit of reward squared), positive; not looked at where there
+        is no answer.
+    cost : float
+        What the whole query cost, in the expert's own unit; finite and not negative.
+    notes : tuple of str
+        What people should know about this query, such as why a point was refused. Control characters
+        become spaces, and a long note is cut.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, a value is infinite, the variance of an answer is not a positive finite
+        number, or a number is beyond the range that can be computed with (`tvbandits.validation`).
+
+    Examples
+    --------
+    >>> from tvbandits import Answers
+    >>> answers = Answers([0.3, float("nan")], variance=0.01, cost=2.0)
+    >>> print(answers.answered, answers.variance)
+    [ True False] [0.01 0.01]
+    """
+
+    values: Array
+    variance: Array
+    cost: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    if TYPE_CHECKING:  # what may be given is more than what is kept
+
+        def __init__(
+            self,
+            values: ArrayLike,
+            variance: ArrayLike,
+            cost: float = 0.0,
+            notes: Sequence[str] = (),
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        values = as_floats(self.values, "values")
+        if values.ndim != 1:
+            raise ValueError(f"values must have shape (q,), got {values.shape}")
+        variance = columned(self.variance, len(values), "variance")
+        plain = (np.abs(values) <= LARGEST_VALUE) & (variance >= SMALLEST_VARIANCE)
+        if not (plain & (variance <= LARGEST_VARIANCE)).all():
+            check_sizes(values, "values")
+            as_variances(np.where(np.isnan(values), 1.0, variance), len(values))
+        cost = not_negative("cost", self.cost)
+        for name, column in (("values", values), ("variance", variance), ("cost", cost)):
+            object.__setattr__(self, name, column)
+        values.setflags(write=False)
+        variance.setflags(write=False)
+        if type(self.notes) is not tuple or self.notes:
+            notes = several("notes", self.notes, "a tuple of texts")
+            for note in notes:
+                of_kind("each of notes", note, str, "a text")
+            object.__setattr__(self, "notes", tuple(map(cleaned, notes)))
+
+    @classmethod
+    def none(cls, q: int, *, cost: float = 0.0, notes: tuple[str, ...] = ()) -> Answers:
+        """Return no answer for any of q points."""
+        none = np.full(whole_number("q", q, at_least=0, at_most=LARGEST_QUESTION), np.nan)
+        return cls(none, none, cost, notes)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """Which points have an answer, shape (q,)."""
+        return ~np.isnan(self.values)
+
+
+def checked_answers(said: object, q: int, name: str = "the expert") -> Answers:
+    """Return what an expert said about `q` points, if it can be used: the one check of answers.
+
+    Raises
+    ------
+    ExpertError
+        If it is not `Answers`, not one for each point, or was changed into something that could not
+        have been made.
+    """
+    if not isinstance(said, Answers):
+        raise ExpertError(f"{name} must return Answers, got {type(said).__name__}")
+    if len(said) != q:
+        raise ExpertError(f"{name} must answer {q} points, got {len(said)} values")
+    try:  # once more: what is frozen can be changed all the same
+        return Answers(said.values, said.variance, said.cost, said.notes)
+    except ValueError as error:
+        raise ExpertError(f"{name} gave answers that cannot be used: {error}") from error
+
+
+@runtime_checkable
+class Expert(Protocol):
+    """Anything that can be asked for the reward at some points at one time.
+
+    The answers must be honest about their noise: unbiased, with the stated variance. They need not
+    be exact, and need not come at all (NaN).
+    """
+
+    def query(self, X: Array, t: float) -> Answers:
+        """Answer about the q points `X` (q, d) at time `t`: one row of `Answers` for each point.
+
+        An exception means that the expert cannot be reached now: the bandit goes on without it, and
+        warns once. Exceptions that Python raises for mistakes in a program (`TypeError`,
+        `ValueError`, ...; see `MISTAKES`) stop the call instead.
+        """
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """An expert that also has `observe`, by which it sees the rewards of the bandit."""
+
+    def observe(self, rewards: Observations) -> None:
+        """See rewards. The same rewards may be shown again, and must then count once."""
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """An expert that also has a state, which can be saved and restored.
+
+    A run that is resumed in another process makes its expert anew and gives it back what it knew: a
+    budget goes on where it was, and a calibration keeps its pairs. A wrapper's state holds that of the
+    experts inside it.
+    """
+
+    def state(self) -> dict[str, Any]:
+        """Return the state in plain values that JSON can hold: numbers, texts, lists, mappings."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over the `state` of another expert of this kind, wholly or not at all.
+
+        Raises
+        ------
+        ValueError
+            If the state is of an expert of another kind.
+        """
+
+
+def state_of(expert: object) -> dict[str, Any] | None:
+    """Return the state of an expert, with its kind; None where it has none."""
+    if not isinstance(expert, Stateful):
+        return None
+    return {"kind": type(expert).__name__, **expert.state()}
+
+
+def restored(expert: object, state: Mapping[str, Any] | None) -> None:
+    """Give an expert back what `state_of` returned.
+
+    Raises
+    ------
+    ValueError
+        If it is the state of an expert of another kind.
+    """
+    kind = None if state is None else state.get("kind")
+    own = type(expert).__name__ if isinstance(expert, Stateful) else None
+    if kind != own:
+        given = own or f"{type(expert).__name__}, which keeps nothing"
+        raise ValueError(f"the state is of {kind or 'no expert'}, and is given to {given}")
+    if state is not None and isinstance(expert, Stateful):
+        expert.restore(state)
+
+
+def inform(expert: object, rewards: Observations) -> None:
+    """Show rewards to an expert that wants to see them; wrappers hand them on by this."""
+    observe = getattr(expert, "observe", None)  # as `Observer`, which would be asked at every step
+    if observe is not None:
+        observe(rewards)
+
+
+@runtime_checkable
+class Problem(Protocol):
+    """A known, drifting reward that policies can be compared on.
+
+    A problem may also have `realise(seed) -> Problem`, for problems that are random themselves:
+    `compare` then plays every policy of one seed on the same realisation.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the problem in rows and pictures."""
+
+    @property
+    def domain(self) -> Domain:
+        """The points that may be played."""
+
+    @property
+    def horizon(self) -> int:
+        """Number of steps of a full run; step s is played at time s = 1, 2, ..., horizon."""
+
+    @property
+    def noise_variance(self) -> float | None:
+        """Noise variance of a reward (unit of reward squared); None: nobody knows it."""
+
+    @property
+    def unit(self) -> str:
+        """Unit of the reward, for axes and tables; an empty string where it has none."""
+
+    @property
+    def kernel(self) -> Any | None:
+        """Recommended prior covariance over points (scikit-learn), or None: fitted on a sample."""
+
+    @property
+    def variation(self) -> float | None:
+        """Mean of max_x abs(f(x, t+1) - f(x, t)) per unit of time, where it is known."""
+
+    def value(self, X: Array, t: float) -> Array:
+        """Return the noise-free reward at the points `X` (n, d) at time `t`, shape (n,)."""
+
+    def best(self, t: float) -> float:
+        """Return the largest noise-free reward over the domain at time `t`."""
+
+
+@dataclass(frozen=True)
+class NamedProblem:
+    """A problem that the command line knows by name.
+
+    Attributes
+    ----------
+    name : str
+    make : callable
+        Makes it; what is in its signature are its parameters on the command line.
+    summary : str
+        One line.
+    files : int or None
+        How many files `make` takes first, those of `--data`; None: a list of them.
+    length : str
+        The parameter that makes it longer, which `--horizon` sets.
+    leading : str
+        The parameter that may be written without its name, right after the colon.
+    """
+
+    name: str
+    make: Callable[..., Problem]
+    summary: str
+    files: int | None = 0
+    length: str = "horizon"
+    leading: str = ""
+
+
+def added_noise(problem: Problem) -> float:
+    """Return the variance of the noise that a comparison adds to a problem's values.
+
+    That of a told reward, unless the problem says otherwise by `added_noise`, as one does whose values
+    are measurements. Where nobody knows it, there is none to add.
+    """
+    own: float | None = getattr(problem, "added_noise", None)
+    return (problem.noise_variance or 0.0) if own is None else own
+
+
+def as_effective(values: ArrayLike, n: int) -> Array:
+    """Return what an aging map made of `n` variances: positive, infinite where it is forgotten.
+
+    Raises
+    ------
+    ValueError
+        If a variance is NaN or not positive, or there are not `n` of them.
+    """
+    column = columned(values, n, "what the aging map returns")
+    needs = "the aging map must return positive variances, infinite for what is forgotten"
+    refuse(~(column > 0), column, needs)
+    return column
