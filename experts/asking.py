@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from tvbandits.data import Observations
+from tvbandits.data import Dataset
 from tvbandits.protocols import Answers, Expert, checked_answers, inform, restored, state_of
 from tvbandits.validation import Array
 
@@ -55,7 +55,7 @@ class Wrapper:
 
     expert: Expert
 
-    def observe(self, rewards: Observations) -> None:
+    def observe(self, rewards: Dataset) -> None:
         """Show rewards to the expert."""
         inform(self.expert, rewards)
 

@@ -30,7 +30,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from tvbandits.data import Observations, Source
+from tvbandits.data import Dataset, Source
 from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
 from tvbandits.protocols import Answers, Expert, inform, restored, state_of
 from tvbandits.validation import (
@@ -272,7 +272,7 @@ class Calibrated(Wrapper):
                 latest = self._latest = (len(self._pairs), made)
             return latest[1]
 
-    def observe(self, rewards: Observations) -> None:
+    def observe(self, rewards: Dataset) -> None:
         """See rewards, and hand them on."""
         inform(self.expert, rewards)
         with self._lock.now:

@@ -12,7 +12,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.data import Observations
+from tvbandits.data import Dataset
 from tvbandits.protocols import Answers, Expert, ExpertError, Observer, checked_answers, is_mistake
 from tvbandits.validation import Array, Index, as_points, as_time, error_line, flag, whole_number
 
@@ -368,7 +368,7 @@ def _observes(kit: _Kit) -> str:
         said = kit.ask(expert=copy)
         y = np.where(said.answered, said.values + np.sqrt(said.variance), 0.0)
         variance = np.where(said.answered, said.variance, 1.0)
-        rewards = Observations(kit.X, np.full(len(y), kit.t), y, variance)
+        rewards = Dataset(kit.X, np.full(len(y), kit.t), y, variance)
         assert isinstance(copy, Observer)
         for _ in range(times):
             copy.observe(rewards)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tvbandits.campaign.clock import Clock as Clock
     from tvbandits.comparison.compare import compare as compare
     from tvbandits.counts import count as count, rate as rate
-    from tvbandits.data import Observations as Observations
+    from tvbandits.data import Dataset as Dataset
     from tvbandits.domains.availability import NothingAvailableError as NothingAvailableError
     from tvbandits.domains.box import Box as Box
     from tvbandits.domains.candidates import Candidates as Candidates
@@ -66,7 +66,7 @@ _HOMES = {
     "counts": "count rate",
     "io": "SavedFileError",
     "acquisition.limits": "Limit LimitWarning",
-    "data": "Observations",
+    "data": "Dataset",
     "domains.parameters": "Integer",
     "protocols": "Answers Expert ExpertDownWarning ExpertError ExpertUnavailableError Problem",
     "domains.space": "Arms Space",

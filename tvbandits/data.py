@@ -113,7 +113,7 @@ LARGEST_DIMENSION = 1_000_000
 
 
 @dataclass(frozen=True)
-class Observations:
+class Dataset:
     """Noisy values of a function of point and time, in the order they arrived.
 
     Parameters
@@ -138,8 +138,8 @@ class Observations:
 
     Examples
     --------
-    >>> from tvbandits import Observations
-    >>> seen = Observations([[0.0], [1.0]], t=[1.0, 2.0], y=[0.2, 0.5], variance=[0.01, 0.01])
+    >>> from tvbandits import Dataset
+    >>> seen = Dataset([[0.0], [1.0]], t=[1.0, 2.0], y=[0.2, 0.5], variance=[0.01, 0.01])
     >>> print(len(seen), seen.take([1]).y)
     2 [0.5]
     """
@@ -169,14 +169,14 @@ class Observations:
     @classmethod
     def checked(
         cls, X: Array, t: Array, y: Array, variance: Array, source: Source = Source.REWARD
-    ) -> Observations:
+    ) -> Dataset:
         """Build observations from columns that were checked before; these become read-only."""
         return _trusted(X, t, y, variance, np.full(len(t), int(source), dtype=np.uint8))
 
     @classmethod
     def __restored__(
         cls, X: Array, t: Array, y: Array, variance: Array, source: NDArray[np.uint8]
-    ) -> Observations:
+    ) -> Dataset:
         """Build observations from a saved file."""
         missing = variance == 0
         made = cls(X, t, y, np.where(missing, 1.0, variance), source)
@@ -189,7 +189,7 @@ class Observations:
         return {"X": self.X, "t": self.t, "y": self.y, "variance": variance, "source": self.source}
 
     @classmethod
-    def empty(cls, dimension: int) -> Observations:
+    def empty(cls, dimension: int) -> Dataset:
         """Return no observations, of points with `dimension` coordinates."""
         none = np.empty(0)
         columns = whole_number("dimension", dimension, at_most=LARGEST_DIMENSION)
@@ -207,7 +207,7 @@ class Observations:
         """Number of coordinates of a point."""
         return int(self.X.shape[1])
 
-    def append(self, other: Observations) -> Observations:
+    def append(self, other: Dataset) -> Dataset:
         """Return these observations with `other`'s behind them."""
         here, there = self.X.shape[1], other.X.shape[1]
         if there != here:
@@ -221,12 +221,12 @@ class Observations:
         object.__setattr__(made, "room", room)
         return made
 
-    def joined(self, other: Observations) -> Observations:
+    def joined(self, other: Dataset) -> Dataset:
         """As `append`, in storage of their own: what is appended here goes on elsewhere."""
         pairs = ((getattr(self, name), getattr(other, name)) for name in _COLUMNS)
         return _trusted(*map(np.concatenate, pairs))
 
-    def begins_with(self, other: Observations) -> bool:
+    def begins_with(self, other: Dataset) -> bool:
         """Tell whether these begin with `other`'s rows, as far as is known.
 
         They are where they came from `other` by `append`; at times that is not known any more.
@@ -239,12 +239,12 @@ class Observations:
         values = dict(zip(row_keys(np.column_stack([self.X, self.t])), self.y, strict=True))
         return np.array([values.get(key, np.nan) for key in row_keys(plays)])
 
-    def widened(self, columns: int) -> Observations:
+    def widened(self, columns: int) -> Dataset:
         """Return a copy with so many more coordinates, all 0."""
         X = np.pad(self.X, ((0, 0), (0, columns)))
         return _trusted(X, self.t, self.y, self.variance, self.source)
 
-    def beside_levels(self) -> Observations:
+    def beside_levels(self) -> Dataset:
         """As contrasts within each time: less their mean, and as far apart as single readings are.
 
         Of n readings that share a level, the deviations from their mean have (n - 1) / n of the variance
@@ -255,17 +255,17 @@ class Observations:
         mean = np.bincount(which, self.y, len(counts))[which] / n
         return self.with_values((self.y - mean) * np.sqrt(n / np.maximum(n - 1, 1))).take(n > 1)
 
-    def with_values(self, y: Array) -> Observations:
+    def with_values(self, y: Array) -> Dataset:
         """Return a copy with other values (n,), which were checked."""
         return _trusted(self.X, self.t, y, self.variance, self.source)
 
-    def take(self, rows: NDArray[Any] | slice) -> Observations:
+    def take(self, rows: NDArray[Any] | slice) -> Dataset:
         """Return some rows, by an index array, a boolean mask or a slice."""
         return _trusted(
             self.X[rows], self.t[rows], self.y[rows], self.variance[rows], self.source[rows]
         )
 
-    def with_noise(self, variance: float | None) -> Observations:
+    def with_noise(self, variance: float | None) -> Dataset:
         """Return a copy with this variance where there is none (NaN); None changes nothing."""
         missing = np.isnan(self.variance)
         if variance is None or not np.count_nonzero(missing):
@@ -274,11 +274,11 @@ class Observations:
         return _trusted(self.X, self.t, self.y, filled, self.source)
 
 
-def answers_of(X: Array, t: float, values: Array, variance: Array) -> Observations:
+def answers_of(X: Array, t: float, values: Array, variance: Array) -> Dataset:
     """Return checked answers of an expert about points (q, d) at one time; NaN are no answers."""
     said = ~np.isnan(values)
     times = np.full(np.count_nonzero(said), t)
-    return Observations.checked(X[said], times, values[said], variance[said], Source.EXPERT)
+    return Dataset.checked(X[said], times, values[said], variance[said], Source.EXPERT)
 
 
 @dataclass(frozen=True)
@@ -287,16 +287,16 @@ class Outliers:
 
     Attributes
     ----------
-    seen : Observations
+    seen : Dataset
     rows : integer array of shape (k,)
         Which of all readings they are, in the order they were told.
     """
 
-    seen: Observations
+    seen: Dataset
     rows: Index
 
     @classmethod
-    def of(cls, told: Observations, out: NDArray[np.bool_]) -> Outliers:
+    def of(cls, told: Dataset, out: NDArray[np.bool_]) -> Outliers:
         """Return those of all readings that `out` marks."""
         rows = np.flatnonzero(out)
         return cls(told.take(rows), rows)
@@ -304,7 +304,7 @@ class Outliers:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def among(self, rewards: Observations) -> Observations:
+    def among(self, rewards: Dataset) -> Dataset:
         """Return all readings, these among them, in the order of their arrival."""
         out = np.zeros(len(rewards) + len(self), dtype=bool)
         out[self.rows] = True
@@ -420,13 +420,13 @@ class Told:
     X : array of shape (n, d)
         All points.
     t : array of shape (n,)
-    rewards : Observations
+    rewards : Dataset
     failed : Plays
     """
 
     X: Array
     t: Array
-    rewards: Observations
+    rewards: Dataset
     failed: Plays
 
     @classmethod
@@ -434,9 +434,9 @@ class Told:
         """Of columns that were checked; NaN in `y` where there was no reading."""
         read = ~np.isnan(y)
         if np.count_nonzero(read) == len(y):
-            rewards = Observations.checked(X.copy(), t.copy(), y, variance)
+            rewards = Dataset.checked(X.copy(), t.copy(), y, variance)
             return cls(X, t, rewards, Plays(X[:0], t[:0]))
-        rewards = Observations.checked(X[read], t[read], y[read], variance[read])
+        rewards = Dataset.checked(X[read], t[read], y[read], variance[read])
         return cls(X, t, rewards, Plays(X[~read], t[~read]))
 
     @property
@@ -472,7 +472,7 @@ class Record:
 
     Attributes
     ----------
-    rewards, answers : Observations
+    rewards, answers : Dataset
         In the sign and unit of the user.
     failed : Plays
         Points that were played without a reading.
@@ -486,8 +486,8 @@ class Record:
         What is no longer among rewards, answers and failed plays.
     """
 
-    rewards: Observations
-    answers: Observations
+    rewards: Dataset
+    answers: Dataset
     failed: Plays
     pending: Plays
     time: float | None
@@ -497,11 +497,11 @@ class Record:
     @classmethod
     def of_nothing(cls, dimension: int) -> Record:
         """Return an empty record of points with `dimension` coordinates."""
-        none, no_plays = Observations.empty(dimension), Plays.none(dimension)
+        none, no_plays = Dataset.empty(dimension), Plays.none(dimension)
         return Record(none, none, no_plays, no_plays, None, None, Gone())
 
     @property
-    def readings(self) -> Observations:
+    def readings(self) -> Dataset:
         """All rewards in the order they were told."""
         return self.rewards
 
@@ -564,9 +564,9 @@ def _as_source(source: ArrayLike | None, n: int) -> NDArray[np.uint8]:
 _COLUMNS = ("X", "t", "y", "variance", "source")
 
 
-def _trusted(*columns: NDArray[Any]) -> Observations:
+def _trusted(*columns: NDArray[Any]) -> Dataset:
     """Build from columns that were checked before, without checking them again."""
-    made = object.__new__(Observations)
+    made = object.__new__(Dataset)
     for column in columns:
         column.setflags(write=False)
     object.__setattr__(made, "__dict__", dict(zip(_COLUMNS, columns, strict=True)))

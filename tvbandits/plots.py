@@ -25,7 +25,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.comparison.frontier import PAPER, WITHOUT, frontier_table
 from tvbandits.comparison.summary import Ranks, counted, panels_of
-from tvbandits.data import Observations
+from tvbandits.data import Dataset
 from tvbandits.datasets.tables.references import References
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.parameters import Category, Integer, Real
@@ -401,7 +401,7 @@ class Picture:
         """Mean and deviation (m,) at points (m, d)."""
         return self.bandit.predict(X, self.t)
 
-    def seen(self) -> list[tuple[str, Observations]]:
+    def seen(self) -> list[tuple[str, Dataset]]:
         """Rewards and answers, by the names of their marks, where there are any."""
         state = self.bandit.state
         both = (("reward", state.rewards), ("answer", state.answers))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.data import Observations
+from tvbandits.data import Dataset
 from tvbandits.validation import (
     LARGEST_VALUE,
     LARGEST_VARIANCE,
@@ -219,7 +219,7 @@ class Expert(Protocol):
 class Observer(Protocol):
     """An expert that also has `observe`, by which it sees the rewards of the bandit."""
 
-    def observe(self, rewards: Observations) -> None:
+    def observe(self, rewards: Dataset) -> None:
         """See rewards. The same rewards may be shown again, and must then count once."""
 
 
@@ -269,7 +269,7 @@ def restored(expert: object, state: Mapping[str, Any] | None) -> None:
         expert.restore(state)
 
 
-def inform(expert: object, rewards: Observations) -> None:
+def inform(expert: object, rewards: Dataset) -> None:
     """Show rewards to an expert that wants to see them; wrappers hand them on by this."""
     observe = getattr(expert, "observe", None)  # as `Observer`, which would be asked at every step
     if observe is not None:

@@ -29,7 +29,7 @@ from tvbandits.acquisition.batches import (
 from tvbandits.acquisition.confidence import BBKBWidth, Fixed
 from tvbandits.acquisition.rules import samples as drawn_for
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
-from tvbandits.gp.sparse import NystromPosterior
+from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.policies import gp_ucb, thompson
 from tvbandits.validation import Array
 
@@ -133,7 +133,7 @@ def plainly(b: Bandit, X: Array, noise: float = NOISE) -> Dense | Sparse:
         np.zeros((len(p.data) + len(X), 1)),
         np.append(p.data.variance, np.full(len(X), noise)),
     )
-    if isinstance(p, NystromPosterior) and isinstance(b.recipe.posterior, Nystrom):
+    if isinstance(p, SparsePosterior) and isinstance(b.recipe.posterior, Nystrom):
         return Sparse(p.kernel, p.dictionary.rows.Z, more.X, more.Y, more.v)
     return more
 
@@ -324,7 +324,7 @@ def test_the_batch_is_the_best_of_as_many_samples(posterior: Exact | Nystrom) ->
     made.ask()
     state = made.state.posterior
     mean, covariance = dense(
-        state.dictionary.rows.Z if isinstance(state, NystromPosterior) else None
+        state.dictionary.rows.Z if isinstance(state, SparsePosterior) else None
     )
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))

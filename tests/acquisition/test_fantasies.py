@@ -34,7 +34,7 @@ from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posterior import Conditioning
 from tvbandits.gp.rows import CandidateGrid, Data
-from tvbandits.gp.sparse import NystromPosterior
+from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.validation import Array
 
 KERNELS: dict[str, Kernel] = {
@@ -66,7 +66,7 @@ class Setting:
             lambda X: height if X is self.domain.X else height[self.domain.index(X)], times
         )
 
-    def condition(self, n: int, previous: Any = None) -> NystromPosterior:
+    def condition(self, n: int, previous: Any = None) -> SparsePosterior:
         data = self.data.rows(0, n)
         return self.part.condition(Conditioning(self.kernel, data, self.surface, NOW, previous))
 
@@ -142,7 +142,7 @@ def dense(setting: Setting, p: Any, extra: Array) -> Dense | Sparse:
         np.zeros((len(p.data) + len(extra), 1)),
         np.append(p.data.variance, np.full(len(extra), NOISE)),
     )
-    if isinstance(p, NystromPosterior):
+    if isinstance(p, SparsePosterior):
         return Sparse(p.kernel, p.dictionary.rows.Z, *parts)
     return Dense(p.kernel, *parts)
 

@@ -15,7 +15,7 @@ from tvbandits.bandit.state import State
 from tvbandits.gp.features import SPAN_TOLERANCE
 from tvbandits.gp.posterior import Conditioning
 from tvbandits.gp.rows import Data
-from tvbandits.gp.sparse import NystromPosterior
+from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.gp.sparse_filter import COUNTS
 from tvbandits.gp.state_space import ROUNDING, StateSpacePosterior
 from tvbandits.validation import Array
@@ -41,7 +41,7 @@ class Floor:
         """That of a bandit's posterior; none of one without."""
         if isinstance(posterior, StateSpacePosterior):
             return cls(ROUNDING)
-        if not isinstance(posterior, NystromPosterior):
+        if not isinstance(posterior, SparsePosterior):
             return cls(0.0)
         rule = bandit.recipe.posterior
         share = rule.tolerance if isinstance(rule, Nystrom) else SPAN_TOLERANCE
@@ -103,7 +103,7 @@ def by_dictionary(bandit: Bandit, X: Array, t: float) -> list[tuple[Array, Array
     """
     state, view, _ = bandit._conditioned_for(t)
     posterior = state.posterior
-    if not isinstance(posterior, NystromPosterior) or len(posterior.data) == 0:
+    if not isinstance(posterior, SparsePosterior) or len(posterior.data) == 0:
         return []
     kernel, data, words = posterior.kernel, posterior.data, posterior.dictionary.data
     here = view.inputs(X)

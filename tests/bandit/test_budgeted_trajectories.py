@@ -28,7 +28,7 @@ from tvbandits.acquisition.batches import (
     ProductRatio,
 )
 from tvbandits.acquisition.confidence import BBKBWidth, BKBWidth, Confidence, Fixed
-from tvbandits.gp.sparse import NystromPosterior
+from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.validation import Array
 
 STEPS, DELTA = 300, 1 / 300
@@ -116,7 +116,7 @@ class Run:
     def assert_same_dictionary(self) -> None:
         posterior, S = self.bandit.state.posterior, self.plainly.S
         if S is not None:
-            assert isinstance(posterior, NystromPosterior)
+            assert isinstance(posterior, SparsePosterior)
             np.testing.assert_array_equal(posterior.dictionary.rows.Z, S)
             self.shares.append(len(S) / len(set(self.plainly.rows)))
 

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.attack import interruptions
 from tests.attack.interruptions import Lines
-from tvbandits import Answers, Bandit, Candidates, Observations, policies, threads
+from tvbandits import Answers, Bandit, Candidates, Dataset, policies, threads
 from tvbandits.experts import Budgeted, Calibrated
 from tvbandits.protocols import restored, state_of
 from tvbandits.threads import Turns, in_turn, one_blas_thread
@@ -100,7 +100,7 @@ class Told:
         return Answers(X[:, 0] + 0.1 * t, 0.25, 0.5 * len(X))
 
 
-REWARDS = Observations(POINTS[:3], np.ones(3), np.array([0.2, 0.4, 0.6]), np.full(3, 0.1))
+REWARDS = Dataset(POINTS[:3], np.ones(3), np.array([0.2, 0.4, 0.6]), np.full(3, 0.1))
 
 
 @pytest.mark.parametrize("limits", [{"total": 9}, {"cost": 4.0}, {"per_step": 2, "total": 9}])

@@ -16,9 +16,9 @@ from tvbandits import (
     Bandit,
     Box,
     Candidates,
+    Dataset,
     Limit,
     LimitWarning,
-    Observations,
     Options,
     Recipe,
     Space,
@@ -430,7 +430,7 @@ def test_all_plays_share_the_risk_at_a_price(domain: Candidates | Box) -> None:
 )
 def test_a_violation_costs_more_after_many(risk: float, violations: int, excess: float) -> None:
     y = np.where(np.arange(21) < violations, 1.0, -1.0)
-    seen = Observations(np.zeros((21, 1)), np.arange(21.0), y, np.ones(21))
+    seen = Dataset(np.zeros((21, 1)), np.arange(21.0), y, np.ones(21))
     view = joint = None
     beliefs = OutcomeBeliefs(LOAD, SITES, seen, view, joint, risk)  # type: ignore[arg-type]
     assert beliefs.excess == pytest.approx(excess, abs=2e-3)

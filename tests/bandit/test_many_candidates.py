@@ -18,7 +18,7 @@ from tvbandits import Bandit, Candidates, policies
 from tvbandits.bandit import recipe
 from tvbandits.domains import candidates, rows
 from tvbandits.gp import top_candidates as leaders
-from tvbandits.gp.top_candidates import Leaders, Lineage, Looker, Since
+from tvbandits.gp.top_candidates import CandidateScorer, Lineage, Since, TopCandidates
 from tvbandits.validation import Array
 
 COUNT = 2000
@@ -171,13 +171,13 @@ def test_points_that_are_out_count(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(made(), in_memory(monkeypatch, made))
 
 
-def states(bandit: Bandit) -> list[Looker]:
+def states(bandit: Bandit) -> list[CandidateScorer]:
     """What is known at each decision of a run."""
     found = []
     for _ in range(30):
         X = bandit.ask()
         posterior: Any = bandit.state.posterior
-        found.append(Looker(posterior, np.array([1.0, 0.2]), 0.1 * len(found)))
+        found.append(CandidateScorer(posterior, np.array([1.0, 0.2]), 0.1 * len(found)))
         bandit.tell(X, value(X))
     return found
 
@@ -211,15 +211,15 @@ def test_bounds_from_before_hold(wrong: str | None) -> None:
 
 def test_few_candidates_are_looked_at() -> None:
     looks: list[int] = []
-    find = Leaders.find
+    find = TopCandidates.find
 
-    def counted(self: Leaders, *args: Any) -> Any:
+    def counted(self: TopCandidates, *args: Any) -> Any:
         found = find(self, *args)
         looks.append(found.looks)
         return found
 
     with pytest.MonkeyPatch.context() as context:
-        context.setattr(Leaders, "find", counted)
+        context.setattr(TopCandidates, "find", counted)
         play(
             policies.bkb(Candidates(POINTS), kernel=RBF(0.4), noise_variance=0.01, confidence=10.0),
             60,

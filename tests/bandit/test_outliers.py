@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Answers, Arms, Bandit, Box, Campaign, Candidates, Options, Space, policies
 from tvbandits.bandit.outliers import AGREED, agreeing, far_from_the_others
-from tvbandits.data import Observations, Outliers
+from tvbandits.data import Dataset, Outliers
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.validation import Array
 
@@ -252,7 +252,7 @@ def test_first_readings_are_apart_from_the_others_and_each_other() -> None:
 
 def test_outliers_go_back_to_where_they_were_told() -> None:
     rng = np.random.default_rng(0)
-    told = Observations(rng.random((9, 2)), np.arange(9.0), rng.random(9), np.ones(9))
+    told = Dataset(rng.random((9, 2)), np.arange(9.0), rng.random(9), np.ones(9))
     out = rng.random(9) < 0.4
     aside = Outliers.of(told, out)
     assert len(aside) == out.sum()

@@ -12,7 +12,7 @@ from scipy.stats import chisquare, kstest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tests.helpers.refusals import refused
-from tvbandits import Box, Candidates, Observations, policies
+from tvbandits import Box, Candidates, Dataset, policies
 from tvbandits.arrays import row_of_largest
 from tvbandits.bandit.history import as_html, as_text
 from tvbandits.data import Source
@@ -316,9 +316,9 @@ def test_box_is_indifferent_to_units(
 COLUMNS = ("X", "t", "y", "variance", "source")
 
 
-def some(n: int, d: int = 2, seed: int = 0) -> Observations:
+def some(n: int, d: int = 2, seed: int = 0) -> Dataset:
     rng = np.random.default_rng(seed)
-    return Observations(
+    return Dataset(
         rng.standard_normal((n, d)),
         rng.standard_normal(n),
         rng.standard_normal(n),
@@ -329,7 +329,7 @@ def some(n: int, d: int = 2, seed: int = 0) -> Observations:
 
 def test_columns_are_frozen_copies_of_the_right_kind() -> None:
     X, t = np.ones((2, 3)), np.array([1.0, 2.0])
-    made = Observations(X, t, [1, 2], 0.5)  # type: ignore[arg-type]
+    made = Dataset(X, t, [1, 2], 0.5)  # type: ignore[arg-type]
     X[0, 0] = t[0] = 99.0
     assert made.X[0, 0] == 1.0
     assert made.t[0] == 1.0
@@ -386,9 +386,9 @@ def test_keyed_noise_is_standard_normal() -> None:
 
 
 def test_what_grows_shares_storage_and_never_changes() -> None:
-    grown, seen = Observations(np.zeros((3, 2)), np.arange(3.0), np.arange(3.0), np.ones(3)), []
+    grown, seen = Dataset(np.zeros((3, 2)), np.arange(3.0), np.arange(3.0), np.ones(3)), []
     for i in range(300):
-        fresh = Observations(np.full((1, 2), i), np.array([i]), np.array([i]), np.ones(1))
+        fresh = Dataset(np.full((1, 2), i), np.array([i]), np.array([i]), np.ones(1))
         grown = grown.append(fresh)
         seen.append(grown)
     for i, each in enumerate(seen):
@@ -400,8 +400,8 @@ def test_what_grows_shares_storage_and_never_changes() -> None:
 
 
 def test_two_that_grow_from_one_do_not_see_each_other() -> None:
-    def one(value: float) -> Observations:
-        return Observations(np.zeros((1, 1)), np.zeros(1), np.array([value]), np.ones(1))
+    def one(value: float) -> Dataset:
+        return Dataset(np.zeros((1, 1)), np.zeros(1), np.array([value]), np.ones(1))
 
     start = one(0.0).append(one(1.0))
     left, right = start.append(one(2.0)), start.append(one(3.0))

@@ -17,7 +17,7 @@ import pytest
 
 from tests.attack.calls import Call, calls
 from tests.helpers.refusals import refused
-from tvbandits import Answers, Box, Candidates, Observations
+from tvbandits import Answers, Box, Candidates, Dataset
 from tvbandits.datasets import TableProblem
 from tvbandits.protocols import as_effective
 from tvbandits.validation import (
@@ -94,7 +94,7 @@ def test_what_is_welcome(case: str) -> None:
 @pytest.mark.parametrize("value", [1e200, -1e308, -1.797693134862315e308, 1.01 * LARGEST_VALUE])
 def test_rewards_and_answers_have_a_limit(value: float) -> None:
     match = re.escape(f"must be at most 1e+50 in size, got {value}")
-    refused(ValueError, "y " + match, Observations, [[0.0]], 1.0, [value], 1.0)
+    refused(ValueError, "y " + match, Dataset, [[0.0]], 1.0, [value], 1.0)
     refused(ValueError, "values " + match, Answers, [0.0, value], 1.0)
     refused(ValueError, "values " + match, TableProblem, [[value]], [[0.0]], "table", "", 1.0)
     assert as_values([NAN, LARGEST_VALUE], 2, missing=True)[1] == LARGEST_VALUE
@@ -103,7 +103,7 @@ def test_rewards_and_answers_have_a_limit(value: float) -> None:
 @pytest.mark.parametrize("variance", [5e-324, 1e-300, 0.99e-75, 1e300])
 def test_variances_have_a_floor_and_a_limit(variance: float) -> None:
     match = rf"variance must be at (least 1e-75|most 1e\+100), got {variance}".replace("+3", r"\+3")
-    refused(ValueError, match, Observations, [[0.0]], 1.0, [0.0], variance)
+    refused(ValueError, match, Dataset, [[0.0]], 1.0, [0.0], variance)
     refused(ValueError, match, Answers, [0.0], variance)
     Answers([NAN], variance)  # type: ignore[arg-type]  # of no answer it is not looked at
     as_variances([SMALLEST_VARIANCE, LARGEST_VARIANCE], 2)
@@ -112,7 +112,7 @@ def test_variances_have_a_floor_and_a_limit(variance: float) -> None:
 @pytest.mark.parametrize("t", [LARGEST_TIME, -LARGEST_TIME, 1e300])
 def test_times_are_those_that_have_a_next_one(t: float) -> None:
     with pytest.raises(ValueError, match=r"t must be smaller than 2\^53 in size.*as a Clock does"):
-        Observations([[0.0]], t, [0.0], 1.0)  # type: ignore[arg-type]
+        Dataset([[0.0]], t, [0.0], 1.0)  # type: ignore[arg-type]
     refused(ValueError, r"t must be smaller than 2\^53 in size", as_time, t)
     assert as_time(LARGEST_TIME - 1) + 1.0 > LARGEST_TIME - 1
 

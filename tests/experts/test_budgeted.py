@@ -14,7 +14,7 @@ import tenacity
 from hypothesis import given, settings, strategies as st
 
 from tests.helpers.refusals import refused
-from tvbandits import Answers, Expert, ExpertError, ExpertUnavailableError, Observations
+from tvbandits import Answers, Dataset, Expert, ExpertError, ExpertUnavailableError
 from tvbandits.experts import Budgeted, Retrying, Spent
 from tvbandits.experts.retrying import is_mistake
 from tvbandits.protocols import MISTAKES
@@ -29,7 +29,7 @@ class Meter:
     def __init__(self, price: float = 1.0, each_query: float = 0.0) -> None:
         self.price, self.each_query = price, each_query
         self.asked: list[list[float]] = []
-        self.shown: list[Observations] = []
+        self.shown: list[Dataset] = []
         self.cost = 0.0
         self.error: Exception | None = None
 
@@ -42,7 +42,7 @@ class Meter:
         self.cost += cost
         return Answers(values, 0.5, cost, ("inner",))
 
-    def observe(self, rewards: Observations) -> None:
+    def observe(self, rewards: Dataset) -> None:
         self.shown.append(rewards)
 
 
@@ -256,7 +256,7 @@ def test_answers_that_do_not_fit_are_an_error_that_counts() -> None:
 
 def test_rewards_are_handed_on() -> None:
     meter = Meter()
-    rewards = Observations(X[:1], [1.0], [2.0], [0.1])  # type: ignore[arg-type]
+    rewards = Dataset(X[:1], [1.0], [2.0], [0.1])  # type: ignore[arg-type]
     Budgeted(Budgeted(meter, total=9), total=9).observe(rewards)
     assert meter.shown == [rewards]
 

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from tests.helpers.refusals import refused
-from tvbandits import Answers, Expert, ExpertError, Observations
+from tvbandits import Answers, Dataset, Expert, ExpertError
 from tvbandits.data import Source
 from tvbandits.experts import calibrated
 from tvbandits.experts.calibrated import FEWEST, Calibrated, Calibration, estimate
@@ -187,7 +187,7 @@ class Off:
     def __init__(self, bias: float = 0.0, ratio: float = 1.0, stated: float = 0.25) -> None:
         self.bias, self.ratio, self.stated = bias, ratio, stated
         self.asked: list[tuple[list[float], float]] = []
-        self.shown: list[Observations] = []
+        self.shown: list[Dataset] = []
 
     def query(self, points: Array, t: float) -> Answers:
         x = points[:, 0]
@@ -196,13 +196,13 @@ class Off:
         values = np.where(x < 0, np.nan, 10 + x + t + self.bias + noise)
         return Answers(values, self.stated, float(len(x)), ("inner",))
 
-    def observe(self, rewards: Observations) -> None:
+    def observe(self, rewards: Dataset) -> None:
         self.shown.append(rewards)
 
 
-def reward(x: float, t: float, variance: float = 0.04) -> Observations:
+def reward(x: float, t: float, variance: float = 0.04) -> Dataset:
     noise = math.sqrt(variance) * keyed_normal(0, 6, np.array([[x]]), t)[0]
-    return Observations([[x]], [t], [10 + x + t + noise], [variance])  # type: ignore[arg-type]
+    return Dataset([[x]], [t], [10 + x + t + noise], [variance])  # type: ignore[arg-type]
 
 
 POINTS = np.arange(6.0)[:, None]
@@ -280,7 +280,7 @@ def test_answers_of_experts_are_no_rewards() -> None:
     expert = Calibrated(Off())
     expert.query(POINTS, 1.0)
     seen = reward(0.0, 1.0)
-    expert.observe(Observations(seen.X, seen.t, seen.y, seen.variance, np.array([Source.EXPERT])))
+    expert.observe(Dataset(seen.X, seen.t, seen.y, seen.variance, np.array([Source.EXPERT])))
     assert expert.report().pairs == 0
     expert.observe(seen)
     assert expert.report().pairs == 1

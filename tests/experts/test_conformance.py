@@ -15,7 +15,7 @@ import pytest
 
 from tests.helpers.discovery import classes_with, is_wrapper
 from tests.helpers.refusals import refused
-from tvbandits import Answers, Expert, ExpertUnavailableError, Observations
+from tvbandits import Answers, Dataset, Expert, ExpertUnavailableError
 from tvbandits.datasets import DriftingBump, GPDrift, ozone_network
 from tvbandits.experts import (
     CachedLogExpert,
@@ -258,7 +258,7 @@ class Counting:
         said = plainly(points, t)
         return Answers(said.values + sum(float(y.sum()) for y in self.seen), said.variance)
 
-    def observe(self, rewards: Observations) -> None:
+    def observe(self, rewards: Dataset) -> None:
         self.seen.append(rewards.y)
 
 
@@ -268,7 +268,7 @@ class Blind:
     def query(self, points: Array, t: float) -> Answers:
         return plainly(points, t)
 
-    def observe(self, rewards: Observations) -> None:
+    def observe(self, rewards: Dataset) -> None:
         raise KeyError(len(rewards))
 
 
@@ -456,7 +456,7 @@ def play(expert: Any, first: int, last: int) -> list[tuple[bytes, bytes, float]]
         answers = expert.query(X_STATEFUL, float(t))
         said.append((answers.values.tobytes(), answers.variance.tobytes(), answers.cost))
         expert.observe(
-            Observations(X_STATEFUL, [t] * 3, X_STATEFUL[:, 0] + t, [0.1] * 3)  # type: ignore[arg-type]
+            Dataset(X_STATEFUL, [t] * 3, X_STATEFUL[:, 0] + t, [0.1] * 3)  # type: ignore[arg-type]
         )
     return said
 

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from tests.helpers.refusals import refused
 from tests.oracles import loops
 from tests.oracles.dense import Dense
-from tvbandits import Bandit, Candidates, Every, Observations, Recipe, policies
+from tvbandits import Bandit, Candidates, Dataset, Every, Recipe, policies
 from tvbandits.data import Source
 from tvbandits.experts import CallableExpert
 from tvbandits.experts.keyed_noise import keyed_normal
@@ -41,9 +41,9 @@ from tvbandits.validation import Array
 modest = settings(deadline=None, max_examples=80)
 
 
-def observed(t: list[float], source: list[int] | None = None) -> Observations:
+def observed(t: list[float], source: list[int] | None = None) -> Dataset:
     n = len(t)
-    return Observations(np.zeros((n, 1)), t, np.zeros(n), np.full(n, 0.5), source)  # type: ignore[arg-type]
+    return Dataset(np.zeros((n, 1)), t, np.zeros(n), np.full(n, 0.5), source)  # type: ignore[arg-type]
 
 
 def ages(age: Array, told: int | None = None) -> Ages:
@@ -99,7 +99,7 @@ def test_ages_match_plain_count(rows: list[tuple[int, int]], now: int) -> None:
         assert made.newer[i] == len(newer)
 
 
-def kept(aging: Aging, observations: Observations, now: float) -> list[int]:
+def kept(aging: Aging, observations: Dataset, now: float) -> list[int]:
     effective = aging(observations.variance, Ages.of(observations, now))
     return np.flatnonzero(np.isfinite(effective)).tolist()
 
@@ -305,7 +305,7 @@ MAPS: dict[str, tuple[Any, Effective]] = {
 }
 
 
-def sample(n: int, seed: int, rate: float = 20.0, noise: float = 0.05) -> Observations:
+def sample(n: int, seed: int, rate: float = 20.0, noise: float = 0.05) -> Dataset:
     """Rewards at uneven times (some of them equal), which drift with the time scale `rate`."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(0, 3, (n, 2))
@@ -313,11 +313,11 @@ def sample(n: int, seed: int, rate: float = 20.0, noise: float = 0.05) -> Observ
     K = KERNEL_LEARNED_RATE(X) * np.exp(-np.abs(t[:, None] - t) / rate)
     variance = noise * rng.uniform(0.5, 2.0, n)
     y = np.linalg.cholesky(K + np.diag(variance)) @ rng.standard_normal(n)
-    return Observations(X, t, y, variance)
+    return Dataset(X, t, y, variance)
 
 
 def restated(
-    kernel: Any, rewards: Observations, effective: Effective, parts: tuple[float, float, int]
+    kernel: Any, rewards: Dataset, effective: Effective, parts: tuple[float, float, int]
 ) -> float:
     """Each of the latest rewards from at most 30 before it, one after the other, by plain algebra."""
     centre, scale, told = parts
@@ -371,7 +371,7 @@ def test_predictions_ignore_time_of_kernel() -> None:
 
 
 def test_learned_pace_with_little_noise() -> None:
-    rewards = Observations(
+    rewards = Dataset(
         np.ones((20, 2)), np.arange(20.0), np.sin(np.arange(20.0)), np.full(20, 1e-18)
     )
     for each, _ in MAPS.values():
@@ -453,7 +453,7 @@ def test_pace_unit_of_own_map() -> None:
 @pytest.mark.parametrize("name", ["wiener", "linear", "exponential"])
 def test_learned_pace_follows_units(name: str, step: float, unit: float) -> None:
     rewards, aging = sample(60, 3), PACED[name]
-    scaled = Observations(rewards.X, step * rewards.t, unit * rewards.y, unit**2 * rewards.variance)
+    scaled = Dataset(rewards.X, step * rewards.t, unit * rewards.y, unit**2 * rewards.variance)
     one = learned_pace(aging, KERNEL_LEARNED_RATE, rewards, 0.1, 1.3)
     other = learned_pace(aging, KERNEL_LEARNED_RATE, scaled, 0.1 * unit, 1.3 * unit)
     assert other * step == pytest.approx(one * (unit**2 if name == "wiener" else 1.0), rel=1e-4)

@@ -22,7 +22,7 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posterior import Conditioning
 from tvbandits.gp.rows import CandidateGrid, Data, Groups
-from tvbandits.gp.sparse import NystromPosterior
+from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.validation import Array
 
 KERNELS: dict[str, Kernel] = {
@@ -372,7 +372,7 @@ def test_samples_have_the_covariance(case: Any) -> None:
     setting = Setting(case)
     made, count, here = setting.condition(setting.data), 20_000, setting.at(NOW)
     drawn = made.samples(setting.surface, count, np.random.default_rng(2))
-    if isinstance(made, NystromPosterior) and setting.surface.space_time:
+    if isinstance(made, SparsePosterior) and setting.surface.space_time:
         # The dictionary is of the past: what it leaves out now is drawn for each point on its own.
         np.testing.assert_allclose(drawn.var(axis=0), made.on_surface()[1], rtol=0.05)
         return

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from tests.oracles.cases import random_case
 from tests.oracles.dense import Dense, assert_alike
-from tvbandits import Candidates, Exact, Observations
+from tvbandits import Candidates, Dataset, Exact
 from tvbandits.forgetting.aging import Ages, Aging, Exponential, Linear, Wiener
 from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
@@ -21,7 +21,7 @@ from tvbandits.gp.kernels.structure import inputs, space_time
 from tvbandits.gp.linalg import FactorisationError
 from tvbandits.gp.posterior import Conditioning
 from tvbandits.gp.rows import NEGLIGIBLE, CandidateGrid, Data
-from tvbandits.gp.sparse import NystromPosterior
+from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.gp.state_space import StateSpacePosterior
 from tvbandits.validation import Array
 
@@ -60,7 +60,7 @@ def play(kernel: Kernel, points: Array, map_: Aging, steps: int, *, check: int =
     y, v = rng.standard_normal(steps) * np.sqrt(unit), rng.uniform(0.005, 0.05, steps)
     p, all_ = None, []
     for t in range(1, steps + 1):
-        seen = Observations(X[:t], np.arange(float(t)), y[:t], v[:t])
+        seen = Dataset(X[:t], np.arange(float(t)), y[:t], v[:t])
         variance = map_(seen.variance, Ages.of(seen, float(t))) * unit
         data = Data(X[:t], np.stack([y[:t], np.ones(t)], axis=1), variance)
         p = Exact().condition(Conditioning(kernel, data, surface, float(t), p))
@@ -74,7 +74,7 @@ def play(kernel: Kernel, points: Array, map_: Aging, steps: int, *, check: int =
 @pytest.mark.parametrize(("kernel", "points"), LOW_RANK.values(), ids=LOW_RANK.keys())
 def test_a_spanning_dictionary_is_exact(kernel: Kernel, points: Array, map_: Aging) -> None:
     posteriors = play(kernel, points, map_, 240)
-    sparse = [isinstance(p, NystromPosterior) for p in posteriors]
+    sparse = [isinstance(p, SparsePosterior) for p in posteriors]
     assert not any(sparse[: FEW - 1])
     assert all(sparse[-60:])
     assert posteriors[-1].dictionary_size is None  # exact
@@ -99,7 +99,7 @@ def test_rank_decides_up_to_its_limit() -> None:
 def test_other_points_of_the_domain_are_predicted_exactly_too() -> None:
     kernel, points = LOW_RANK["line"]
     p = play(kernel, points, Wiener(0.02), 120)[-1]
-    assert isinstance(p, NystromPosterior)
+    assert isinstance(p, SparsePosterior)
     between, outside = points[:-1] + 0.1, points[-1:] + np.array([[1.0], [5.0], [20.0], [90.0]])
     fresh = by_cholesky(kernel, p.data)
     for at, close in ((between, 1e-9), (outside, 1e-6)):
@@ -113,7 +113,7 @@ def test_observations_off_the_surface_are_factored() -> None:
     X = points[rng.permutation(len(points))[:100]]
     Y, v = rng.standard_normal((100, 2)), rng.uniform(0.01, 0.1, 100)
     on = Exact().condition(Conditioning(kernel, Data(X, Y, v), surface))
-    assert isinstance(on, NystromPosterior)
+    assert isinstance(on, SparsePosterior)
     moved = X.copy()
     moved[50] += 1e-3
     off = Exact().condition(Conditioning(kernel, Data(moved, Y, v), surface, previous=on))
@@ -122,7 +122,7 @@ def test_observations_off_the_surface_are_factored() -> None:
     # -0.0 is the point 0.0.
     zero = np.where(X == 0.0, -0.0, X)
     assert isinstance(
-        Exact().condition(Conditioning(kernel, Data(zero, Y, v), surface)), NystromPosterior
+        Exact().condition(Conditioning(kernel, Data(zero, Y, v), surface)), SparsePosterior
     )
     # And without fixed points, or under a kernel that sees time, there is nothing to span.
     assert isinstance(Exact().condition(Conditioning(kernel, Data(X, Y, v))), ExactPosterior)
@@ -139,7 +139,7 @@ def test_few_distinct_inputs_are_factored(length: float, enough: int) -> None:
     surface = CandidateGrid(kernel, LINE)
     assert max(spanning(surface).size, FEW) == enough
     X = LINE[rng.permutation(len(LINE))]
-    for n, kind in ((enough - 1, ExactPosterior), (enough, NystromPosterior)):
+    for n, kind in ((enough - 1, ExactPosterior), (enough, SparsePosterior)):
         Z = np.repeat(X[:n], 3, axis=0)
         data = Data(Z, rng.standard_normal((3 * n, 2)), np.full(3 * n, 0.1))
         assert type(Exact().condition(Conditioning(kernel, data, surface))) is kind
@@ -165,7 +165,7 @@ def test_appended_rows_stay_with_a_factor_and_a_new_scale_too() -> None:
     # Weights that change twice in a row are a run of another kind.
     p = Exact().condition(Conditioning(kernel, data.rows(0, 123), surface, previous=p))
     p = Exact().condition(Conditioning(kernel, scaled.rows(0, 124), surface, previous=p))
-    assert isinstance(p, NystromPosterior)
+    assert isinstance(p, SparsePosterior)
     assert_same(p, by_cholesky(kernel, scaled.rows(0, 124), surface=surface), points)
 
 

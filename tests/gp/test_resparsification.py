@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ke
 from tests.oracles.dense import Dense, assert_alike
 from tests.oracles.sparse import Sparse
 from tests.oracles.states import fingerprint
-from tvbandits import Exact, Nystrom, NystromFilter, Observations
+from tvbandits import Dataset, Exact, Nystrom, NystromFilter
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Ages, Aging
 from tvbandits.gp.cholesky import by_cholesky
@@ -18,7 +18,7 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posterior import Conditioning
 from tvbandits.gp.rows import CandidateGrid, Data
-from tvbandits.gp.sparse import NystromPosterior
+from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.validation import Array
 
 ROUGH = Matern([0.3, 0.6], nu=1.5)
@@ -41,13 +41,13 @@ class Draw:
 
 def on(
     kernel: Kernel, data: Data, kept: Any, *, keep: bool = False, **more: Any
-) -> NystromPosterior:
+) -> SparsePosterior:
     """The sparse posterior whose dictionary is the marked inputs."""
     # So little oversampling that no input is certain to be kept.
     return Nystrom(1e-6, keep=keep).condition(Conditioning(kernel, data, rng=Draw(kept), **more))  # type: ignore[arg-type]
 
 
-def dense(p: NystromPosterior, data: Data | None = None) -> Sparse:
+def dense(p: SparsePosterior, data: Data | None = None) -> Sparse:
     return Sparse(p.kernel, p.dictionary.rows.Z, *(p.data if data is None else data))
 
 
@@ -62,7 +62,7 @@ def some(rng: np.random.Generator, kernel: Kernel, n: int, repeats: int = 0) -> 
     return Data(Z, Y, 10 ** rng.uniform(-2, 1, len(Z)))
 
 
-def assert_is(p: NystromPosterior, plainly: Sparse, at: Array) -> None:
+def assert_is(p: SparsePosterior, plainly: Sparse, at: Array) -> None:
     """Everything that a sparse posterior answers, against dense algebra."""
     close = {"rtol": 1e-6, "atol": 1e-7}
     assert_alike(p.predict(at), (plainly.mean(at), plainly.variance(at)), **close)
@@ -144,7 +144,7 @@ class Stream:
         self.kernel, self.rng, self.map = kernel, np.random.default_rng(seed), map_
         self.surface = CandidateGrid(kernel, self.rng.random((15, 2)))
         self.elsewhere = elsewhere
-        self.seen = Observations.empty(2)
+        self.seen = Dataset.empty(2)
 
     def step(self) -> tuple[Data, float]:
         """One to three more observations; what a decision a little later is conditioned on."""
@@ -157,7 +157,7 @@ class Stream:
         gap = 400.0 if rng.random() < 0.04 else rng.exponential()
         times = np.full(n, start + gap)
         self.seen = self.seen.append(
-            Observations(X, times, rng.standard_normal(n), 10 ** rng.uniform(-2, 0, n))
+            Dataset(X, times, rng.standard_normal(n), 10 ** rng.uniform(-2, 0, n))
         )
         return self.at(times[0] + rng.random())
 
@@ -169,7 +169,7 @@ class Stream:
         return Data(Z, np.stack([seen.y[used], np.ones(used.sum())], axis=1), variance[used]), now
 
 
-def assert_surface_is(p: NystromPosterior, surface: CandidateGrid, now: float) -> None:
+def assert_surface_is(p: SparsePosterior, surface: CandidateGrid, now: float) -> None:
     at = surface.at(now)
     exact = dense(p).variance(at)
     mean, variance = p.predict(at)
@@ -185,7 +185,7 @@ def test_every_route_is_a_new_start(kernel: str, map_: Aging, keep: bool) -> Non
     """Observations appended, aged and forgotten; dictionaries grown and drawn afresh; time goes on."""
     stream = Stream(KERNELS[kernel], 5, map_)
     part, rng = Nystrom(1.0, keep=keep), np.random.default_rng(8)
-    p: NystromPosterior | None = None
+    p: SparsePosterior | None = None
     for step in range(20):
         data, now = stream.step()
         for later in (0.0, 0.7):  # the second time nothing is new but the time of the decision
@@ -278,7 +278,7 @@ def test_readings_that_defy_a_tiny_noise_are_taken_in_to_the_last_digits(filters
     part: Nystrom = NystromFilter(1e12) if filters else Nystrom(1e12)
     made = part.condition(Conditioning(kernel, Data(Z[:n], Y, np.full(n, 1e-12)), now=n / 3))
     assert made.jitter == pytest.approx(part.tolerance - 1e-12)
-    assert isinstance(made, NystromPosterior)
+    assert isinstance(made, SparsePosterior)
     D = made.dictionary.rows.Z[:, :1]
     within = RBF(0.5)(D) + np.diag(made.dictionary.data.variance)
     across, noise = RBF(0.5)(D, X), np.full(n, part.tolerance)

@@ -10,7 +10,7 @@ from tests.oracles.sparse import Sparse
 from tvbandits import Nystrom
 from tvbandits.gp.posterior import Conditioning
 from tvbandits.gp.rows import Data
-from tvbandits.gp.sparse import NystromPosterior, _scores, leverage_dictionary
+from tvbandits.gp.sparse import SparsePosterior, _scores, leverage_dictionary
 from tvbandits.validation import Array
 
 # The largest uniform number: who is drawn by it is certain to be.
@@ -40,7 +40,7 @@ def joined(*parts: Data) -> Data:
     return Data(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def drawn(part: Nystrom, data: Data, rng: Any, previous: Any = None) -> NystromPosterior:
+def drawn(part: Nystrom, data: Data, rng: Any, previous: Any = None) -> SparsePosterior:
     return part.condition(Conditioning(KERNEL, data, previous=previous, rng=rng))
 
 
@@ -154,10 +154,10 @@ CASES: dict[str, tuple[Kernel, float]] = {
 }
 
 
-def first_of_many(kernel: Kernel, Z: Array, variance: Array, seed: int = 0) -> NystromPosterior:
+def first_of_many(kernel: Kernel, Z: Array, variance: Array, seed: int = 0) -> SparsePosterior:
     data, rng = Data(Z, np.ones((len(Z), 1)), variance), np.random.default_rng(seed)
     made = Nystrom().condition(Conditioning(kernel, data, rng=rng))
-    assert isinstance(made, NystromPosterior)
+    assert isinstance(made, SparsePosterior)
     return made
 
 

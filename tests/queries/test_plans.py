@@ -26,7 +26,7 @@ from tvbandits import (
     ExpertUnavailableError,
     policies,
 )
-from tvbandits.data import Observations
+from tvbandits.data import Dataset
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.protocols import MISTAKES, inform
@@ -398,9 +398,9 @@ def test_what_counts_as_broken(kind: type[Exception]) -> None:
 
 @dataclass
 class Watching(Flaky):
-    seen: list[Observations] = field(default_factory=list)
+    seen: list[Dataset] = field(default_factory=list)
 
-    def observe(self, rewards: Observations) -> None:
+    def observe(self, rewards: Dataset) -> None:
         if (rewards.y < -1).any():
             raise OSError("disk is full")
         self.seen.append(rewards)

@@ -37,7 +37,7 @@ from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import embed
 from tvbandits.gp.posterior import Posterior
 from tvbandits.gp.rows import AppendBuffer, CandidateGrid, Data, Groups
-from tvbandits.gp.sparse import NystromPosterior
+from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.protocols import Domain
 from tvbandits.validation import Array, Index, finite_number, require, whole_number
 
@@ -323,7 +323,7 @@ class FantasyModel:
         """Posterior covariance (k, A) of inputs (k, p) and the fixed points, at the batch's start."""
         assert self.surface is not None
         points = self.inputs(self.surface.points)
-        if not isinstance(self.start, NystromPosterior):
+        if not isinstance(self.start, SparsePosterior):
             return np.asarray(self.start.cross_covariance(Z, points))
         # What is out need not lead, and be one of the fixed points.
         z = embed(self.start.dictionary, Z)

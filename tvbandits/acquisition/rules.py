@@ -31,8 +31,8 @@ from tvbandits.domains.moving import Move
 from tvbandits.gp import linalg
 from tvbandits.gp.predictions import View
 from tvbandits.gp.rows import CandidateGrid
-from tvbandits.gp.sparse import NystromPosterior
-from tvbandits.gp.top_candidates import Leaders, Looker, Request
+from tvbandits.gp.sparse import SparsePosterior
+from tvbandits.gp.top_candidates import CandidateScorer, Request, TopCandidates
 from tvbandits.protocols import Domain
 from tvbandits.validation import Array, shown, whole_number
 
@@ -66,7 +66,7 @@ class Decision:
         What a move from here costs; None: nothing.
     price : callable, optional
         What else points (m, d) cost, shape (m,).
-    leaders : Leaders, optional
+    leaders : TopCandidates, optional
         Finds the candidates that lead, where there are too many to look at all of them.
     rest : float
         No candidate that is not in `domain` has an upper bound above this.
@@ -85,7 +85,7 @@ class Decision:
     available: Available | None
     move: Move | None = None
     price: Callable[[Array], Array] | None = None
-    leaders: Leaders | None = None
+    leaders: TopCandidates | None = None
     rest: float = -math.inf
 
     def allowed(self, taken: Array | None = None) -> Allowed:
@@ -105,7 +105,7 @@ class Decision:
         assert isinstance(self.domain, Candidates)
         mask = None if self.available is None else self.available.mask
         columns = np.array([1.0, view.origin - view.centre])
-        looker = Looker(view.posterior, columns, view.centre)  # type: ignore[arg-type]
+        looker = CandidateScorer(view.posterior, columns, view.centre)  # type: ignore[arg-type]
         found = leaders.find(looker, view.posterior, wanted, mask)
         self.domain._remember(found.rows, found.X)
         domain = rows_apart(found.X)
@@ -146,7 +146,7 @@ class Decision:
             # A batch rule adds its points to what the dictionary spans, and to nothing else ([BB]
             # Algorithm 1): beyond it, what is out and a number that is asked for lower variances, too.
             fantasy = batches.JointFantasy(*parts)
-        elif isinstance(view.posterior, NystromPosterior) and view.surface is not None:
+        elif isinstance(view.posterior, SparsePosterior) and view.surface is not None:
             fantasy = batches.SparseFantasy(*parts)  # type: ignore[arg-type]  # a surface is of candidates
         else:
             fantasy = batches.PlainFantasy(*parts)

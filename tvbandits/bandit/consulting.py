@@ -18,7 +18,7 @@ from tvbandits.bandit.inference import Model
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import Questions, State
 from tvbandits.bandit.told import kept_answers
-from tvbandits.data import Observations, Told, answers_of, changed
+from tvbandits.data import Dataset, Told, answers_of, changed
 from tvbandits.domains.availability import Available, availability_of
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.context import at_values_of
@@ -279,7 +279,7 @@ def asked_out(
 
 
 def with_answers(
-    asking: Asking, state: State, fresh: Observations, refused: int, *, replaces: bool, **more: Any
+    asking: Asking, state: State, fresh: Dataset, refused: int, *, replaces: bool, **more: Any
 ) -> State:
     """The state with answers about one time: of a query, or such as somebody brought.
 
@@ -333,7 +333,7 @@ def asked(expert: Expert, points: Array, t: float) -> tuple[Answers, Exception |
     return checked_answers(said, q), None
 
 
-def show(expert: Expert, rewards: Observations) -> None:
+def show(expert: Expert, rewards: Dataset) -> None:
     """Show rewards to an expert that wants to see them; an `ExpertError` if it fails on them."""
     try:
         inform(expert, rewards)

@@ -40,7 +40,7 @@ from tvbandits.bandit.learning import retold
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of
 from tvbandits.bandit.told import ToldReadings, usual_variance, values_and_variance, with_rewards
-from tvbandits.data import Observations, Told, changed
+from tvbandits.data import Dataset, Told, changed
 from tvbandits.domains.availability import Allowed, Available, NothingAvailableError, narrowed
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.context import at_values_of, chosen_of
@@ -114,7 +114,7 @@ class OutcomeBeliefs:
     ----------
     limit : Limit
     domain : Domain
-    seen : Observations
+    seen : Dataset
         Its readings.
     view : View
     joint : callable
@@ -125,7 +125,7 @@ class OutcomeBeliefs:
 
     limit: Limit
     domain: Domain
-    seen: Observations
+    seen: Dataset
     view: View
     joint: Callable[[Array], JointPosterior]
     risk: float = 0.0

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.limits import Limit
-from tvbandits.data import Observations, Plays
+from tvbandits.data import Dataset, Plays
 from tvbandits.domains.context import coordinate_names
 from tvbandits.domains.moving import MoveCost, costs_along
 from tvbandits.protocols import Domain
 from tvbandits.validation import Array, cut
 
 # Nothing was read but rewards.
-NO_OUTCOMES: Mapping[Limit, Observations] = {}
+NO_OUTCOMES: Mapping[Limit, Dataset] = {}
 
 # Characters of a line at the most.
 LONGEST = 200
@@ -78,14 +78,14 @@ COLUMNS = {"time", "reward", "variance", "source", "kind", "violations", "relati
 
 def history_columns(
     domain: Domain,
-    rewards: Observations,
-    answers: Observations,
+    rewards: Dataset,
+    answers: Dataset,
     failed: Plays,
     pending: Plays,
-    outcomes: Mapping[Limit, Observations] = NO_OUTCOMES,
+    outcomes: Mapping[Limit, Dataset] = NO_OUTCOMES,
     control: ArrayLike | None = None,
     move_cost: MoveCost | None = None,
-    outliers: Observations | None = None,
+    outliers: Dataset | None = None,
 ) -> dict[str, Any]:
     """Return columns with a row for each reward, failed reading, answer and pending point, by time.
 
@@ -107,7 +107,7 @@ def history_columns(
     0   1.0  0.0     0.2  reward
     1   1.0  1.0     NaN  failed
     """
-    parts: list[tuple[Observations | Plays, str, str]] = [
+    parts: list[tuple[Dataset | Plays, str, str]] = [
         (rewards, "bandit", "reward"),
         *([] if outliers is None else [(outliers, "bandit", "outlier")]),
         (failed, "bandit", "failed"),
@@ -146,7 +146,7 @@ def history_columns(
     return in_time(columns)
 
 
-def _level(rewards: Observations, control: ArrayLike, times: Array) -> Array:
+def _level(rewards: Dataset, control: ArrayLike, times: Array) -> Array:
     """Mean reward (n,) of the control at each of some times, NaN where it was not read."""
     mine = (np.asarray(control) == rewards.X).all(axis=1)
     known, which = np.unique(rewards.t[mine], return_inverse=True)

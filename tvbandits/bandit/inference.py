@@ -18,7 +18,7 @@ from tvbandits.acquisition.rules import Decision
 from tvbandits.arrays import at_times
 from tvbandits.bandit.recipe import Recipe, first_kernel, learned_noise
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo, State, generator_of
-from tvbandits.data import Observations, Plays, changed
+from tvbandits.data import Dataset, Plays, changed
 from tvbandits.domains.availability import Available
 from tvbandits.domains.candidates import Candidates
 from tvbandits.forgetting.aging import Ages, Aging, Constant, Paced, at_noise, has_pace
@@ -29,7 +29,7 @@ from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.posterior import Conditioning, Posterior
 from tvbandits.gp.predictions import View
 from tvbandits.gp.rows import NEGLIGIBLE, CandidateGrid, Data, without_levels
-from tvbandits.gp.top_candidates import Leaders
+from tvbandits.gp.top_candidates import TopCandidates
 from tvbandits.protocols import Domain
 from tvbandits.queries.plans import CandidatePool
 from tvbandits.validation import Array, Index, flag, is_finite_number, shown
@@ -97,10 +97,10 @@ class Model:
         self._beside = recipe.options.control is not None
         self._online = recipe.mean == "online" and not self._self_learning
         self._on_candidates: CandidateGrid | None = None
-        self._leaders: tuple[Any, Leaders] | None = None
+        self._leaders: tuple[Any, TopCandidates] | None = None
         self._latest: tuple[_Conditioned, ...] = ()
-        self._kept: tuple[Learned, Observations, Observations, NDArray[np.bool_]] | None = None
-        self._gone: tuple[Observations, int, float, float] | None = None
+        self._kept: tuple[Learned, Dataset, Dataset, NDArray[np.bool_]] | None = None
+        self._gone: tuple[Dataset, int, float, float] | None = None
         self._aged_by: tuple[Aging, float, Aging] | None = None
         self._ahead: tuple[object, Posterior | None] = None, None
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
@@ -130,12 +130,12 @@ class Model:
         assert self.recipe.noise_variance is not None  # else it is learned
         return self.recipe.noise_variance
 
-    def known(self, state: State, seen: Observations) -> Observations:
+    def known(self, state: State, seen: Dataset) -> Dataset:
         """Observations with the noise variance that was learned, where they have none."""
         learned = state.model.noise
         return seen if learned is None else seen.with_noise(learned.variance)
 
-    def _maximized(self, state: State, seen: Observations) -> Observations:
+    def _maximized(self, state: State, seen: Dataset) -> Dataset:
         """The same, of what is maximized."""
         if state.model.noise is not None:
             seen = self.known(state, seen)
@@ -239,7 +239,7 @@ class Model:
             stacklevel=2,
         )
 
-    def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Observations, Array]:
+    def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Dataset, Array]:
         """The state, with another scale if it learns one, what it is conditioned on, and how noisy."""
         model = state.model
         many = len(state.rewards.t) > MANY
@@ -300,7 +300,7 @@ class Model:
                 return made
         return None
 
-    def _data(self, state: State, seen: Observations, effective: Array) -> Data:
+    def _data(self, state: State, seen: Dataset, effective: Array) -> Data:
         """What a posterior is told of observations (larger is better) of some effective variances."""
         if self._self_learning:
             return Data(at_times(seen.X, seen.t), seen.y[:, None], effective)
@@ -341,7 +341,7 @@ class Model:
         return known, *view.predict(X)
 
     def before_told(
-        self, state: State, seen: Observations, t: float
+        self, state: State, seen: Dataset, t: float
     ) -> tuple[Array, Array, Callable[[Index], Array]]:
         """Errors (n,) of readings against what is said of time `t`, their variances, and the prior's.
 
@@ -431,7 +431,7 @@ class Model:
         here, then = (self.inputs(out.X, t) for t in (np.full(len(out), now), out.t))
         return view.posterior.pending_noise(here, then, ages.age, noise)
 
-    def information(self, state: State, told: Observations) -> float:
+    def information(self, state: State, told: Dataset) -> float:
         """Sum of log(1 + 3 variance / noise variance) of what is told, before it was told."""
         if not self.counts_spent or len(told) == 0:
             return 0.0
@@ -441,7 +441,7 @@ class Model:
         noise = state.model.scaling.in_prior_units(told.variance)
         return float(np.log1p(3 * variance / noise).sum())
 
-    def reset_at_events(self, state: State, told: Observations, rng: np.random.Generator) -> State:
+    def reset_at_events(self, state: State, told: Dataset, rng: np.random.Generator) -> State:
         """The state before it is told rewards, with everything forgotten if one of them is an event.
 
         A reward that comes late is no news about the present, and triggers nothing.
@@ -533,7 +533,7 @@ class Model:
 
     def _aged(
         self, state: State, now: float, *, whole: bool = True
-    ) -> tuple[Observations, Array, Array]:
+    ) -> tuple[Dataset, Array, Array]:
         """Observations, larger being better, their effective variances, and which are in use.
 
         Unless the whole is wanted, without rewards that are known to be forgotten.
@@ -633,7 +633,7 @@ class Model:
             made.visited.setflags(write=False)
         return made
 
-    def _remembered(self, state: State, seen: Observations) -> NDArray[np.bool_] | bool:
+    def _remembered(self, state: State, seen: Dataset) -> NDArray[np.bool_] | bool:
         """Which of all that was seen a posterior of a learned kernel is conditioned on."""
         every, learned = self.recipe.learn, state.model.learned
         if every is None or learned is None:
@@ -678,13 +678,13 @@ class Model:
             self._on_candidates = CandidateGrid(kernel, self.recipe.domain.X)  # type: ignore[attr-defined]
         return self._on_candidates
 
-    def leaders(self, state: State) -> Leaders:
+    def leaders(self, state: State) -> TopCandidates:
         """What finds the candidates that lead, where there are many."""
         domain, kernel = self.recipe.domain, state.model.kernel
         assert isinstance(domain, Candidates)  # nothing else has so many
         known = self._leaders
         if known is None or known[0] is not kernel or not known[1].whole:
-            known = self._leaders = kernel, Leaders(domain.rows)
+            known = self._leaders = kernel, TopCandidates(domain.rows)
         return known[1]
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import comb, ndtr, ndtri, stdtrit
 
-from tvbandits.data import Observations, Outliers, Told
+from tvbandits.data import Dataset, Outliers, Told
 from tvbandits.validation import Array
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def set_aside(model: Model, state: State, told: Told) -> tuple[State, Told]:
 
 
 def _gone_on(
-    state: State, every: Observations, before: NDArray[np.bool_], out: NDArray[np.bool_]
+    state: State, every: Dataset, before: NDArray[np.bool_], out: NDArray[np.bool_]
 ) -> State:
     """Return the state that knows the first of `every` reading but the outliers.
 
@@ -102,7 +102,7 @@ def _gone_on(
     Parameters
     ----------
     state : State
-    every : Observations
+    every : Dataset
     before : boolean array of shape (m,)
         Which of the first m are outliers in that state.
     out : boolean array of shape (n,)
@@ -141,7 +141,7 @@ def far_from_the_others(y: Array, noise_variance: float) -> NDArray[np.bool_]:
 
 
 def _judged(
-    model: Model, state: State, every: Observations, out: NDArray[np.bool_]
+    model: Model, state: State, every: Dataset, out: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Which of all readings (n,) are outliers, by a state that knows neither these nor the last ones.
 
@@ -149,7 +149,7 @@ def _judged(
     ----------
     model : Model
     state : State
-    every : Observations
+    every : Dataset
     out : boolean array of shape (m,)
         Which of the first m are outliers, as far as is known; if m = n, they are judged anew.
     """
@@ -187,7 +187,7 @@ def _judged(
     return now
 
 
-def _answered(outliers: Observations, believed: Observations) -> NDArray[np.bool_]:
+def _answered(outliers: Dataset, believed: Dataset) -> NDArray[np.bool_]:
     """Which outliers (k,) were errors: the place was read again since, and as was believed of it."""
     again = (outliers.X[:, None] == believed.X).all(axis=2)
     return np.asarray((again & (believed.t > outliers.t[:, None])).any(axis=1))

@@ -26,7 +26,7 @@ from tvbandits.acquisition.rules import Acquisition, UpperConfidenceBound
 from tvbandits.bandit.history import COLUMNS
 from tvbandits.bandit.options import Options
 from tvbandits.bandit.state import ModelState, Questions, State
-from tvbandits.data import Observations, Record
+from tvbandits.data import Dataset, Record
 from tvbandits.domains.candidates import (
     Candidates,
     CandidatesInContext,
@@ -511,7 +511,7 @@ def _outcomes_for(recipe: Recipe, known: Mapping[str, State]) -> dict[str, State
     return made
 
 
-def learned_noise(recipe: Recipe, seen: Observations) -> NoiseEstimate | None:
+def learned_noise(recipe: Recipe, seen: Dataset) -> NoiseEstimate | None:
     """The noise of observations without a variance of their own, as all suggest; None: it is given."""
     if recipe.noise_variance is not None:
         return None
@@ -564,7 +564,7 @@ def _with_aging_of(recipe: Recipe, state: State) -> State:
     return state.with_model(aging=given, about={"pace": math.nan})
 
 
-def first_kernel(recipe: Recipe, rewards: Observations) -> Any:
+def first_kernel(recipe: Recipe, rewards: Dataset) -> Any:
     """The kernel before the first fit: as given, or at the steps of time of these rewards."""
     in_steps = recipe.learn is not None and recipe.learn.in_steps
     return at_step(recipe.kernel, step_of(rewards.t)) if in_steps else recipe.kernel

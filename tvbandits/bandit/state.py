@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.bandit.history import as_html, as_text
-from tvbandits.data import Observations, Outliers, Record
+from tvbandits.data import Dataset, Outliers, Record
 from tvbandits.domains.availability import Available
 from tvbandits.forgetting.aging import Aging
 from tvbandits.gp.ensemble.models import ModelSpec
@@ -319,7 +319,7 @@ class State(Record):
         return self.gone.rewards + len(self.rewards.t)
 
     @property
-    def readings(self) -> Observations:
+    def readings(self) -> Dataset:
         """All rewards in the order they were told, with the outliers among them."""
         return self.rewards if self.outliers is None else self.outliers.among(self.rewards)
 
@@ -331,12 +331,12 @@ class State(Record):
         coming = self.coming and replace(self.coming, **parts)
         return replace(self, model=replace(self.model, **parts), coming=coming, info=info)
 
-    def with_outliers(self, told: Observations, out: NDArray[np.bool_]) -> State:
+    def with_outliers(self, told: Dataset, out: NDArray[np.bool_]) -> State:
         """The state that knows all of these readings but the outliers; what is forgotten stays so.
 
         Parameters
         ----------
-        told : Observations
+        told : Dataset
             All readings in the order they were told, and perhaps further ones.
         out : boolean array of shape (n,)
         """

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from tvbandits.arrays import row_keys
 from tvbandits.counts import Counted, with_variance
-from tvbandits.data import Observations, Record, Told, answers_of, changed
+from tvbandits.data import Dataset, Record, Told, answers_of, changed
 from tvbandits.errors import PlayError
 from tvbandits.protocols import Domain
 from tvbandits.validation import Array, Index, as_times, as_values, as_variances, is_of
@@ -70,7 +70,7 @@ def zero_or_one(y: Any) -> Any:
 
 def checked_answers(
     recipe: Recipe, X: Any, values: ArrayLike, t: float, variance: ArrayLike | None
-) -> tuple[Observations, int]:
+) -> tuple[Dataset, int]:
     """Answers about one time, and how many of them are none.
 
     Raises
@@ -87,11 +87,11 @@ def checked_answers(
 
 def kept_answers(
     rule: tuple[bool, int | None],
-    before: Observations,
+    before: Dataset,
     since: tuple[int, int],
-    fresh: Observations,
+    fresh: Dataset,
     replaces: bool,
-) -> tuple[Observations, tuple[int, int]]:
+) -> tuple[Dataset, tuple[int, int]]:
     """The answers to keep when others come, and what an event has made forgotten of them.
 
     Where answers are not reused, those of a query replace those before it. Answers that are brought in
@@ -159,7 +159,7 @@ def visited_with(visited: Array, X: Array) -> Array:
 MANY_LATE = 8
 
 
-def calibrated(model: Model, state: State, told: Observations) -> IntervalCalibration:
+def calibrated(model: Model, state: State, told: Dataset) -> IntervalCalibration:
     """How well the deviations of a learned kernel hold, once more rewards are told.
 
     Each is held against what is said of its own time by all that was told before it, late or not: how

@@ -15,7 +15,7 @@ from tvbandits.bandit.told import told_next, usual_variance
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.campaign.store.journal import numbers, points
 from tvbandits.campaign.store.store import Row
-from tvbandits.data import Observations, Plays, Told
+from tvbandits.data import Dataset, Plays, Told
 from tvbandits.validation import Array, as_values
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ def columns_of(recipe: Recipe, state: State, changes: Iterable[Row]) -> dict[str
     parts = [
         history_columns(domain, *plays, read, recipe.options.control, recipe.options.move_cost)
     ]
-    none, no_plays = Observations.empty(d), Plays.none(d)
+    none, no_plays = Dataset.empty(d), Plays.none(d)
     unread = dict.fromkeys(read, none)
     for row in changes:
         was, X = numbers(row.body["got"]), points(row.given["X"], d)
-        old = Observations(X, was[:, 0], np.zeros(len(X)), np.ones(len(X)))
+        old = Dataset(X, was[:, 0], np.zeros(len(X)), np.ones(len(X)))
         part = history_columns(
             domain, old, none, no_plays, no_plays, unread, recipe.options.control
         )
@@ -87,9 +87,9 @@ class Readings:
         ]
         return {row_keys(x)[0]: row.given["counts"] for x, row in zip(at, rows, strict=True)}
 
-    def _expired(self, until: float) -> Observations:
+    def _expired(self, until: float) -> Dataset:
         """Return the readings that have left the history, as they were told."""
-        found = Observations.empty(self._dimension)
+        found = Dataset.empty(self._dimension)
         for row in self._rows:
             given, t = row.given, numbers(row.body["got"])
             X, y = points(given["X"], self._dimension), numbers(given["y"]).reshape(-1)
@@ -97,7 +97,7 @@ class Readings:
             if given.get("noise_variance") is not None:
                 variance = np.broadcast_to(numbers(given["noise_variance"]), len(t))
             old = (t < until) & ~np.isnan(y)
-            found = found.append(Observations.checked(X[old], t[old], y[old], variance[old]))
+            found = found.append(Dataset.checked(X[old], t[old], y[old], variance[old]))
         return found
 
     def check(
@@ -151,12 +151,12 @@ class Readings:
         )
 
 
-def _plays(plays: Observations | Plays) -> list[bytes]:
+def _plays(plays: Dataset | Plays) -> list[bytes]:
     """Return keys of places and times."""
     return row_keys(at_times(plays.X, plays.t))
 
 
-def _by_play(plays: Observations, *columns: Array) -> dict[bytes, list[list[float]]]:
+def _by_play(plays: Dataset, *columns: Array) -> dict[bytes, list[list[float]]]:
     """Return what was read at each place and time, the latest last."""
     found: dict[bytes, list[list[float]]] = {}
     for play, values in zip(_plays(plays), np.column_stack(columns).tolist(), strict=True):

@@ -36,7 +36,7 @@ from tvbandits.campaign.store.errors import (
 )
 from tvbandits.campaign.store.journal import as_text, numbers, points
 from tvbandits.campaign.store.store import DONE, Row, Snapshot, Store, Turn, next_row
-from tvbandits.data import Observations
+from tvbandits.data import Dataset
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.io import to_bytes
 from tvbandits.protocols import (
@@ -162,7 +162,7 @@ class JournaledExpert:
             self.stopped = error
             raise
 
-    def observe(self, rewards: Observations) -> None:
+    def observe(self, rewards: Dataset) -> None:
         """Hand rewards on."""
         if self._expert is not None:
             inform(self._expert, rewards)

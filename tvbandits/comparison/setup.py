@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from tvbandits.acquisition.confidence import Confidence
 from tvbandits.acquisition.limits import Limit
 from tvbandits.bandit.told import usual_variance
-from tvbandits.data import Observations
+from tvbandits.data import Dataset
 from tvbandits.datasets.tables.problem import mean_change
 from tvbandits.domains.candidates import Candidates
 from tvbandits.experts.keyed_noise import keyed_normal
@@ -164,16 +164,16 @@ def limits_of(problem: Problem) -> Sequence[Limit]:
     return getattr(problem, "limits", ())
 
 
-def _first_sample(problem: Problem, seed: int, horizon: int) -> Observations:
+def _first_sample(problem: Problem, seed: int, horizon: int) -> Dataset:
     times = np.arange(1.0, min(FIRST_SAMPLE, horizon) + 1)
     X = problem.domain.sample(len(times), np.random.default_rng([seed, SAMPLE_NOISE]))
     points = zip(X[:, None], times.tolist(), strict=True)
     rewards = np.array([played(problem, x, t, seed, SAMPLE_NOISE)[1] for x, t in points])
     variance = usual_variance(len(times), problem.noise_variance)
-    return Observations.checked(X, times, rewards, variance)
+    return Dataset.checked(X, times, rewards, variance)
 
 
-def _start(problem: Problem, sample: Observations) -> Any:
+def _start(problem: Problem, sample: Dataset) -> Any:
     """The kernel over points that is recommended, or the one that a fit starts from."""
     if problem.kernel is not None:
         return problem.kernel
@@ -181,7 +181,7 @@ def _start(problem: Problem, sample: Observations) -> Any:
     return RBF(0.3 * extent, (1e-3 * extent, 10 * extent))
 
 
-def _fitted(problem: Problem, sample: Observations) -> tuple[Any, float]:
+def _fitted(problem: Problem, sample: Dataset) -> tuple[Any, float]:
     """Kernel over points and drift rate, by log evidence of amplitude * k * drift."""
     variance = float(np.var(sample.y)) + float(sample.variance[0])
     amplitude = ConstantKernel(variance, (1e-4 * variance, 1e4 * variance))

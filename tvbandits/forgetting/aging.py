@@ -26,7 +26,7 @@ from typing import ClassVar, Protocol, Self, TypeGuard, runtime_checkable
 
 import numpy as np
 
-from tvbandits.data import Observations, Source
+from tvbandits.data import Dataset, Source
 from tvbandits.validation import (
     Array,
     Index,
@@ -60,7 +60,7 @@ class Ages:
     told: int
 
     @classmethod
-    def of(cls, observations: Observations, now: float, before: int = 0) -> Ages:
+    def of(cls, observations: Dataset, now: float, before: int = 0) -> Ages:
         """Return the ages of observations at the time `now`, after so many rewards `before` them."""
         t = observations.t
         is_reward = observations.source == Source.REWARD

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from tvbandits.data import Observations
+from tvbandits.data import Dataset
 from tvbandits.forgetting.aging import Ages, Aging, has_pace
 from tvbandits.gp import linalg
 from tvbandits.gp.fitting.online import step_of
@@ -56,7 +56,7 @@ CONFIG = PaceConfig()
 
 
 def learned_pace(
-    aging: Aging, kernel: Any, rewards: Observations, centre: float, scale: float, before: int = 0
+    aging: Aging, kernel: Any, rewards: Dataset, centre: float, scale: float, before: int = 0
 ) -> float | None:
     """Return the pace that predicts best; None where there is none to learn.
 
@@ -65,7 +65,7 @@ def learned_pace(
     aging : Aging
     kernel : scikit-learn kernel
         Over points, of the standardised reward.
-    rewards : Observations
+    rewards : Dataset
         In any order.
     centre, scale : float
         The values are standardised by these.
@@ -99,7 +99,7 @@ class Predictions:
     Parameters
     ----------
     kernel : scikit-learn kernel
-    rewards : Observations
+    rewards : Dataset
         In order of time, with those to predict at the end.
     centre, scale : float
         The values are standardised by these.
@@ -108,7 +108,7 @@ class Predictions:
     """
 
     def __init__(
-        self, kernel: Any, rewards: Observations, centre: float, scale: float, total: int
+        self, kernel: Any, rewards: Dataset, centre: float, scale: float, total: int
     ) -> None:
         n = len(rewards)
         first = max(min(n - CONFIG.targets, n - 1), 1)

@@ -30,7 +30,7 @@ from tvbandits.gp.rows import (
     Groups,
     without_negligible,
 )
-from tvbandits.gp.sparse import NystromPosterior, assemble
+from tvbandits.gp.sparse import SparsePosterior, assemble
 from tvbandits.gp.state_space import StateSpacePosterior, filtered
 
 
@@ -55,7 +55,7 @@ class Exact(PosteriorRule):
 
     def condition(
         self, given: Conditioning
-    ) -> ExactPosterior | NystromPosterior | StateSpacePosterior:
+    ) -> ExactPosterior | SparsePosterior | StateSpacePosterior:
         """As `tvbandits.gp.posterior.PosteriorRule.condition`."""
         kernel, data, surface, now, previous, *_ = given
         if data.levels is not None:  # of a time that goes on, they change with every reading
@@ -75,7 +75,7 @@ class Exact(PosteriorRule):
         appending = isinstance(previous, ExactPosterior) and previous.extended
         if surface is None or surface.space_time or appending or len(data.Z) < FEW:
             return factor(kernel, data, surface, now)
-        sparse = previous if isinstance(previous, NystromPosterior) else None
+        sparse = previous if isinstance(previous, SparsePosterior) else None
         groups = Groups.of(data.Z, None if sparse is None else sparse.groups)
         if len(groups.first) < FEW or not surface.holds(groups.keys):
             return factor(kernel, data, surface, now)
@@ -86,7 +86,7 @@ class Exact(PosteriorRule):
         return assemble(given, groups, span, lowest=SPAN_TOLERANCE, exact=True)
 
 
-def _beside_levels(given: Conditioning) -> ExactPosterior | NystromPosterior:
+def _beside_levels(given: Conditioning) -> ExactPosterior | SparsePosterior:
     """Of readings that share levels: on a dictionary that spans the domain, if there is a small one."""
     kernel, data, surface, now, *_ = given
     plain = surface is not None and not surface.space_time and len(data) > 0

@@ -1,7 +1,7 @@
 """What every posterior can do, what conditions one, and what a posterior may offer beyond that.
 
 Nobody else asks which posterior it has: all of them answer the questions of `Posterior`, and their rules
-those of `PosteriorRule`. Only a batch asks for `NystromPosterior`, on whose dictionary it looks at
+those of `PosteriorRule`. Only a batch asks for `SparsePosterior`, on whose dictionary it looks at
 variances one by one.
 """
 

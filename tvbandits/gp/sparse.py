@@ -64,7 +64,7 @@ from tvbandits.validation import Array, Index, finite_number, flag, positive_num
 
 
 @dataclass(frozen=True)
-class NystromPosterior(KernelPosterior):
+class SparsePosterior(KernelPosterior):
     """A conditioned sparse Gaussian process. Made by `Nystrom.condition`.
 
     Attributes
@@ -176,7 +176,7 @@ class NystromPosterior(KernelPosterior):
         Z: Array,
         noise: float | Array,
         surface: CandidateGrid | None,  # noqa: ARG002 - one face for all
-    ) -> NystromPosterior:
+    ) -> SparsePosterior:
         """The same with more observations at inputs `Z` (k, p), their values unknown.
 
         Variances are those of the larger set; means stay.
@@ -189,14 +189,14 @@ class NystromPosterior(KernelPosterior):
     def continued(self, rows: Data, now: float, surface: CandidateGrid | None) -> None:
         """None: more observations take `condition`."""
 
-    def at_points(self, surface: CandidateGrid) -> NystromPosterior:
+    def at_points(self, surface: CandidateGrid) -> SparsePosterior:
         """The same with these fixed points, at the time of conditioning."""
         V = embed(self.dictionary, surface.at(self.now)).T
         weights, prior = self.dictionary.weights.array, surface.prior_variance(self.now)
         on = GridPosterior.of(V, weights, prior, self.now)
         return replace(self, dictionary=replace(self.dictionary, surface=on))._with_variance()
 
-    def _with_variance(self) -> NystromPosterior:
+    def _with_variance(self) -> SparsePosterior:
         """With the variances at the fixed points, where there are any."""
         if self.dictionary.surface is None:
             return self
@@ -282,7 +282,7 @@ def assemble(
     *,
     lowest: float,
     exact: bool = False,
-) -> NystromPosterior:
+) -> SparsePosterior:
     """The sparse posterior of a dictionary: V, its factor and what follows from it.
 
     `lowest` is the share of its prior variance that a point may keep and yet depend on the dictionary.
@@ -306,7 +306,7 @@ def assemble(
     # The smallest value of |y - Z w|^2 / v + |w|^2, which is at the coefficients: a sum of squares.
     # Y^T Y / v - half^T half is the same, but the difference of two numbers of the size of 1 / v.
     misfit = rows.Y - embedded @ coefficients
-    return NystromPosterior(
+    return SparsePosterior(
         kernel=given.kernel,
         data=given.data,
         groups=groups,
@@ -331,7 +331,7 @@ def embedding(Z: Array, dictionary: ExactPosterior, previous: Posterior | None) 
     """
     known = 0 if previous is None else previous.size
     if (
-        not isinstance(previous, NystromPosterior)
+        not isinstance(previous, SparsePosterior)
         or not 0 < known <= len(Z)
         or previous.rows.levels is not None
         or not np.array_equal(Z[:known], previous.rows.Z)
@@ -505,7 +505,7 @@ class Nystrom(PosteriorRule):
         """Unless it is a filter over time."""
         return not is_space_time(kernel)
 
-    def condition(self, given: Conditioning) -> NystromPosterior | StateSpacePosterior:
+    def condition(self, given: Conditioning) -> SparsePosterior | StateSpacePosterior:
         """Condition on data, from a previous posterior where that is cheaper.
 
         Under a kernel space * time whose correlation in time is Markov, it is a filter, and nothing is
@@ -513,7 +513,7 @@ class Nystrom(PosteriorRule):
         variance, taken from the fixed points, or else from those observed, and then made anew for an
         observation beyond them.
 
-        The variances of a previous `NystromPosterior` give the inclusion probabilities, the prior's
+        The variances of a previous `SparsePosterior` give the inclusion probabilities, the prior's
         where there is none. The generator draws the dictionary: one uniform number for each observed
         input, in order of first appearance, whenever the inputs of the observations are others than
         before; several where there are many new ones at once (`tvbandits.gp.sparse`).
@@ -526,7 +526,7 @@ class Nystrom(PosteriorRule):
         if drift is not None:
             grows = self.tolerance if surface is None else None
             return filtered(given, lambda: self._state(drift, data, surface), grows)
-        previous = previous if isinstance(previous, NystromPosterior) else None
+        previous = previous if isinstance(previous, SparsePosterior) else None
         groups = Groups.of(data.Z, None if previous is None else previous.groups)
         rows = groups.merge(data)
         if previous is not None and np.array_equal(data.Z, previous.data.Z):
@@ -552,7 +552,7 @@ class Nystrom(PosteriorRule):
             # [BB] Algorithm 1, L2.
             return on_points(given, rows.Z)
         kernel, previous = given.kernel, given.previous
-        previous = previous if isinstance(previous, NystromPosterior) else None
+        previous = previous if isinstance(previous, SparsePosterior) else None
         rng = np.random.default_rng(0) if given.rng is None else given.rng
         prior = np.asarray(kernel.diag(rows.Z))
         known = 0 if previous is None else previous.size

@@ -31,7 +31,7 @@ from tvbandits.gp.features import SpaceFeatures
 from tvbandits.gp.kernels.terms import Term
 from tvbandits.gp.posterior import Conditioning, as_of_now
 from tvbandits.gp.rows import Data, Groups, without_negligible
-from tvbandits.gp.sparse import Nystrom, NystromPosterior, markov, with_left_out
+from tvbandits.gp.sparse import Nystrom, SparsePosterior, markov, with_left_out
 from tvbandits.gp.state_space import FeatureRows, Filter, recall
 from tvbandits.validation import Array
 
@@ -67,7 +67,7 @@ class NystromFilter(Nystrom):
         """Always."""
         return True
 
-    def condition(self, given: Conditioning) -> NystromPosterior:
+    def condition(self, given: Conditioning) -> SparsePosterior:
         """Condition on data, in any order, from a previous posterior where that is cheaper.
 
         Raises
@@ -85,13 +85,13 @@ class NystromFilter(Nystrom):
         raised = float((lowest - data.variance).max(initial=0.0))
         noise = np.maximum(data.variance, lowest)  # as `nystrom.assemble` has it
         given = given._replace(data=Data(data.Z, data.Y, noise))
-        known = previous if isinstance(previous, NystromPosterior) and previous.filter else None
+        known = previous if isinstance(previous, SparsePosterior) and previous.filter else None
         dictionary = self._dictionary(given, term, known)
         made = replace(_filtered(given, term, dictionary, known), raised=raised)
         return made if surface is None else made.at_points(surface)
 
     def _dictionary(
-        self, given: Conditioning, term: Term, known: NystromPosterior | None
+        self, given: Conditioning, term: Term, known: SparsePosterior | None
     ) -> ExactPosterior:
         """Inducing points at the time `now`: those of before, if nothing is new, or resparsified."""
         data, now, before = given.data, given.now, None
@@ -107,8 +107,8 @@ class NystromFilter(Nystrom):
 
 
 def _filtered(
-    given: Conditioning, term: Term, dictionary: ExactPosterior, known: NystromPosterior | None
-) -> NystromPosterior:
+    given: Conditioning, term: Term, dictionary: ExactPosterior, known: SparsePosterior | None
+) -> SparsePosterior:
     """The posterior about the time `now` on a dictionary of that time; data are in order of time."""
     kernel, data, _, now, *_ = given
     rows, counts = faded(kernel, term, data, now)
@@ -132,7 +132,7 @@ def _filtered(
     else:
         mean, P = recall(prior, since(first), np.full(m, now), np.eye(m))
     V = linalg.inverse(linalg.cholesky(P, "weights of a dictionary").L)
-    return NystromPosterior(
+    return SparsePosterior(
         kernel=kernel,
         data=data,
         groups=Groups.of(rows.Z),
@@ -164,7 +164,7 @@ def faded(kernel: Any, term: Term, data: Data, now: float) -> tuple[Data, NDArra
     return Groups.of(here).merge(Data(here, data.Y[counts], noise)), counts
 
 
-def _goes_on(known: NystromPosterior, data: Data, dictionary: ExactPosterior) -> bool:
+def _goes_on(known: SparsePosterior, data: Data, dictionary: ExactPosterior) -> bool:
     """Whether a filter on the same dictionary has to be told the last of the data alone."""
     assert known.filter is not None
     same = np.array_equal(known.dictionary.rows.Z[:, :-1], dictionary.rows.Z[:, :-1])

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from tvbandits.domains.rows import Rows
 from tvbandits.gp import linalg
-from tvbandits.gp.sparse import NystromPosterior, markov, variances
+from tvbandits.gp.sparse import SparsePosterior, markov, variances
 from tvbandits.validation import Array, Index
 
 # Candidates that are looked at together: few at first, since they raise the floor for the others.
@@ -57,19 +57,19 @@ TINY = float(np.finfo(float).tiny)
 SLACK = 1e-7
 
 
-class Looker:
+class CandidateScorer:
     """Mean and deviation of a sparse posterior at points, small enough to travel.
 
     Parameters
     ----------
-    posterior : NystromPosterior
+    posterior : SparsePosterior
         On a kernel over points.
     columns : array of shape (c,)
         The mean is that of the value columns times these, plus `centre`.
     centre : float
     """
 
-    def __init__(self, posterior: NystromPosterior, columns: Array, centre: float) -> None:
+    def __init__(self, posterior: SparsePosterior, columns: Array, centre: float) -> None:
         self.kernel, self.Z = posterior.kernel, posterior.dictionary.rows.Z
         term = markov(self.kernel)
         if term is not None:  # all is of one time, at which the rest of the kernel is 1
@@ -110,7 +110,7 @@ class Looker:
             length * unit
         ) + self.centre
 
-    def extends(self, other: Looker) -> bool:
+    def extends(self, other: CandidateScorer) -> bool:
         """Whether its dictionary begins with the other's."""
         return self.begins_with(other.Z, other.root)
 
@@ -120,7 +120,7 @@ class Looker:
         same = len(self.Z) >= m and np.array_equal(self.Z[:m], Z)
         return same and np.array_equal(self.root[:m, :m], root)
 
-    def moved_from(self, other: Looker) -> float:
+    def moved_from(self, other: CandidateScorer) -> float:
         """|G^(1/2) (w' - w)| of the weights since the other's, in its metric."""
         m = len(other.Z)
         change = self.weights.copy()
@@ -128,7 +128,7 @@ class Looker:
         inside = other.factor.T @ change[:m]
         return float(np.sqrt(inside @ inside + change[m:] @ change[m:]))
 
-    def growth_from(self, other: Looker) -> float:
+    def growth_from(self, other: CandidateScorer) -> float:
         """The least known c with sigma' <= c sigma everywhere; infinite where there is none."""
         return linalg.dominance(self.V, other.V)
 
@@ -197,7 +197,7 @@ class CandidateBlock:
 
     def leaders(
         self,
-        looker: Looker,
+        looker: CandidateScorer,
         number: int,
         since: Since,
         wanted: Request,
@@ -240,7 +240,7 @@ class CandidateBlock:
         """Whether features of `m` inducing points may be kept."""
         return len(self.look) * m <= self.room
 
-    def _bounds(self, looker: Looker | None, since: Since, wanted: Request) -> Array:
+    def _bounds(self, looker: CandidateScorer | None, since: Since, wanted: Request) -> Array:
         """Upper bounds (size,); means are exact but for rounding where features are kept."""
         at = self.look - since.first
         unknown = at < 0
@@ -255,7 +255,7 @@ class CandidateBlock:
         bound[unknown] = np.inf
         return bound
 
-    def _keep(self, looker: Looker) -> bool:
+    def _keep(self, looker: CandidateScorer) -> bool:
         """Whether there is room for features of all candidates, which are then kept."""
         size, m, known = len(self.look), len(looker.Z), len(self._inducing)
         if not self.has_room(m) or not looker.begins_with(self._inducing, self._root):
@@ -290,7 +290,7 @@ class Lineage:
     became of it until the posterior in `live` that it belongs to.
     """
 
-    live: list[Looker] = field(default_factory=list)
+    live: list[CandidateScorer] = field(default_factory=list)
     to_next: list[float] = field(default_factory=list)
     first: int = 1
     owner: Index = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -303,7 +303,7 @@ class Lineage:
         """Of a look that is made now."""
         return self.first + len(self.owner) - 1
 
-    def add(self, looker: Looker, *, means: bool = True) -> None:
+    def add(self, looker: CandidateScorer, *, means: bool = True) -> None:
         """One more posterior, which looks are made with from now on; as in `since` without `means`."""
         growth = np.inf
         if self.live and len(self.owner) < LONGEST and looker.extends(self.live[-1]):
@@ -353,7 +353,7 @@ class Lineage:
         del self.live[j], self.to_next[j]
 
 
-class Leaders:
+class TopCandidates:
     """Finds the candidates of the largest mean + times * deviation; what it keeps changes no result.
 
     Parameters
@@ -380,7 +380,7 @@ class Leaders:
 
     def find(
         self,
-        looker: Looker,
+        looker: CandidateScorer,
         posterior: object,
         wanted: Request,
         free: NDArray[np.bool_] | None = None,
@@ -389,7 +389,7 @@ class Leaders:
 
         Parameters
         ----------
-        looker : Looker
+        looker : CandidateScorer
             Of `posterior`.
         posterior : object
             The same one as the last time needs no new comparison.

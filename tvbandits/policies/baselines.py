@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from scipy.spatial import cKDTree
 
-from tvbandits.data import Observations, Plays
+from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
@@ -40,7 +40,7 @@ class Uniform:
         """Any point."""
         return ruled.draw_available(lambda: self.domain.sample(1, rng)[0], allowed, rng)
 
-    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
+    def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:
         """Nothing is learned."""
 
 
@@ -76,7 +76,7 @@ class EpsilonGreedy:
         row = best[0] if len(best) == 1 else best[rng.integers(len(best))]
         return np.array(points[int(row)])
 
-    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+    def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Means of the points, the new ones among them."""
         # Adding 0.0 turns -0.0, which is the same point in other bytes, into 0.0.
         for x, value in zip(rewards.X + 0.0, rewards.y.tolist(), strict=True):
@@ -196,7 +196,7 @@ class RegularisedEvolution:
         winner, _ = max((self.members[row] for row in drawn), key=lambda member: member[1])
         return self._mutation(winner, rng)
 
-    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+    def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:  # noqa: ARG002
         """They join, and the oldest leave."""
         self.members.extend(zip(rewards.X.copy(), rewards.y.tolist(), strict=True))
         del self.members[: -self.population]

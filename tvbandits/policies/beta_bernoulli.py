@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvbandits.data import Observations, Plays
+from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed
 from tvbandits.domains.candidates import Candidates
 from tvbandits.policies import ruled
@@ -40,7 +40,7 @@ class BetaBernoulli:
     counts: Array
     time: float = -np.inf
 
-    def check(self, rewards: Observations) -> None:
+    def check(self, rewards: Dataset) -> None:
         """Raise a `ValueError` unless rewards are successes, failures or shares of them."""
         y = rewards.y
         refuse((y < 0) | (y > 1), y, "discounted Thompson sampling takes rewards from 0 to 1")
@@ -50,11 +50,11 @@ class BetaBernoulli:
         drawn = rng.beta(1.0 + self.counts[:, 0], 1.0 + self.counts[:, 1])
         return allowed.best_of(drawn, rng)
 
-    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+    def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Take in rewards of one trial each."""
         self.learn_shares(rewards, np.ones(len(rewards)))
 
-    def learn_shares(self, rewards: Observations, trials: Array) -> None:
+    def learn_shares(self, rewards: Dataset, trials: Array) -> None:
         """Take in shares (n,) of so many trials (n,).
 
         Counts fade with time; a late reward is as faint as one that was told in time.

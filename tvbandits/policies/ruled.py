@@ -18,7 +18,7 @@ from tvbandits.bandit.recipe import check_mean
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo
 from tvbandits.bandit.told import told_next
 from tvbandits.counts import Counted
-from tvbandits.data import Observations, Plays, Record
+from tvbandits.data import Dataset, Plays, Record
 from tvbandits.domains.availability import Allowed, Availability, availability_of
 from tvbandits.domains.candidates import Candidates, as_finite
 from tvbandits.domains.context import (
@@ -65,7 +65,7 @@ class Rule(Protocol):
         around it; a schedule of plays goes on behind them.
         """
 
-    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
+    def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:
         """Take in rewards."""
 
 
@@ -80,7 +80,7 @@ class Noisy(Protocol):
 class Bounded(Protocol):
     """A rule that takes some rewards alone."""
 
-    def check(self, rewards: Observations) -> None:
+    def check(self, rewards: Dataset) -> None:
         """Raise a `ValueError` for rewards, as they are told, that it cannot use."""
 
 
@@ -88,7 +88,7 @@ class Bounded(Protocol):
 class Counting(Protocol):
     """A rule to which a share of many trials says more than one of few."""
 
-    def learn_shares(self, rewards: Observations, trials: Array) -> None:
+    def learn_shares(self, rewards: Dataset, trials: Array) -> None:
         """Take in shares (n,) of so many trials (n,)."""
 
 
@@ -216,7 +216,7 @@ class PolicyAdapter:
         if learns and isinstance(self.rule, Noisy) and np.isnan(seen.variance).any():
             # The rule and its kernel know nothing of a context.
             columns = seen.X[:, : chosen_of(self.domain).dimension]
-            readings = Observations.checked(columns, seen.t, seen.y, seen.variance)
+            readings = Dataset.checked(columns, seen.t, seen.y, seen.variance)
             noise = estimated_noise(self.kernel, readings)
         scaled = self._scaled(rewards if noise is None else rewards.with_noise(noise.variance))
         if isinstance(self.rule, Noisy) and noise is not None and noise is not self.noise:
@@ -229,12 +229,12 @@ class PolicyAdapter:
             self.rule.learn(scaled, self.rng)
         return self.info
 
-    def _scaled(self, rewards: Observations) -> Observations:
+    def _scaled(self, rewards: Dataset) -> Dataset:
         """Rewards as the rule is told them; a `ValueError` if they are beyond what can be computed."""
         X = rewards.X[:, : chosen_of(self.domain).dimension]
         y, variance = self.sign * rewards.y / self.unit, rewards.variance / self.unit**2
         try:
-            return Observations(X, rewards.t, y, variance)
+            return Dataset(X, rewards.t, y, variance)
         except ValueError as error:
             raise ValueError(f"in the unit {self.unit:g} of rewards, {error}") from None
 

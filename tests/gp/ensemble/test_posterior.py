@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Candidates, Observations, policies
+from tvbandits import Candidates, Dataset, policies
 from tvbandits.bandit.state import same_value
 from tvbandits.gp.ensemble import posterior as posterior_module
 from tvbandits.gp.ensemble.candidate_posterior import Readings
@@ -30,27 +30,27 @@ POINTS = np.random.default_rng(3).uniform(0, 5, (9, 2))
 RANGES = np.ptp(POINTS, axis=0)
 SCALED = POINTS / RANGES
 KERNEL = structured_kernel(RBF(1.0))
-NONE = Observations.empty(2)
+NONE = Dataset.empty(2)
 
 
-def observations(steps: int = 12, seed: int = 0) -> Observations:
+def observations(steps: int = 12, seed: int = 0) -> Dataset:
     rng = np.random.default_rng(seed)
     rows = rng.integers(len(POINTS), size=2 * steps)
     t = np.repeat(np.arange(1.0, steps + 1), 2)
     y = 4.0 + np.sin(POINTS[rows].sum(axis=1) + t / 4.0) + 0.1 * rng.standard_normal(len(t))
-    return Observations(POINTS[rows], t, y, np.full(len(t), 0.01))
+    return Dataset(POINTS[rows], t, y, np.full(len(t), 0.01))
 
 
 SURFACE = CandidateGrid(KERNEL, POINTS)
 
 
-def data_of(readings: Observations) -> Data:
+def data_of(readings: Dataset) -> Data:
     return Data(np.column_stack([readings.X, readings.t]), readings.y[:, None], readings.variance)
 
 
 def conditioned(
     now: float = 13.0,
-    readings: Observations | None = None,
+    readings: Dataset | None = None,
     rule: ModelEnsemble = ModelEnsemble(),  # noqa: B008 - frozen
     previous: Posterior | None = None,
 ) -> EnsemblePosterior:
@@ -135,7 +135,7 @@ def test_condition_ignores_previous_posterior_of_other_data_or_rule() -> None:
 
 
 @pytest.mark.parametrize("readings", [NONE, observations()])
-def test_condition_before_readings_is_prior(readings: Observations) -> None:
+def test_condition_before_readings_is_prior(readings: Dataset) -> None:
     prior = ModelEnsemble().condition(Conditioning(KERNEL, data_of(readings), SURFACE, 0.5))
     mean, variance = prior.on_surface()
     assert (mean == 0).all()
@@ -228,7 +228,7 @@ def test_prior_covariance_is_that_of_heaviest_model() -> None:
 
 
 def test_condition_refuses_points_that_are_no_candidates() -> None:
-    elsewhere = Observations([[9.0, 9.0]], [1.0], [1.0], [1.0])
+    elsewhere = Dataset([[9.0, 9.0]], [1.0], [1.0], [1.0])
     with pytest.raises(ValueError, match=r"observes candidates, got the point \[9"):
         conditioned(readings=elsewhere)
 

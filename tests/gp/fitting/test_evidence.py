@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from scipy.stats import chi2, multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
 
-from tvbandits.data import Observations
+from tvbandits.data import Dataset
 from tvbandits.domains.space_kernel import PerParameter
 from tvbandits.gp.cholesky import by_cholesky
 from tvbandits.gp.fitting import noise, standardisation
@@ -81,23 +81,21 @@ OTHERS: dict[str, Any] = {
 KERNELS = {**SUMS, **OTHERS}
 
 
-def sample(n: int, seed: int) -> Observations:
+def sample(n: int, seed: int) -> Dataset:
     """Of few points and times, so that both repeat, alone and together, in no order."""
     rng = np.random.default_rng(seed)
     X, t = rng.uniform(0, 4, (6, 2))[rng.integers(0, 6, n)], rng.integers(0, 8, n) * 1.5
     X[-1], t[-1] = X[0], t[0]
-    return Observations(X, t, rng.standard_normal(n) * 1.4 + 0.3, rng.uniform(0.05, 1.0, n))
+    return Dataset(X, t, rng.standard_normal(n) * 1.4 + 0.3, rng.uniform(0.05, 1.0, n))
 
 
-def made(
-    kernel: Kernel, seen: Observations, spread: Array | float = math.inf, **other: Any
-) -> Evidence:
+def made(kernel: Kernel, seen: Dataset, spread: Array | float = math.inf, **other: Any) -> Evidence:
     parts: dict[str, Any] = {"values": seen.y, "variance": seen.variance, "prior": kernel.theta}
     parts |= other
     return Evidence(kernel, seen, parts["values"], parts["variance"], parts["prior"], spread)
 
 
-def restated(kernel: Kernel, theta: Array, seen: Observations) -> float:
+def restated(kernel: Kernel, theta: Array, seen: Dataset) -> float:
     """-log N(y; 0, K + constant + diag(variance)), by plain algebra on all rows."""
     Z = inputs(kernel, seen.X, seen.t)
     A = kernel.clone_with_theta(theta)(Z) + EVIDENCE.mean_variance + np.diag(seen.variance)
@@ -133,7 +131,7 @@ def test_evidence_has_value_and_gradient_of_dense_algebra(name: str, n: int) -> 
 def test_evidence_of_points_that_hardly_differ(gap: float) -> None:
     kernel = OnSpace(RBF(1.0)) + level()
     X = np.array([[-1.0], [0.3], [0.3 + gap], [gap], [0.0]])
-    seen = Observations(X, np.arange(5.0), np.arange(5.0), np.full(5, 0.1))
+    seen = Dataset(X, np.arange(5.0), np.arange(5.0), np.full(5, 0.1))
     expected = restated(kernel, kernel.theta, seen)
     assert made(kernel, seen)(kernel.theta)[0] == pytest.approx(expected, rel=1e-9)
 
@@ -186,7 +184,7 @@ def test_evidence_without_factor_is_wall(kernel: Any, spread: float) -> None:
 
 def test_wall_is_above_all_values() -> None:
     # Two rewards of almost one point that differ by far more than their noise.
-    seen = Observations([[0.0, 0.0], [1e-5, 0.0]], [0.0] * 2, [-1.0, 1.0], [1e-12] * 2)
+    seen = Dataset([[0.0, 0.0], [1e-5, 0.0]], [0.0] * 2, [-1.0, 1.0], [1e-12] * 2)
     evidence = made(OnSpace(Indefinite(1.0)), seen)
     high, low = (evidence(np.log([scale]))[0] for scale in (1.5, 1e-6))
     assert low < 1e3 < 2e10 < high
@@ -196,11 +194,11 @@ def test_wall_is_above_all_values() -> None:
 # --- noise
 
 
-def unknown(X: Array, t: Array, y: Array) -> Observations:
-    return Observations.checked(X, t, y, np.full(len(y), np.nan))
+def unknown(X: Array, t: Array, y: Array) -> Dataset:
+    return Dataset.checked(X, t, y, np.full(len(y), np.nan))
 
 
-def drifting_with_noise(n: int, seed: int, variance: float) -> Observations:
+def drifting_with_noise(n: int, seed: int, variance: float) -> Dataset:
     """Readings of a draw of the model, at random points."""
     rng = np.random.default_rng(seed)
     X, t = rng.uniform(0.0, 10.0, (n, 1)), np.arange(float(n))
@@ -241,7 +239,7 @@ def test_noise_posterior_matches_dense_densities(mean: float | None, known: int)
     """Of 12 readings, or of 8 and some of known noise whose instrument is off."""
     read = drifting_with_noise(8 if known else 12, 1, 0.5)
     X, t, y = read.X[:known], read.t[:known] + 0.5, read.y[:known] + 1.0
-    seen = Observations(X, t, y, np.full(known, 0.3)).append(read)
+    seen = Dataset(X, t, y, np.full(known, 0.3)).append(read)
     values = seen.y - (seen.y.mean() if mean is None else mean)
     unit = float(np.mean(values**2)) if mean is None else 2.0
     sizes = unit * noise.CONFIG.size_grid if mean is None else np.array([2.0])
@@ -304,7 +302,7 @@ def test_readings_with_own_noise_separate_noise_from_nugget(new: float) -> None:
         X, first = sites[:, None], sites == rng.integers(3, size=40)[t.astype(int)]
         rewards = unknown(X[first], t[first], (f + 0.4 * rng.standard_normal(len(t)))[first])
         answers = f + 0.1 * rng.standard_normal(len(t)) + 9.0  # an instrument that is off
-        stated = Observations(X, t, answers, np.full(len(t), 0.01))
+        stated = Dataset(X, t, answers, np.full(len(t), 0.01))
         found = estimated_noise(RBF(0.1), stated.append(rewards))
         assert found.readings == int(first.sum())
         ratios.append(found.variance / 0.16)
@@ -319,7 +317,7 @@ def test_noise_uses_repeats_and_latest_of_many_readings() -> None:
     assert not len(stated)
     assert len(rows) == noise.CONFIG.most_readings
     assert set(rows) == {*range(80 - half, 80), *range(380 - half, 380)}
-    answers = Observations(np.zeros((300, 1)), np.arange(300.0), np.zeros(300), np.ones(300))
+    answers = Dataset(np.zeros((300, 1)), np.arange(300.0), np.zeros(300), np.ones(300))
     stated, rows = readings_for_noise(answers.append(seen))
     assert len(stated) == len(rows) == half
 
@@ -383,14 +381,14 @@ def test_calibration_coverage_is_share_of_intervals() -> None:
 START = Scaling(0.0, 1.0)
 
 
-def rewards(n: int, seed: int = 0, noise: float = 0.01) -> Observations:
+def rewards(n: int, seed: int = 0, noise: float = 0.01) -> Dataset:
     rng = np.random.default_rng(seed)
     X = rng.random((n, 2))
     y = 5.0 + 2.0 * np.sin(6 * X[:, 0]) + math.sqrt(noise) * rng.standard_normal(n)
-    return Observations(X, np.arange(float(n)), y, np.full(n, noise))
+    return Dataset(X, np.arange(float(n)), y, np.full(n, noise))
 
 
-def learned(seen: Observations, kernel: Kernel | None = None, noise: float = 0.01) -> Scaling:
+def learned(seen: Dataset, kernel: Kernel | None = None, noise: float = 0.01) -> Scaling:
     return learn(START, kernel or RBF(0.2), seen, np.ones(len(seen), dtype=bool), noise)
 
 
@@ -454,7 +452,7 @@ def test_learn_estimates_again_as_values_multiply() -> None:
     assert at == plain == [1, 2, 3, 5, 8, 12, 18, 27, 41, 62, 93, 140]
 
 
-def plain_scale(seen: Observations, C: Array) -> tuple[float, float]:
+def plain_scale(seen: Dataset, C: Array) -> tuple[float, float]:
     """Anchor and scale, sum by sum: spread = scale^2 (1 - w C w) + sum_i w_i (1 - w_i) noise_i."""
     w = declustering_weights(C)
     mean, spread = robust_moments(seen.y, w)
@@ -467,7 +465,7 @@ def plain_scale(seen: Observations, C: Array) -> tuple[float, float]:
 def test_learn_matches_plain_formulas(kernel: Kernel) -> None:
     """With a space-time kernel, too, only the distance in space makes neighbours."""
     clean = rewards(60)
-    seen = Observations(clean.X, clean.t, clean.y, np.linspace(0.01, 0.5, 60))
+    seen = Dataset(clean.X, clean.t, clean.y, np.linspace(0.01, 0.5, 60))
     made = learned(seen, kernel)
     assert (made.anchor, made.scale) == pytest.approx(plain_scale(seen, RBF(0.2)(seen.X)))
 
@@ -475,20 +473,20 @@ def test_learn_matches_plain_formulas(kernel: Kernel) -> None:
 def test_learn_of_opposite_values_finds_no_shared_offset() -> None:
     """Under f(x) = a x the values at -1 and 1 spread by a, though their correlation is -1."""
     X = np.array([[-1.0], [1.0]] * 20)
-    seen = Observations(X, np.zeros(40), 3.0 * X[:, 0], np.full(40, 1e-6))
+    seen = Dataset(X, np.zeros(40), 3.0 * X[:, 0], np.full(40, 1e-6))
     assert learned(seen, DotProduct(1e-6), noise=1e-6).scale == pytest.approx(3.0, rel=1e-3)
 
 
 def test_learn_from_one_spot_is_bounded() -> None:
     """Hardly any spread is expected there: it is multiplied by ten at most."""
     X = np.full((20, 2), 0.5)
-    seen = Observations(X, np.zeros(20), np.array([1.0, -1.0] * 10), np.full(20, 0.2))
+    seen = Dataset(X, np.zeros(20), np.array([1.0, -1.0] * 10), np.full(20, 0.2))
     assert learned(seen).scale == pytest.approx(math.sqrt((1.0 - 0.2 * 0.95) / 0.1))
 
 
 def test_learn_has_noise_as_smallest_scale() -> None:
     seen = rewards(30)
-    made = learned(Observations(seen.X, seen.t, np.full(30, 2.0), np.full(30, 0.25)), noise=0.25)
+    made = learned(Dataset(seen.X, seen.t, np.full(30, 2.0), np.full(30, 0.25)), noise=0.25)
     assert (made.anchor, made.scale) == (pytest.approx(2.0), 0.5)
     assert learned(rewards(1)).scale == pytest.approx(0.1)
 
@@ -496,7 +494,7 @@ def test_learn_has_noise_as_smallest_scale() -> None:
 # The centre.
 
 
-def centre_of(made: Scaling, seen: Observations, origin: float) -> float:
+def centre_of(made: Scaling, seen: Dataset, origin: float) -> float:
     values = np.column_stack([seen.y - origin, np.ones(len(seen))])
     return made.centre(
         by_cholesky(RBF(0.2), Data(seen.X, values, seen.variance / made.scale**2)).products, origin

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tests.oracles import loops
-from tvbandits import Bandit, Candidates, Every, Exact, Observations, StateSpace, policies
+from tvbandits import Bandit, Candidates, Dataset, Every, Exact, StateSpace, policies
 from tvbandits.gp.fitting import online
 from tvbandits.gp.fitting.evidence import Evidence
 from tvbandits.gp.fitting.online import Learned, at_step, refit, step_of
@@ -119,12 +119,12 @@ def rough(time: float = 8.0) -> Any:
     return ConstantKernel(1.0) * OnSpace(Matern(1.2, nu=0.5)) * OnTime(Matern(time, nu=0.5))
 
 
-def drawn(kernel: Any, n: int, seed: int, noise: float = 0.01, per_step: int = 4) -> Observations:
+def drawn(kernel: Any, n: int, seed: int, noise: float = 0.01, per_step: int = 4) -> Dataset:
     """A sample of the kernel at random points."""
     rng = np.random.default_rng(seed)
     X, t = rng.uniform(0, 4, (12, 2))[rng.integers(0, 12, n)], np.arange(n) // per_step + 0.0
     K = kernel(np.column_stack([X, t])) + noise * np.eye(n)
-    return Observations(X, t, np.linalg.cholesky(K) @ rng.standard_normal(n), np.full(n, noise))
+    return Dataset(X, t, np.linalg.cholesky(K) @ rng.standard_normal(n), np.full(n, noise))
 
 
 def spreads(every: Every, kernel: Any) -> Array:
@@ -136,7 +136,7 @@ def spreads(every: Every, kernel: Any) -> Array:
 
 
 def loss(
-    every: Every, start: Any, kernel: Any, seen: Observations, centre: float, scale: float
+    every: Every, start: Any, kernel: Any, seen: Dataset, centre: float, scale: float
 ) -> float:
     values, variance = (seen.y - centre) / scale, seen.variance / scale**2
     evidence = Evidence(start, seen, values, variance, start.theta, spreads(every, start))
@@ -325,7 +325,7 @@ def test_at_step_converts_time_scales() -> None:
 def test_first_refit_learns_step() -> None:
     tight = Every(spread=1e-6, space_spread=1e-6, rivals=(rough(),), in_steps=True)
     plain, start = drawn(smooth(), 40, 0), smooth()
-    later = Observations(plain.X, 60.0 * plain.t, plain.y, plain.variance)
+    later = Dataset(plain.X, 60.0 * plain.t, plain.y, plain.variance)
     first = refit(tight, start, Learned.nothing(start, tight), later, UNIT, UNIT)
     assert first.starts == (at_step(start, 60.0), at_step(rough(), 60.0))
     for kernel, median in zip(first.kernels, first.starts, strict=True):

@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import (
 
 from tests.gp.fitting.test_evidence import slopes
 from tests.helpers.refusals import refused
-from tvbandits import Box, Candidates, Observations, policies
+from tvbandits import Box, Candidates, Dataset, policies
 from tvbandits.experts import CallableExpert
 from tvbandits.gp.fitting import evidence
 from tvbandits.gp.kernels import structure, structure as validation
@@ -310,12 +310,12 @@ def test_profiled_mean_is_the_best_constant(n: int, seed: int, scale: float) -> 
         assert evidence.log_evidence(kernel, Z, y, variance, mean + shift * scale)[0] < found
 
 
-def drawn(kernel: Kernel, n: int, mean: float, seed: int) -> Observations:
+def drawn(kernel: Kernel, n: int, mean: float, seed: int) -> Dataset:
     """Observations of one path of the process, with a noise variance of 0.01 each."""
     rng = np.random.default_rng(seed)
     X, t = rng.random((n, 2)), np.arange(n, dtype=float)
     K = kernel(structure.inputs(kernel, X, t)) + 0.01 * np.eye(n)
-    return Observations(X, t, mean + np.linalg.cholesky(K) @ rng.standard_normal(n), 0.01)
+    return Dataset(X, t, mean + np.linalg.cholesky(K) @ rng.standard_normal(n), 0.01)
 
 
 def test_fit_recovers_the_parameters_of_a_space_time_process() -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
-from tvbandits.data import Observations
+from tvbandits.data import Dataset
 from tvbandits.domains.space_kernel import PerParameter
 from tvbandits.gp import linalg
 from tvbandits.gp.kernels.coordinates import Coordinates
@@ -67,7 +67,7 @@ class Evidence:
     ----------
     kernel : scikit-learn kernel
         Over points, or over [x, t].
-    sample : Observations
+    sample : Dataset
     values : array of shape (n,)
         Standardised.
     variance : array of shape (n,)
@@ -81,7 +81,7 @@ class Evidence:
     """
 
     kernel: Any
-    sample: Observations
+    sample: Dataset
     values: Array
     variance: Array
     prior: Array
@@ -407,11 +407,7 @@ def log_evidence(
 
 
 def fit(
-    kernel: Kernel,
-    observations: Observations,
-    *,
-    mean: float | None = None,
-    max_iterations: int = 200,
+    kernel: Kernel, observations: Dataset, *, mean: float | None = None, max_iterations: int = 200
 ) -> Any:
     """Return the kernel of the largest log evidence over its free hyperparameters, by L-BFGS-B.
 

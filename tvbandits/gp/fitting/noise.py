@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from tvbandits.data import Observations
+from tvbandits.data import Dataset
 from tvbandits.gp.fitting.online import step_of
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.linalg import cholesky, eigenpairs, log_determinant, solve_lower
@@ -119,7 +119,7 @@ def due(before: int, now: int) -> bool:
 
 
 def estimated_noise(
-    kernel: Any, observations: Observations, mean: float | None = None, rival: Any | None = None
+    kernel: Any, observations: Dataset, mean: float | None = None, rival: Any | None = None
 ) -> NoiseEstimate:
     """Return the noise variance of the observations that have none of their own (NaN).
 
@@ -127,7 +127,7 @@ def estimated_noise(
     ----------
     kernel : scikit-learn kernel
         Over points, or over points and times: then time is constant in it, since tau stands for it.
-    observations : Observations
+    observations : Dataset
     mean : float, optional
         The prior mean, with a kernel in the unit of the values squared (a = 1); both unknown by default.
     rival : scikit-learn kernel, optional
@@ -138,10 +138,10 @@ def estimated_noise(
     --------
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from tvbandits import Observations
+    >>> from tvbandits import Dataset
     >>> from tvbandits.gp.fitting.noise import estimated_noise
     >>> y = np.random.default_rng(0).normal(5.0, 0.5, 100)
-    >>> observations = Observations.checked(np.zeros((100, 1)), np.ones(100), y, np.full(100, np.nan))
+    >>> observations = Dataset.checked(np.zeros((100, 1)), np.ones(100), y, np.full(100, np.nan))
     >>> print(estimated_noise(RBF(1.0), observations))
     0.24 (0.18 to 0.32), from 100 readings
     """
@@ -238,14 +238,14 @@ def _spectra(
     return evidence, spectra, errors
 
 
-def readings_for_noise(observations: Observations) -> tuple[Index, Index]:
+def readings_for_noise(observations: Dataset) -> tuple[Index, Index]:
     """Return the rows of readings with a variance of their own that are used, and those of others."""
     unknown = np.isnan(observations.variance)
     own = _latest(observations, np.flatnonzero(~unknown), CONFIG.most_readings // 2)
     return own, _latest(observations, np.flatnonzero(unknown), CONFIG.most_readings - len(own))
 
 
-def _latest(observations: Observations, rows: Index, most: int) -> Index:
+def _latest(observations: Dataset, rows: Index, most: int) -> Index:
     """Return at most so many of the rows: repeats of a place and time for up to half, and the latest.
 
     Repeats of one place and time are most informative.

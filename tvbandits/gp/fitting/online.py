@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern
 
-from tvbandits.data import Observations
+from tvbandits.data import Dataset
 from tvbandits.domains.space_kernel import with_arms
 from tvbandits.gp.fitting.evidence import Evidence
 from tvbandits.gp.fitting.standardisation import Scaling
@@ -251,7 +251,7 @@ CONFIG = FittingConfig()
 
 
 def refit(
-    every: Every, start: Any, learned: Learned, sample: Observations, scaled: Scaling, old: Scaling
+    every: Every, start: Any, learned: Learned, sample: Dataset, scaled: Scaling, old: Scaling
 ) -> Learned:
     """Return the kernels fitted to a sample.
 
@@ -262,7 +262,7 @@ def refit(
         The kernel of the recipe, which is the median of the prior.
     learned : Learned
         The kernels so far, from which the iterations start.
-    sample : Observations
+    sample : Dataset
     scaled, old : Scaling
         The scaling of the values, and the one before, from whose unit amplitudes are converted.
     """

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.data import Observations
+from tvbandits.data import Dataset
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.validation import Array, Index
 
@@ -120,7 +120,7 @@ def due(previous: Scaling, n: int) -> bool:
 def learn(
     previous: Scaling,
     kernel: Any,
-    observations: Observations,
+    observations: Dataset,
     used: Array,
     noise_variance: float,
     before: int = 0,
@@ -131,7 +131,7 @@ def learn(
     ----------
     previous : Scaling
     kernel : scikit-learn kernel
-    observations : Observations
+    observations : Dataset
         All values, in the order in which they came.
     used : boolean array of shape (n,)
         Which of them the posterior uses.
@@ -161,7 +161,7 @@ def learn(
     return Scaling(centre, scale, before + n)
 
 
-def standard(observations: Observations, noise_variance: float) -> Scaling:
+def standard(observations: Dataset, noise_variance: float) -> Scaling:
     """Return mean and deviation of the values, for a kernel whose amplitudes are learned.
 
     They are no more than a unit: what they miss, the amplitudes make up for.
@@ -170,7 +170,7 @@ def standard(observations: Observations, noise_variance: float) -> Scaling:
     return Scaling(float(np.mean(observations.y)), deviation, len(observations))
 
 
-def _select(observations: Observations, rows: Index, most: int) -> Index:
+def _select(observations: Dataset, rows: Index, most: int) -> Index:
     """Return at most so many of the rows, of as many points as possible, as batches may repeat one."""
     _, latest = np.unique(observations.X[rows][::-1], axis=0, return_index=True)
     distinct = np.sort(len(rows) - 1 - latest)

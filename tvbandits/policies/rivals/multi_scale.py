@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.data import Observations, Plays
+from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed, NothingAvailableError
 from tvbandits.policies import ruled
 from tvbandits.policies.common import DEFAULT_WIDTH, Mean, Seed, Width, prior_kernel
@@ -158,7 +158,7 @@ class Master:
         self.chosen.append((x, active, optimistic))
         return x
 
-    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
+    def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:
         """The copy that played learns; then the tests. Only what was asked for is looked at."""
         for x, t, y, v in zip(rewards.X, rewards.t, rewards.y, rewards.variance, strict=True):
             play = next((each for each in self.chosen if np.array_equal(each[0], x)), None)

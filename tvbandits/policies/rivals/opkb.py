@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.data import Observations, Plays
+from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed
 from tvbandits.domains.candidates import Candidates
 from tvbandits.gp.linalg import cholesky, inverse
@@ -275,7 +275,7 @@ class Opkb:
         self.chosen.append((x.tobytes(), order))
         return x
 
-    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
+    def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:
         """Weight the rewards of plays that were drawn; test; go on to the next block."""
         for x, y in zip(rewards.X, rewards.y, strict=True):
             drawn = next((each for each in self.chosen if each[0] == x.tobytes()), None)

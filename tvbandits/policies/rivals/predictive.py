@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.data import Observations, Plays
+from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed
 from tvbandits.domains.candidates import Candidates
 from tvbandits.gp.kernels.structure import check_kernel
@@ -207,7 +207,7 @@ class PredictiveSampling:
         if not (np.isfinite(self.eigenvalues) & (self.eigenvalues > 0)).all():
             raise ValueError(f"eigenvalues must be finite and above 0, got {self.eigenvalues}")
 
-    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:  # noqa: ARG002
+    def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Update the filter with every reward."""
         rows = self.domain.index(rewards.X).tolist()
         for row, t, y in zip(rows, rewards.t.tolist(), rewards.y.tolist(), strict=True):

@@ -24,7 +24,7 @@ import numpy as np
 from scipy.special import erfc, gamma, kv
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from tvbandits.data import Observations, Plays
+from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
@@ -158,7 +158,7 @@ class Relevant:
         So many points are uniform.
     low, side : array of shape (d,)
         Of the domain, which becomes the unit cube.
-    data : Observations
+    data : Dataset
         The dataset, with points in the unit cube.
     hyperparameters : Hyperparameters
         As they were fitted last.
@@ -176,7 +176,7 @@ class Relevant:
     first: int
     low: Array
     side: Array
-    data: Observations
+    data: Dataset
     hyperparameters: Hyperparameters = Hyperparameters()
     budget: float = 1.0
     told: int = 0
@@ -199,14 +199,14 @@ class Relevant:
         if len(out):
             X = self._unit(out.X)
             y = np.append(y, self._between(X, out.t) @ (Q @ y))
-            waiting = Observations(X, out.t, np.zeros(len(X)), np.full(len(X), noise))
+            waiting = Dataset(X, out.t, np.zeros(len(X)), np.full(len(X), noise))
             known = replace(self, data=self.data.append(waiting))
             Q = precision(known._kernel(), noise)
         return allowed.best(Optimism(known, now, Q, Q @ y, centre, scale, width, points), rng)
 
-    def learn(self, rewards: Observations, rng: np.random.Generator) -> None:
+    def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:
         """Add rewards, fit, and clean as of the latest time."""
-        unit = Observations(self._unit(rewards.X), rewards.t, rewards.y, rewards.variance)
+        unit = Dataset(self._unit(rewards.X), rewards.t, rewards.y, rewards.variance)
         self.data = self.data.append(unit)
         self.told += len(rewards)
         first = float(rewards.t.min())
@@ -259,7 +259,7 @@ class Relevant:
         space: Any = OnSpace(Matern(found.space, (0.02, 10.0), nu=SPACE_NU))
         time: Any = OnTime(Matern(start, (shortest, longest), nu=TIME_NU))
         kernel = ConstantKernel(found.variance, (0.05, 20.0)) * space * time
-        data = Observations(self.data.X, self.data.t, y, np.full(len(y), noise))
+        data = Dataset(self.data.X, self.data.t, y, np.full(len(y), noise))
         best = fit(kernel, data, mean=0.0, max_iterations=15)
         amplitude, space, time = best.k1.k1, best.k1.k2.kernel, best.k2.kernel
         numbers = amplitude.constant_value, space.length_scale, time.length_scale, noise
@@ -393,7 +393,7 @@ def w_dbo(
     if not isinstance(chosen, Box | Candidates):
         raise ValueError(f"the domain of W-DBO must be a Box or Candidates, got {shown(chosen)}")
     low, high = chosen.bounds.T
-    side, none = np.where(high > low, high - low, 1.0), Observations.empty(chosen.dimension)
+    side, none = np.where(high > low, high - low, 1.0), Dataset.empty(chosen.dimension)
     rule = Relevant(chosen, noise_variance, alpha, removal, first, low, side, none)
     kernel = space_kernels(chosen)[0]
     return ruled.adapt(domain, rule, kernel, noise_variance, minimize=minimize, seed=seed)
