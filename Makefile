@@ -7,7 +7,7 @@ RUN := $(VENV)/.to-run
 DEV := $(VENV)/.to-develop
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 DEMO_OUT ?= demo
-DEMO := --policy uniform --policy sw-gp-ucb --policy adaptive-gp-ucb --policy sparq-gp-ucb --policy frugal-gp-ucb:budget=2
+DEMO := --policy uniform --policy sw-gp-ucb --policy adaptive-gp-ucb --policy sparq-gp-ucb --policy frugal-gp-ucb:queries_per_step=2
 # Processes that run tests: `make test WORKERS=0` runs them one after the other.
 WORKERS ?= auto
 

@@ -23,8 +23,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import regression
 from benchmarks.harness import arguments, cell, half_interval, heading, line
-from tvbandits import policies
-from tvbandits.acquisition.confidence import BBKBProgramWidth, BKBWidth, Theory
+from tvbandits import Options, policies
+from tvbandits.acquisition.widths import BBKBProgramWidth, BKBWidth, Theory
 from tvbandits.datasets import TableProblem
 from tvbandits.validation import Array
 
@@ -45,10 +45,10 @@ def modelled(policy: Any, width: Any = None, bandwidth: float | None = None, **o
     """Without a learned mean; with the bandwidth of BBKB, or its own."""
 
     def make(problem: TableProblem, horizon: int, seed: int) -> Any:
-        confidence = {} if width is None else {"confidence": width(delta=1 / horizon)}
+        beta = {} if width is None else {"beta": width(delta=1 / horizon)}
         kernel = problem.kernel if bandwidth is None else RBF(bandwidth)
         parts = {"kernel": kernel, "noise_variance": problem.noise_variance}
-        return policy(problem.domain, **parts, **confidence, mean=0.0, seed=seed, **options)
+        return policy(problem.domain, **parts, **beta, mean=0.0, seed=seed, **options)
 
     return make
 
@@ -56,7 +56,7 @@ def modelled(policy: Any, width: Any = None, bandwidth: float | None = None, **o
 def bbkb(rule: str, mean: Any = 0.0) -> Any:
     """BBKB as in its paper."""
     return lambda problem, horizon, seed: regression.bbkb(
-        problem, horizon, seed, mean=mean, rule=rule
+        problem, horizon, seed, rule=rule, options=Options(mean=mean)
     )
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.harness import arguments, half_interval, heading, line
 from tvbandits import policies
-from tvbandits.acquisition.confidence import DEFAULT_WIDTH
+from tvbandits.acquisition.widths import DEFAULT_WIDTH
 from tvbandits.datasets import Lifted
 
 # Mean and +- of GP-UCB, and of W-DBO.
@@ -43,12 +43,12 @@ def player_of(policy: str, problem: Lifted, seed: int, width: float | None = Non
     """The policy, on the problem's box; without a width, at its own."""
     box, noise = problem.domain, problem.noise_variance
     if policy == "W-DBO":  # whose width is its paper's
-        return policies.w_dbo(box, noise_variance=noise, first=STARTS, seed=seed)
+        return policies.w_dbo(box, noise_variance=noise, initial_points=STARTS, seed=seed)
     if policy == "adaptive-gp-ucb":
-        return policies.adaptive_gp_ucb(box, noise_variance=noise, confidence=width, seed=seed)
+        return policies.adaptive_gp_ucb(box, noise_variance=noise, beta=width, seed=seed)
     width = DEFAULT_WIDTH if width is None else width
     span = float(DECISIONS)
-    return policies.time_gp_ucb(box, noise_variance=noise, span=span, confidence=width, seed=seed)
+    return policies.time_gp_ucb(box, noise_variance=noise, span=span, beta=width, seed=seed)
 
 
 def regret(policy: str, name: str, share: float, seed: int, width: float | None = None) -> float:

@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.boba import PRINTED, regret
 from benchmarks.harness import arguments, half_interval, heading, kept, line
-from tvbandits.acquisition.confidence import DEFAULT_WIDTH
+from tvbandits.acquisition.widths import DEFAULT_WIDTH
 from tvbandits.datasets import Lifted
 from tvbandits.gp.kernels.additive import Bounded
 from tvbandits.policies.expert import box_width

@@ -44,8 +44,8 @@ def maker(plan: QueryPlan) -> Any:
         return policies.sparq_gp_ucb(
             **setting.parts,
             expert=setting.expert(),
-            queries=plan,
-            confidence=setting.confidence or 2.0,
+            queries_per_step=plan,
+            beta=setting.beta or 2.0,
             seed=setting.seed,
         )
 
@@ -57,7 +57,7 @@ def table(repeats: int, tables: Path | None = None) -> None:  # noqa: ARG001 - o
     heading("width", "lazy steps", "average regret", f"last {LAST}", "ms a step")
     makers = {steps: maker(plan) for steps, plan in PLANS.items()}
     for width in ("theory", 2.0):
-        rows = compare(DriftingBump(horizon=HORIZON), makers, repeats, confidence=width)
+        rows = compare(DriftingBump(horizon=HORIZON), makers, repeats, beta=width)
         for steps, mine in rows.groupby("policy", sort=False):
             last = mine.loc[mine["t"] > HORIZON - LAST, "regret"].mean()
             ms = 1e3 * mine["seconds"].mean()

@@ -60,7 +60,7 @@ ASKING: dict[str, Maker] = {
         problem.domain,
         noise_variance=problem.noise_variance,
         expert=None,
-        budget=ANSWERS,
+        queries_per_step=ANSWERS,
         seed=seed,
     )
 }

@@ -239,14 +239,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "r-gp-ucb": {"reset_every": 8},
     "sw-gp-ucb": {"window": 10},
     "w-gp-ucb": {"discount": 0.95},
-    "tv-gp-ucb": {"epsilon": 0.03},
-    "ui-gp-ucb": {"rate": 0.005},
-    "sparq-gp-ucb": {"queries": 2.0, "rate": 0.005},
-    "tv-bbkb": {"epsilon": 0.03},
-    "r-perp": {"reset_every": 8},
-    "predictive-sampling": {"epsilon": 0.03},
-    "mk-gp-ucb": {"epsilon": 0.03},
-    "thompson": {"batch": 3},
+    "tv-gp-ucb": {"forgetting_rate": 0.03},
+    "ui-gp-ucb": {"forgetting_rate": 0.005},
+    "sparq-gp-ucb": {"queries_per_step": 2.0, "forgetting_rate": 0.005},
+    "tv-bbkb": {"forgetting_rate": 0.03},
+    "predictive-sampling": {"forgetting_rate": 0.03},
+    "mk-gp-ucb": {"forgetting_rate": 0.03},
+    "thompson": {"batch_size": 3},
 }
 WITH_EXPERT = ("sparq-gp-ucb", "frugal-gp-ucb")
 WITHOUT_KERNEL = ("uniform", "eps-greedy", "evolution")

@@ -76,7 +76,7 @@ POLICIES: dict[str, Callable[[Candidates], Bandit]] = {
     ),
     "adaptive_gp_ucb": lambda domain: policies.adaptive_gp_ucb(domain, noise_variance=NOISE),
     "frugal_gp_ucb": lambda domain: policies.frugal_gp_ucb(
-        domain, noise_variance=NOISE, expert=None, budget=ANSWERS
+        domain, noise_variance=NOISE, expert=None, queries_per_step=ANSWERS
     ),
 }
 

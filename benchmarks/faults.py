@@ -101,10 +101,7 @@ def make(case: Case, problem: Any, setting: Setting) -> Bandit:
     )
     expert = SensorExpert(stations_at(points, ids, noise_variance=noise), transport, cost=1.0)
     return policies.sparq_gp_ucb(
-        **setting.parts,
-        expert=case.wrapped(expert),
-        confidence=setting.confidence or 2.0,
-        seed=setting.seed,
+        **setting.parts, expert=case.wrapped(expert), beta=setting.beta or 2.0, seed=setting.seed
     )
 
 
@@ -117,7 +114,7 @@ def failing_sensors(options: argparse.Namespace) -> None:
     for problem in (bump, network):
         makers: Any = {case.name: partial(make, case, problem) for case in CASES}
         width = options.width
-        played = compare(problem, makers, options.seeds, n_jobs=options.jobs, confidence=width)
+        played = compare(problem, makers, options.seeds, n_jobs=options.jobs, beta=width)
         for row in summarise(played).itertuples():
             regret = f"{row.average_regret:.3f} ± {row.average_regret_ci95:.3f}"
             line(problem.name, row.policy, regret, f"{row.answered_per_step:.1f}")

@@ -38,7 +38,7 @@ BUMP = "drifting-bump:candidates=101"
 Digest = tuple[str, int, float]
 
 Case = tuple[str, Callable[[], Digest]]
-WIDTH: Any = {"confidence": 2.0}
+WIDTH: Any = {"beta": 2.0}
 BOX, SQUARE = Box(np.array([[0.0, 1.0]])), Box(np.array([[0.0, 1.0], [0.0, 1.0]]))
 LINE = Candidates(np.linspace(0, 1, 80)[:, None])
 SHORT, ROUGH = RBF(0.2), Matern([0.3, 0.4], nu=2.5)
@@ -60,7 +60,7 @@ def compared(
     policies: str | list[str],
     horizon: int = 60,
     files: Iterable[Path] = (),
-    confidence: float | str = 2.0,
+    beta: float | str = 2.0,
     equal_information: bool = False,
 ) -> Callable[[], Digest]:
     """A comparison of one seed."""
@@ -68,7 +68,7 @@ def compared(
     def go() -> Digest:
         made = {problem: make_problem(problem, list(files), horizon)}
         names = [policies] if isinstance(policies, str) else policies
-        options: Any = {"confidence": confidence, "equal_information": equal_information}
+        options: Any = {"beta": beta, "equal_information": equal_information}
         return of_rows(iterate(Comparison(made, names, 1, horizon, **options)))
 
     return go
@@ -107,7 +107,7 @@ def loop(make: Callable[[], Bandit], steps: int = 40, late: bool = False) -> Cal
 SPARSE = ("gp", "r-gp", "sw-gp", "w-gp", "ui-gp", "sparq-gp", "et-gp")
 ON_BUMP = [
     *(f"{name}-ucb:posterior=nystrom" for name in SPARSE),
-    "tv-gp-ucb:epsilon=0.03,posterior=nystrom",
+    "tv-gp-ucb:forgetting_rate=0.03,posterior=nystrom",
     "w-gp-ucb:learn=true",
     "ui-gp-ucb:learn=true",
     "ui-gp-ucb:growth=linear",
@@ -145,12 +145,12 @@ def comparisons() -> Iterator[Case]:
     for name in (*policies.POLICIES, *ON_BUMP):
         yield f"bump {name}", compared(BUMP, name)
     for name in ("sparq-gp-ucb", "sw-gp-ucb"):
-        yield f"bump theory {name}", compared(BUMP, name, confidence="theory")
+        yield f"bump theory {name}", compared(BUMP, name, beta="theory")
     for plan in PLANS:
-        yield f"bump plan {plan}", compared(BUMP, f"frugal-gp-ucb:budget=2,plan={plan}", 40)
-    for name in (*LONG, "tv-gp-ucb:epsilon=0.03,posterior=nystrom"):
+        yield f"bump plan {plan}", compared(BUMP, f"frugal-gp-ucb:queries_per_step=2,plan={plan}", 40)
+    for name in (*LONG, "tv-gp-ucb:forgetting_rate=0.03,posterior=nystrom"):
         yield f"bump long {name}", compared(BUMP, name, 200)
-    yield "bump long frugal", compared(BUMP, "frugal-gp-ucb:budget=2", 130)
+    yield "bump long frugal", compared(BUMP, "frugal-gp-ucb:queries_per_step=2", 130)
     names = ["sparq-gp-ucb", "sw-gp-ucb", "adaptive-gp-ucb", "thompson"]
     yield "equal information", compared(BUMP, names, 40, equal_information=True)
     for label, problem, policy, steps, files in ELSEWHERE:

@@ -97,7 +97,7 @@ PLAYERS: dict[str, Callable[[Setting], Any]] = {
     "adaptive-gp-ucb, 1000 of them": lambda setting: policies.adaptive_gp_ucb(
         subset(setting).domain, noise_variance=setting.noise_variance, seed=setting.seed
     ),
-    "bbkb": named("bbkb", confidence=1.0),
+    "bbkb": named("bbkb", beta=1.0),
     "sw-gp-ucb, dictionary": named("sw-gp-ucb", posterior="nystrom"),
 }
 

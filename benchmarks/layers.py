@@ -189,7 +189,7 @@ PLAYERS: dict[str, Callable[[Problem, int], Bandit]] = {
         problem.domain,
         noise_variance=problem.noise_variance,
         expert=simulated(problem, seed),
-        budget=ANSWERS,
+        queries_per_step=ANSWERS,
         seed=seed,
     ),
 }

@@ -39,11 +39,11 @@ PARTS: Any = {"domain": PROBLEM.domain, "kernel": PROBLEM.kernel, "noise_varianc
 OURS: dict[str, Callable[[], Bandit]] = {
     "sw-gp-ucb": lambda: policies.sw_gp_ucb(**PARTS, window=50),
     "w-gp-ucb": lambda: policies.w_gp_ucb(**PARTS, discount=0.95),
-    "tv-gp-ucb": lambda: policies.tv_gp_ucb(**PARTS, epsilon=0.01),
+    "tv-gp-ucb": lambda: policies.tv_gp_ucb(**PARTS, forgetting_rate=0.01),
     "sparq-gp-ucb": lambda: policies.sparq_gp_ucb(**PARTS, expert=SimulatorExpert(PROBLEM)),
     "adaptive-gp-ucb": lambda: policies.adaptive_gp_ucb(PROBLEM.domain, noise_variance=NOISE),
     "frugal-gp-ucb": lambda: policies.frugal_gp_ucb(
-        PROBLEM.domain, noise_variance=NOISE, expert=SimulatorExpert(PROBLEM), budget=2
+        PROBLEM.domain, noise_variance=NOISE, expert=SimulatorExpert(PROBLEM), queries_per_step=2
     ),
 }
 PEERS = {"BoTorch, time as an input": "botorch-time", "Optuna's GPSampler": "optuna-gp"}

@@ -29,7 +29,7 @@ STATES = (
     "Kentucky", "Alabama", "Illinois",
 )  # fmt: skip
 ANSWERS = 3
-POLICIES = ("adaptive-gp-ucb", f"frugal-gp-ucb:budget={ANSWERS}")
+POLICIES = ("adaptive-gp-ucb", f"frugal-gp-ucb:queries_per_step={ANSWERS}")
 COLUMNS = (
     "network", "places", "best fixed", "last step's best", "adaptive, one reading",
     "frugal, three answers", "coverage", "ensemble, all read", "forecast, all read",

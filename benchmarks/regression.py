@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.harness import DATA, clock
-from tvbandits import Bandit, policies
-from tvbandits.acquisition.confidence import BBKBWidth
+from tvbandits import Bandit, Options, policies
+from tvbandits.acquisition.widths import BBKBWidth
 from tvbandits.datasets import TableProblem, abalone, california
 from tvbandits.protocols import added_noise
 from tvbandits.validation import Array
@@ -72,8 +72,8 @@ def bbkb(
         problem.domain,
         kernel=problem.kernel,
         noise_variance=problem.noise_variance,
-        confidence=BBKBWidth(delta=1 / horizon),
-        mean=mean,
+        beta=BBKBWidth(delta=1 / horizon),
         seed=seed,
         **options,
+        options=Options(mean=mean),
     )

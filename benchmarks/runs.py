@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import RBF
 from benchmarks.harness import Pair, Row, clock, course, summary
 from benchmarks.plain import Forgetting, PlainSparQ, PlainUCB
 from tvbandits import Candidates, policies
-from tvbandits.acquisition.confidence import Theory
+from tvbandits.acquisition.widths import Theory
 from tvbandits.comparison.compare import simulated
 from tvbandits.comparison.setup import prepare
 from tvbandits.datasets import DriftingBump
@@ -40,7 +40,7 @@ DOMAIN = Candidates(np.linspace(-50.0, 50.0, PROBLEM.candidates)[:, None])
 Make = Callable[[int, Expert], Any]
 
 # The prior mean and the width of both sides.
-WIDTH: Any = {"mean": MEAN, "confidence": "theory"}
+WIDTH: Any = {"mean": MEAN, "beta": "theory"}
 
 
 @dataclass

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from sklearn.gaussian_process.kernels import RBF
 
 from benchmarks.harness import arguments, clock, heading, line, seconds
-from tvbandits import Bandit, Candidates, StateSpace, policies
+from tvbandits import Bandit, Candidates, Options, StateSpace, policies
 from tvbandits.validation import Array
 
 DIMENSION, BLOCK = 8, 1_000_000
@@ -51,7 +51,11 @@ def play(candidates: Any, plays: int, **options: Any) -> str:
     begun = clock()
     domain = Candidates(candidates)
     bandit = policies.bbkb(
-        domain, kernel=RBF(LENGTH_SCALE), noise_variance=NOISE_VARIANCE, mean=0.0, **options
+        domain,
+        kernel=RBF(LENGTH_SCALE),
+        noise_variance=NOISE_VARIANCE,
+        **options,
+        options=Options(mean=0.0),
     )
     rng, lost, batches = np.random.default_rng(2), 0.0, 0
     while bandit.info.told < plays:
@@ -79,10 +83,14 @@ def growth() -> None:
 POSTERIORS: dict[str, Callable[[Candidates], Bandit]] = {
     "exact": lambda X: policies.gp_ucb(X, kernel=RBF(0.3), noise_variance=NOISE_VARIANCE),
     "nystrom": lambda X: policies.gp_ucb(
-        X, kernel=RBF(0.3), noise_variance=NOISE_VARIANCE, posterior="nystrom"
+        X, kernel=RBF(0.3), noise_variance=NOISE_VARIANCE, options=Options(posterior="nystrom")
     ),
     "state space": lambda X: policies.tv_gp_ucb(
-        X, kernel=RBF(0.3), noise_variance=NOISE_VARIANCE, epsilon=0.05, posterior=StateSpace()
+        X,
+        kernel=RBF(0.3),
+        noise_variance=NOISE_VARIANCE,
+        forgetting_rate=0.05,
+        options=Options(posterior=StateSpace()),
     ),
     "ensemble": lambda X: policies.adaptive_gp_ucb(X, noise_variance=NOISE_VARIANCE),
 }

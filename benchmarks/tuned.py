@@ -54,7 +54,7 @@ def grids(horizon: int) -> list[list[str]]:
         [f"r-gp-ucb:reset_every={each}" for each in steps],
         [f"sw-gp-ucb:window={each}" for each in steps],
         [f"w-gp-ucb:discount={1 - lost:.4g}" for lost in np.geomspace(*DISCOUNTED, SETTINGS)],
-        [f"tv-gp-ucb:epsilon={epsilon:.2g}" for epsilon in np.geomspace(*EPSILONS, SETTINGS)],
+        [f"tv-gp-ucb:forgetting_rate={epsilon:.2g}" for epsilon in np.geomspace(*EPSILONS, SETTINGS)],
     ]
 
 
@@ -140,7 +140,7 @@ def main() -> None:
         tuned = grids(min(options.horizon or problem.horizon, problem.horizon))
         names = [*LEARNED, *(name for grid in tuned for name in grid)]
         plan = options.seeds, options.horizon, options.jobs
-        played = compare({label: problem}, names, *plan, confidence=options.width, expert=None)
+        played = compare({label: problem}, names, *plan, beta=options.width, expert=None)
         tables[label] = with_settings(summarise(played), tuned)
         for row in tables[label][tables[label]["best"]].itertuples():
             regret = f"{row.average_regret:.3f} ± {row.average_regret_ci95:.3f}"

@@ -21,7 +21,7 @@ def main(out: Path = HERE) -> float:
     domain = Candidates(np.linspace(0, 10, 101)[:, None])
     # Without an epsilon the bandit learns how fast the reward drifts.
     bandit = policies.adaptive_gp_ucb(
-        domain, kernel=RBF(1.0), noise_variance=0.01, confidence=2.0, seed=0
+        domain, kernel=RBF(1.0), noise_variance=0.01, beta=2.0, seed=0
     )
     played, regret = [], []
     for t in range(1, 201):

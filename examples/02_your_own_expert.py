@@ -39,10 +39,10 @@ def bandits(domain: Candidates) -> dict[str, Bandit]:
     return {
         "nobody asked": policies.adaptive_gp_ucb(domain, kernel=RBF(0.8), noise_variance=0.01),
         "sparq, 3 log t a step": policies.sparq_gp_ucb(
-            domain, kernel=RBF(0.8), noise_variance=0.01, expert=Station(), queries=plan
+            domain, kernel=RBF(0.8), noise_variance=0.01, expert=Station(), queries_per_step=plan
         ),
         "frugal, 2 a step": policies.frugal_gp_ucb(
-            domain, noise_variance=0.01, expert=Station(), budget=2
+            domain, noise_variance=0.01, expert=Station(), queries_per_step=2
         ),
     }
 

@@ -77,7 +77,10 @@ def main(out: Path = HERE, files: Sequence[str | Path] = ()) -> float:
         cost=1.0,  # a reading
     )
     bandit = policies.frugal_gp_ucb(
-        problem.domain, noise_variance=problem.noise_variance, expert=sensors, budget=ASKED
+        problem.domain,
+        noise_variance=problem.noise_variance,
+        expert=sensors,
+        queries_per_step=ASKED,
     )
     missed, week = [], []
     for day in range(1, days + 1):

@@ -16,9 +16,9 @@ from tvbandits.datasets import DriftingBump
 HERE = Path(__file__).resolve().parent
 POLICIES = ["sw-gp-ucb", "w-gp-ucb", "ui-gp-ucb", "sparq-gp-ucb"]
 CASES = {
-    "theory": {"confidence": "theory"},
-    "width 2": {"confidence": 2.0},
-    "width 2, equal information": {"confidence": 2.0, "equal_information": True},
+    "theory": {"beta": "theory"},
+    "width 2": {"beta": 2.0},
+    "width 2, equal information": {"beta": 2.0, "equal_information": True},
 }
 HATCHES = ("", "//", "..")
 

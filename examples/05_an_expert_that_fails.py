@@ -43,7 +43,9 @@ def sensors(faults: tuple[Faults, ...]) -> SensorExpert:
 
 def play(expert: Expert) -> np.ndarray:
     """Regret of every day."""
-    bandit = policies.frugal_gp_ucb(NETWORK.domain, noise_variance=NOISE, expert=expert, budget=4)
+    bandit = policies.frugal_gp_ucb(
+        NETWORK.domain, noise_variance=NOISE, expert=expert, queries_per_step=4
+    )
     missed = []
     for day in range(1, DAYS + 1):
         site = bandit.ask(day)

@@ -38,7 +38,7 @@ class Model:
 
 def bandit() -> Bandit:
     return policies.frugal_gp_ucb(
-        SITES, kernel=RBF(2.0), noise_variance=0.0025, expert=Model(), budget=2
+        SITES, kernel=RBF(2.0), noise_variance=0.0025, expert=Model(), queries_per_step=2
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from tvbandits import Answers, policies
+from tvbandits import Answers, Options, policies
 from tvbandits.datasets import ozone_network
 from tvbandits.experts.keyed_noise import keyed_normal
 
@@ -41,7 +41,11 @@ class Stations:
 def main(out: Path = HERE) -> float:
     rng = np.random.default_rng(0)
     bandit = policies.frugal_gp_ucb(
-        NETWORK.domain, noise_variance=NOISE, expert=Stations(), budget=4, consult="before ask"
+        NETWORK.domain,
+        noise_variance=NOISE,
+        expert=Stations(),
+        queries_per_step=4,
+        options=Options(consult="before ask"),
     )
     late: list[tuple[np.ndarray, np.ndarray, int]] = []
     missed, of_the_best = [], []

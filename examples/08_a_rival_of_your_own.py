@@ -21,7 +21,7 @@ SEEDS = (2, 3, 4)
 POLICIES = {
     "fading": {"aging": Linear(0.1)},
     "fresh after events": {"reset": EventTrigger()},
-    "both, and narrow": {"aging": Linear(0.1), "reset": EventTrigger(), "confidence": 1.0},
+    "both, and narrow": {"aging": Linear(0.1), "reset": EventTrigger(), "beta": 1.0},
 }
 
 

@@ -25,7 +25,7 @@ PROBLEMS = [
     "gp-drift:points_per_axis=7",
     "switching:candidates=101",
 ]
-POLICIES = ["uniform", "sw-gp-ucb", "adaptive-gp-ucb", "frugal-gp-ucb:budget=2"]
+POLICIES = ["uniform", "sw-gp-ucb", "adaptive-gp-ucb", "frugal-gp-ucb:queries_per_step=2"]
 STEPS, SEEDS = 80, 2
 
 
@@ -66,7 +66,7 @@ def main(out: Path = HERE) -> float:
     axes.set(ylabel="regret over that of uniform choice", ylim=(0, 1.1))
     figure.legend(loc="outside upper right", ncols=3, frameon=False)
     figure.savefig(out / "09_on_a_cluster.png", dpi=120)
-    return float(of_uniform["frugal-gp-ucb:budget=2"].mean()) if same else float("nan")
+    return float(of_uniform["frugal-gp-ucb:queries_per_step=2"].mean()) if same else float("nan")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from tvbandits import Answers, policies
+from tvbandits import Answers, Options, policies
 from tvbandits.datasets import TableProblem
 from tvbandits.experts.keyed_noise import keyed_normal
 
@@ -45,7 +45,12 @@ def play(problem: TableProblem, season: Any, seed: int) -> np.ndarray:
             return Answers(problem.value(X, t) + NOISE**0.5 * keyed_normal(seed, 2, X, t), NOISE)
 
     bandit = policies.frugal_gp_ucb(
-        problem.domain, noise_variance=NOISE, expert=Sensors(), budget=2, season=season, seed=seed
+        problem.domain,
+        noise_variance=NOISE,
+        expert=Sensors(),
+        queries_per_step=2,
+        seed=seed,
+        options=Options(season=season),
     )
     missed = []
     for hour in range(1, problem.horizon + 1):

@@ -46,7 +46,7 @@ CLASSES = {
     "Exponentiation Matern PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel",
     "tvbandits.domains.availability": "Available",
     "tvbandits.acquisition.batches": "Batching GlobalRatio LocalRatio One ProductRatio",
-    "tvbandits.acquisition.confidence": "BBKBProgramWidth BBKBWidth BKBWidth Fixed Logarithmic "
+    "tvbandits.acquisition.widths": "BBKBProgramWidth BBKBWidth BKBWidth Fixed Logarithmic "
     "PlaysAtATime Srinivas Theory",
     "tvbandits.acquisition.rules": "LastingBound RandomFirst SpreadFirst ThompsonSampling "
     "UpperConfidenceBound",
@@ -104,7 +104,7 @@ CLASSES = {
     "tvbandits.gp.state_space": "Filter ObservationModel StateSpace StateSpacePosterior",
     "tvbandits.policies.baselines": "EpsilonGreedy RegularisedEvolution Uniform",
     "tvbandits.policies.beta_bernoulli": "BetaBernoulli",
-    "tvbandits.policies.budgeted": "RepeatedUpperBound",
+    "tvbandits.policies.mini": "RepeatedUpperBound",
     "tvbandits.policies.rivals.multi_scale": "Block Copy Master Thresholds",
     "tvbandits.policies.rivals.opkb": "Constants Epoch Opkb Replay",
     "tvbandits.policies.rivals.predictive": "ArmFilter Centre PredictiveSampling",

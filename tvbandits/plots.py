@@ -32,7 +32,7 @@ from tvbandits.domains.parameters import Category, Integer, Real
 from tvbandits.domains.space import Table, space_of
 from tvbandits.gp.kernels.additive import ends_of
 from tvbandits.policies import POLICIES
-from tvbandits.policies.expert import PLANS
+from tvbandits.policies.frugal import PLANS
 from tvbandits.protocols import Domain
 from tvbandits.validation import Array, Index, of_kind
 

@@ -34,7 +34,7 @@ from tvbandits.comparison.setup import REWARD_NOISE, Prepared, begun, played, pr
 from tvbandits.domains.box import Box
 
 HERE = Path(__file__).parent
-OURS = ("time-gp-ucb", "w-dbo:first=15", "adaptive-gp-ucb", "gp-ucb", "uniform")
+OURS = ("time-gp-ucb", "w-dbo:initial_points=15", "adaptive-gp-ucb", "gp-ucb", "uniform")
 
 
 class Served:

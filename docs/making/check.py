@@ -9,7 +9,7 @@ and what takes less than about two minutes has a comment besides, in TOML, that 
 
     <!-- check
     ["width 2"]                    # a column of the table
-    run = "tvbandits compare drifting-bump --confidence 2"
+    run = "tvbandits compare drifting-bump --beta 2"
     value = "average_regret"       # of the summary; after "±" its half interval is compared, too
     within = 0.002
     wider = {ui-gp-ucb = 0.02}     # rows that depend on how a product is rounded

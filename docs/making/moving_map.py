@@ -31,7 +31,7 @@ def played(problem: object) -> list[tuple[int, np.ndarray, int, float]]:
         problem.domain,
         noise_variance=problem.noise_variance,
         expert=SimulatorExpert(problem),
-        budget=BUDGET,
+        queries_per_step=BUDGET,
     )
     days, lost = [], 0.0
     for day in range(1, FIRST + DAYS):

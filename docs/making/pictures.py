@@ -106,7 +106,11 @@ def questions(out: Path) -> None:
     """Where a policy plays, and what it asks."""
     station = Station()
     bandit = policies.frugal_gp_ucb(
-        Candidates(PLACES[::2, None]), noise_variance=0.01, expert=station, budget=2, seed=0
+        Candidates(PLACES[::2, None]),
+        noise_variance=0.01,
+        expert=station,
+        queries_per_step=2,
+        seed=0,
     )
     rng = np.random.default_rng(0)
     played = []

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
-from tvbandits import Bandit, Box, Candidates, Exact, Nystrom, Recipe, policies
+from tvbandits import Bandit, Box, Candidates, Exact, Nystrom, Options, Recipe, policies
 from tvbandits.acquisition.batches import (
     Batching,
     BatchLimitWarning,
@@ -26,8 +26,8 @@ from tvbandits.acquisition.batches import (
     ProductRatio,
     fixed_size,
 )
-from tvbandits.acquisition.confidence import BBKBWidth, Fixed
 from tvbandits.acquisition.rules import samples as drawn_for
+from tvbandits.acquisition.widths import BBKBWidth, Fixed
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.policies import gp_ucb, thompson
@@ -113,7 +113,7 @@ NOISE = 0.5
 def bandit(batch: BatchRule, posterior: Exact | Nystrom, **more: Any) -> Bandit:
     sizes = {name: more.pop(name) for name in ("smallest", "largest") if name in more}
     usual = {"domain": DOMAIN, "kernel": Matern(0.35, nu=2.5), "noise_variance": NOISE}
-    usual |= {"confidence": Fixed(2.0), "mean": 0.0, **more}
+    usual |= {"beta": Fixed(2.0), "mean": 0.0, **more}
     return Bandit(Recipe(**usual, posterior=posterior, batching=Batching(batch, **sizes)), seed=3)
 
 
@@ -216,7 +216,7 @@ def test_uncertainty_sampling_until_batches_are_long(P: int, posterior: Exact | 
 @pytest.mark.parametrize("posterior", [Exact(), Nystrom(2.0)])
 def test_batches_in_a_unit_that_is_learned(posterior: Exact | Nystrom) -> None:
     """Mean in the unit of the reward, noise and variances in that of the kernel."""
-    unit = {"noise_variance": 20.0, "confidence": Fixed(1.5), "mean": "online"}
+    unit = {"noise_variance": 20.0, "beta": Fixed(1.5), "mean": "online"}
     b, rng = bandit(GlobalRatio(2.0), posterior, **unit), np.random.default_rng(5)
     X = DOMAIN.sample(80, rng)
     b.tell(X, 300 + 9 * np.sin(5 * X[:, 0]) + math.sqrt(20) * rng.standard_normal(80))
@@ -235,7 +235,7 @@ def test_batches_in_a_unit_that_is_learned(posterior: Exact | Nystrom) -> None:
 
 
 def test_spent_information_is_counted_once_for_each_reward_at_its_batchs_start() -> None:
-    b = bandit(GlobalRatio(2.0), Nystrom(2.0), kernel=RBF(0.3), confidence=BBKBWidth())
+    b = bandit(GlobalRatio(2.0), Nystrom(2.0), kernel=RBF(0.3), beta=BBKBWidth())
     spent = 0.0
     for _ in range(8):
         batch = b.ask()
@@ -278,7 +278,11 @@ each_posterior = pytest.mark.parametrize("posterior", [Exact(), Nystrom()], ids=
 def player(posterior: Any, told: int = 5, **options: Any) -> Bandit:
     options = {"mean": 0.3, "seed": 1, **options}
     made = thompson(
-        LINE, kernel=KERNEL, noise_variance=NOISE_THOMPSON, posterior=posterior, **options
+        LINE,
+        kernel=KERNEL,
+        noise_variance=NOISE_THOMPSON,
+        **options,
+        options=Options(posterior=posterior),
     )
     if told:
         made.tell(X[:told], Y[:told], t=1.0)
@@ -308,7 +312,13 @@ def dense(dictionary: Array | None) -> tuple[Array, Array]:
 
 
 def test_samples_are_in_the_unit_of_the_reward() -> None:
-    made = thompson(LINE, kernel=KERNEL, noise_variance=NOISE_THOMPSON, posterior=Exact(), seed=1)
+    made = thompson(
+        LINE,
+        kernel=KERNEL,
+        noise_variance=NOISE_THOMPSON,
+        seed=1,
+        options=Options(posterior=Exact()),
+    )
     made.tell(X, 50.0 + 4.0 * Y, t=1.0)
     drawn = samples(made, 20_000)
     mean, deviation = made.predict(LINE.X, 2.0)
@@ -334,9 +344,7 @@ def test_the_batch_is_the_best_of_as_many_samples(posterior: Exact | Nystrom) ->
     assert likely.sum() > 3
     assert chi2_contingency(np.array([found[likely], expected[likely]])).pvalue > 1e-3
     # Twice the width is another law.
-    wide = np.bincount(
-        LINE.index(player(posterior, batch=4000, confidence=2.0).ask()), minlength=13
-    )
+    wide = np.bincount(LINE.index(player(posterior, batch=4000, beta=2.0).ask()), minlength=13)
     assert chi2_contingency(np.array([wide[likely], expected[likely]])).pvalue < 1e-6
 
 
@@ -347,10 +355,9 @@ def test_samples_speak_about_the_time_of_the_decision() -> None:
             LINE,
             kernel=drifting,
             noise_variance=NOISE_THOMPSON,
-            posterior=posterior,
-            mean=0.0,
-            batch=400,
+            batch_size=400,
             seed=1,
+            options=Options(posterior=posterior, mean=0.0),
         )
         made.tell(LINE.X, np.where(np.arange(13) == 4, 3.0, 0.0), t=1.0)
         assert (made.ask(1.0) == LINE.X[4]).mean() > 0.95

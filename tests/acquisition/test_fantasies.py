@@ -12,9 +12,10 @@ from tests.helpers.players import SITES, tides as value
 from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
-from tvbandits import Bandit, Candidates, Exact, Nystrom, Recipe, StateSpace, policies
+from tvbandits import Bandit, Candidates, Exact, Nystrom, Options, Recipe, StateSpace, policies
 from tvbandits.acquisition.batches import PlainFantasy, SparseFantasy, Width
-from tvbandits.acquisition.confidence import (
+from tvbandits.acquisition.rules import Decision, LastingBound
+from tvbandits.acquisition.widths import (
     BBKBProgramWidth,
     BKBWidth,
     Fixed,
@@ -25,7 +26,6 @@ from tvbandits.acquisition.confidence import (
     Theory,
     as_confidence,
 )
-from tvbandits.acquisition.rules import Decision, LastingBound
 from tvbandits.gp.cholesky import by_cholesky
 from tvbandits.gp.ensemble.mixture import CONFIG, FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, function_models, network_models
@@ -198,7 +198,7 @@ def test_a_point_whose_reward_is_known_takes_no_share(part: Any) -> None:
 def test_a_rule_is_told_of_points_that_are_out_by_one_call() -> None:
     """The deviation after a point is out is that of a bandit which was told its mean there."""
     sites = Candidates(np.linspace(0.0, 4.0, 9)[:, None])
-    bandit = policies.gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.1, mean=0.0)
+    bandit = policies.gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.1, options=Options(mean=0.0))
     bandit.tell([[1.0]], [0.5], 1.0)
     seen: list[Array] = []
 
@@ -326,7 +326,7 @@ def test_a_few_candidates_are_played_with_rival_models() -> None:
     assert isinstance(recipe.acquisition, LastingBound)
     assert recipe.posterior == ModelEnsemble(both=True)
     assert recipe.learn is None
-    assert bandit(confidence=1.5).recipe == replace(recipe, confidence=1.5)
+    assert bandit(beta=1.5).recipe == replace(recipe, beta=1.5)
     for other in ({"posterior": StateSpace()}, {"learn": True}, {"mean": 1.0}):
         assert bandit(**other).recipe.learn is not None
     assert bandit(posterior="ensemble").recipe.posterior == ModelEnsemble()

@@ -18,7 +18,7 @@ KERNEL = Matern(0.3, nu=2.5)
 
 
 def bandit(rule: SpreadFirst, **parts: object) -> Bandit:
-    recipe = Recipe(SITES, KERNEL, NOISE, mean=0.0, confidence=2.0, acquisition=rule)
+    recipe = Recipe(SITES, KERNEL, NOISE, mean=0.0, beta=2.0, acquisition=rule)
     return Bandit(replace(recipe, **parts))
 
 

@@ -253,7 +253,7 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
         noise,
         aging=aging,
         posterior=posterior,
-        confidence=width_of(domain, rng),
+        beta=width_of(domain, rng),
         mean=mean,
         acquisition=ThompsonSampling() if thompson else UpperConfidenceBound(),
         batching=Batching(rule, int(rng.choice([1, 1, 3])), 4),

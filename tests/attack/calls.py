@@ -208,7 +208,7 @@ SAME: dict[str, tuple[str, ...]] = {
     "points": ("candidates", "X", "parameter"),
     "context": ("candidates",),
     "available": ("available",),
-    "width": ("confidence",),
+    "width": ("beta",),
     "N": ("k",),
     "params": ("bindings", "parameters"),
     "policies": ("policy",),

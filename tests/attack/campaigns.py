@@ -100,7 +100,7 @@ def begun(folder: Path) -> Bandit:
     """The bandit of a campaign, before anything."""
     expert = Shop(folder / "ledger.jsonl")
     return policies.frugal_gp_ucb(
-        SITES, kernel=RBF(1.5), noise_variance=NOISE, expert=expert, budget=2, seed=7
+        SITES, kernel=RBF(1.5), noise_variance=NOISE, expert=expert, queries_per_step=2, seed=7
     )
 
 

@@ -56,11 +56,11 @@ WELCOME = (
     # Rows or names are welcome in any sequence.
     r".*\((among|points|context|ids|labels|notes|stations)=(array of .*|categorical|Series of NA)\)",
     # None is the default width.
-    r"policies\.\w+\(confidence=None\)",
+    r"policies\.\w+\(beta=None\)",
     # What a visit brought.
     r"tvbandits\.(Bandit|Campaign)\.tell\(y=(True|False|np\.True_)\)",
     # A number is a width, and a name of one.
-    r".*Recipe\(confidence=.*",
+    r".*Recipe\(beta=.*",
     # A number is a point of a line.
     r"experts\.Station\(coordinates=.*",
 )
@@ -139,8 +139,8 @@ def use_as_a_part(made: Any) -> None:
         play(Bandit(Recipe(line(), RBF(1.5), 0.01, asking=Asking(made, expert(), about="domain"))))
     elif "aging" in type(made).__module__:
         play(Bandit(Recipe(line(), RBF(1.5), 0.01, aging=made)))
-    elif "confidence" in type(made).__module__:
-        play(Bandit(Recipe(line(), RBF(1.5), 0.01, confidence=made)))
+    elif "beta" in type(made).__module__:
+        play(Bandit(Recipe(line(), RBF(1.5), 0.01, beta=made)))
     elif isinstance(made, float | np.floating):
         assert not np.isnan(made), "a number is NaN"
 

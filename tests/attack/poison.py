@@ -97,7 +97,7 @@ def policy_of(name: str, seed: int) -> tuple[Any, Any, np.random.Generator]:
         "ratio_bound": 1.0 + abs(some(rng)),
         "mean": "online" if rng.random() < 0.6 else some(rng),
         "minimize": bool(rng.random() < 0.3),
-        "confidence": float(rng.choice([2.0, 0.0, 1e10, 1e100, 1e300])),
+        "beta": float(rng.choice([2.0, 0.0, 1e10, 1e100, 1e300])),
         "consult": str(rng.choice(["after tell", "before ask"])),
     }
     needed = {name for name, each in known.items() if each.default is inspect.Parameter.empty}

@@ -17,7 +17,7 @@ from tests.oracles.dense import Dense
 from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, Box, Candidates, Recipe, policies
-from tvbandits.acquisition.confidence import Fixed
+from tvbandits.acquisition.widths import Fixed
 from tvbandits.bandit.told import visited_with
 from tvbandits.data import Source
 from tvbandits.validation import Array
@@ -169,7 +169,7 @@ def test_a_point_is_told_by_its_candidate() -> None:
 
 @pytest.mark.parametrize("policy", MAKERS)
 def test_asking_predicting_and_recommending_agree(policy: str) -> None:
-    bandit = make(policy, confidence=1.3)
+    bandit = make(policy, beta=1.3)
     play(bandit, 25)
     mean, deviation = bandit.predict(LINE.X)
     recommended = bandit.recommend()
@@ -308,7 +308,7 @@ def test_a_state_goes_on_under_another_recipe() -> None:
     play(bandit, 20)
     bandit.drop(bandit.ask())
     seen = bandit.state.rewards
-    wider = Recipe(LINE, RBF(4.0), NOISE, confidence=Fixed(1.0), mean=0.0)
+    wider = Recipe(LINE, RBF(4.0), NOISE, beta=Fixed(1.0), mean=0.0)
     fresh = Bandit(wider)
     fresh.tell(seen.X, seen.y, seen.t)
     expected = fresh.predict(LINE.X)
@@ -319,7 +319,7 @@ def test_a_state_goes_on_under_another_recipe() -> None:
     more = np.linspace(0.0, 10.0, 81)[:, None]
     others = np.concatenate([bandit.state.visited, np.linspace(20, 30, 41)[:, None]])[:41]
     for X in (more, others):
-        finer = Recipe(Candidates(X), KERNEL, NOISE, confidence=Fixed(0.5), mean=0.0)
+        finer = Recipe(Candidates(X), KERNEL, NOISE, beta=Fixed(0.5), mean=0.0)
         mean, deviation = dense(seen.X, seen.y, seen.variance, X)
         again = Bandit.from_state(finer, bandit.state)
         for _ in range(2):
@@ -381,7 +381,7 @@ def test_what_is_returned_and_what_was_given_may_be_changed() -> None:
 
 
 def test_a_box_is_searched_well() -> None:
-    bandit = make(domain=Box([[0.0, 10.0]]), confidence=2.0, mean=0.0)
+    bandit = make(domain=Box([[0.0, 10.0]]), beta=2.0, mean=0.0)
     bandit.tell(X := np.array([[1.0], [4.0], [9.5]]), y := np.array([0.2, 1.5, -1.0]), 1.0)
     grid = np.linspace(0, 10, 10001)[:, None]
     mean, deviation = dense(X, y, np.full(3, NOISE), grid)

@@ -27,7 +27,7 @@ from tvbandits.acquisition.batches import (
     One,
     ProductRatio,
 )
-from tvbandits.acquisition.confidence import BBKBWidth, BKBWidth, Confidence, Fixed
+from tvbandits.acquisition.widths import BBKBWidth, BKBWidth, Confidence, Fixed
 from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.validation import Array
 
@@ -124,14 +124,14 @@ class Run:
 def side_by_side(
     case: Case, policy: str, posterior: Nystrom | Exact, *, mean: float = 0.0, seed: int = 0
 ) -> Run:
-    batch, confidence, C, ends, width = POLICIES[policy]
+    batch, beta, C, ends, width = POLICIES[policy]
     recipe = Recipe(
         case.domain,
         case.kernel,
         case.noise_variance,
         posterior=posterior,
         batching=Batching(batch),
-        confidence=confidence,
+        beta=beta,
         mean=mean,
     )
     plainly = Plainly(case.domain.X, case.kernel, case.noise_variance, width, ends, C, mean)

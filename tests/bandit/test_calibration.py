@@ -8,7 +8,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import NOISE, SITES, deciding
-from tvbandits import Bandit, Box, Candidates, StateSpace, policies
+from tvbandits import Bandit, Box, Candidates, Options, StateSpace, policies
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.validation import Array
@@ -80,7 +80,9 @@ def test_nothing_is_watched_where_no_kernel_is_learned() -> None:
     for given in (
         policies.gp_ucb(SITES, kernel=kernel, noise_variance=NOISE),
         policies.w_gp_ucb(SITES, kernel=kernel, noise_variance=NOISE, discount=0.95),
-        policies.adaptive_gp_ucb(SITES, noise_variance=NOISE, posterior="ensemble"),
+        policies.adaptive_gp_ucb(
+            SITES, noise_variance=NOISE, options=Options(posterior="ensemble")
+        ),
     ):
         assert play(given, range(1, 21)).state.calibration == IntervalCalibration()
     few = play(learning(), range(1, 4))
@@ -113,7 +115,9 @@ def test_what_another_kernel_has_missed_does_not_count() -> None:
 @pytest.mark.parametrize("posterior", ["ensemble", StateSpace()], ids=["ensemble", "fit"])
 def test_a_place_far_from_all_readings_is_shown_wider_than_it_decides(posterior: Any) -> None:
     line = Candidates(np.linspace(0.0, 30.0, 100)[:, None])
-    bandit = policies.adaptive_gp_ucb(line, noise_variance=NOISE, posterior=posterior)
+    bandit = policies.adaptive_gp_ucb(
+        line, noise_variance=NOISE, options=Options(posterior=posterior)
+    )
     for t in range(1, 21):
         X = line.X[[t % 5]]
         bandit.tell(X, np.sin(2.0 * X[:, 0] + t / 9.0), t)

@@ -11,7 +11,7 @@ from tests.helpers.players import KERNEL, LINE, NOISE, Known, noisy
 from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
 from tvbandits import Answers, Bandit, Box, NothingAvailableError, Options, Recipe, policies
-from tvbandits.acquisition.confidence import Fixed
+from tvbandits.acquisition.widths import Fixed
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.queries import Pool, RandomPoints
 from tvbandits.queries.plans import Asking
@@ -32,7 +32,7 @@ def bandit_with(expert: Any, consult: Consult = "after tell", k: int = 2, **part
         parts.pop("domain", LINE),
         parts.pop("kernel", KERNEL),
         NOISE,
-        **{"confidence": Fixed(2.0), "mean": 0.1, **parts},
+        **{"beta": Fixed(2.0), "mean": 0.1, **parts},
         asking=Asking(plan, expert, **asking),
         consult=consult,
     )
@@ -135,7 +135,7 @@ def test_rewards_that_nobody_asked_for_are_news_once_a_time() -> None:
 
 def test_before_ask_is_about_the_time_of_the_decision() -> None:
     expert = Known()
-    bandit = bandit_with(expert, "before ask", confidence=Fixed(0.0))
+    bandit = bandit_with(expert, "before ask", beta=Fixed(0.0))
     X = bandit.ask(10.5)
     bandit.tell(X, noisy(X, 10.5), 10.5)
     bandit.ask(30.0)

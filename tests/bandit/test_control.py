@@ -6,7 +6,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tests.helpers.refusals import refused
 from tests.oracles.levels import effects_beside
-from tvbandits import Arms, Bandit, Box, Candidates, Limit, Nystrom, compare, policies
+from tvbandits import Arms, Bandit, Box, Candidates, Limit, Nystrom, Options, compare, policies
 from tvbandits.datasets import BannersByDay
 from tvbandits.gp.ensemble.arms import EffectFilters, GridSpec, contrasts
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
@@ -16,13 +16,15 @@ ARMS = Arms(["old", "new", "bold", "odd"])
 KERNEL = RBF(1.0)
 
 POLICIES = {
-    "gp_ucb": lambda: policies.gp_ucb(SITES, kernel=KERNEL, noise_variance=0.04, mean=0.0),
+    "gp_ucb": lambda: policies.gp_ucb(
+        SITES, kernel=KERNEL, noise_variance=0.04, options=Options(mean=0.0)
+    ),
     "sw_gp_ucb": lambda: policies.sw_gp_ucb(
-        SITES, kernel=KERNEL, noise_variance=0.04, window=30, mean=0.0
+        SITES, kernel=KERNEL, noise_variance=0.04, window=30, options=Options(mean=0.0)
     ),
     "w_gp_ucb": lambda: policies.w_gp_ucb(SITES, kernel=KERNEL, noise_variance=0.04, discount=0.9),
     "tv_gp_ucb": lambda: policies.tv_gp_ucb(
-        SITES, kernel=KERNEL, noise_variance=0.04, epsilon=0.03, mean=0.0
+        SITES, kernel=KERNEL, noise_variance=0.04, forgetting_rate=0.03, options=Options(mean=0.0)
     ),
     "adaptive_gp_ucb": lambda: policies.adaptive_gp_ucb(SITES, noise_variance=0.04),
     "arms": lambda: policies.adaptive_gp_ucb(ARMS),
@@ -65,9 +67,9 @@ def test_contrasts_are_free_of_levels_and_of_unit_noise() -> None:
 def test_exact_beliefs_are_those_of_dense_algebra(count: int, drifts: bool) -> None:
     kernel = OnSpace(KERNEL) * Drift(0.1, "fixed") if drifts else KERNEL
     rows, t, y, variance = readings(count)
-    bandit = policies.gp_ucb(SITES, kernel=kernel, noise_variance=0.04, mean=0.0).with_options(
-        control=SITES.X[2]
-    )
+    bandit = policies.gp_ucb(
+        SITES, kernel=kernel, noise_variance=0.04, options=Options(mean=0.0)
+    ).with_options(control=SITES.X[2])
     bandit.tell(SITES.X[rows], y, t, variance)
     mean, covariance = effects_beside(kernel, SITES.X, rows, t, y, variance, 2, now=9.0)
     shown, deviation = bandit.predict(SITES.X, 9.0, relative=True)
@@ -154,7 +156,9 @@ MEASURED = Candidates([[0.0], [1.0]], context={"load": (0, 1)})
     [
         (policies.gp_ucb(SITES, kernel=KERNEL, noise_variance=0.04), [0.3], "control must"),
         (
-            policies.gp_ucb(SITES, kernel=KERNEL, noise_variance=0.04, posterior=Nystrom()),
+            policies.gp_ucb(
+                SITES, kernel=KERNEL, noise_variance=0.04, options=Options(posterior=Nystrom())
+            ),
             [0.0],
             "needs posterior=Exact",
         ),

@@ -8,19 +8,19 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tests.helpers.refusals import refused
-from tvbandits import Bandit, Box, Candidates, policies
+from tvbandits import Bandit, Box, Candidates, Options, policies
 
 SITES = Candidates(np.array([[0.0, 1.0], [2.5, 1.0], [5.0, 2.0], [7.5, 0.0], [9.0, 3.0]]))
 
 MAKERS: dict[str, Callable[[], Bandit]] = {
     "gp-ucb": lambda: policies.gp_ucb(SITES, kernel=RBF(3.0), noise_variance=0.01),
     "tv-gp-ucb": lambda: policies.tv_gp_ucb(
-        SITES, kernel=Matern(3.0), noise_variance=0.01, epsilon=0.05
+        SITES, kernel=Matern(3.0), noise_variance=0.01, forgetting_rate=0.05
     ),
     "sw-gp-ucb": lambda: policies.sw_gp_ucb(SITES, kernel=RBF(3.0), noise_variance=0.01, window=6),
     "adaptive": lambda: policies.adaptive_gp_ucb(SITES, noise_variance=0.01),
     "fitted": lambda: policies.adaptive_gp_ucb(
-        SITES, kernel=RBF(3.0), noise_variance=0.01, learn=5
+        SITES, kernel=RBF(3.0), noise_variance=0.01, options=Options(refit=5)
     ),
     "frugal": lambda: policies.frugal_gp_ucb(SITES, noise_variance=0.01, expert=None),
     "minimize": lambda: policies.gp_ucb(SITES, kernel=RBF(3.0), noise_variance=0.01, minimize=True),

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.players import NOISE, SITES, deciding, tides as value
 from tests.helpers.refusals import refused
 from tvbandits import Answers, Bandit, Box, Candidates, Every, Options, Recipe, policies
-from tvbandits.acquisition.confidence import Theory
+from tvbandits.acquisition.widths import Theory
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import Window
 from tvbandits.forgetting.event_trigger import EventTrigger
@@ -72,7 +72,7 @@ def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
         ).recipe.learn
         is not None
     )
-    for options in ({"learn": True}, {"mean": 3.0}, {"confidence": "theory"}):
+    for options in ({"learn": True}, {"mean": 3.0}, {"beta": "theory"}):
         assert frugal(**options).recipe.learn is not None
     for domain in (Box([(0, 3), (0, 3)]), Candidates(SITES.X, context=[1])):
         assert (
@@ -86,7 +86,7 @@ def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
     )
     for kernel in (None, RBF(1.0)):
         given = policies.adaptive_gp_ucb(
-            SITES, kernel=kernel, noise_variance=NOISE, posterior="ensemble"
+            SITES, kernel=kernel, noise_variance=NOISE, options=Options(posterior="ensemble")
         ).recipe
         assert given.posterior == ModelEnsemble()
         assert given.learn is None
@@ -186,7 +186,7 @@ def test_other_parts_can_go_on_from_it_and_it_from_others() -> None:
         ({"learn": Every()}, "learns by itself: learn must be None"),
         ({"reset": EventTrigger()}, "learns by itself: reset must be None"),
         ({"mean": 2.0}, "learns by itself: mean must be 'online', got 2.0"),
-        ({"confidence": Theory()}, "depends on the information gain under one kernel"),
+        ({"beta": Theory()}, "depends on the information gain under one kernel"),
         ({"asking": Asking(NextDecision(2))}, "keeps every answer: give Asking"),
     ],
 )
@@ -201,5 +201,9 @@ def test_who_has_one_model_takes_no_ensemble() -> None:
         ValueError, match="has one model, adaptive_gp_ucb an ensemble; got 'ensemble'"
     ):
         policies.tv_gp_ucb(
-            SITES, kernel=RBF(1.0), noise_variance=NOISE, epsilon=0.1, posterior="ensemble"
+            SITES,
+            kernel=RBF(1.0),
+            noise_variance=NOISE,
+            forgetting_rate=0.1,
+            options=Options(posterior="ensemble"),
         )

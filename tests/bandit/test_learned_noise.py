@@ -8,7 +8,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 import tvbandits
-from tvbandits import Bandit, Box, Candidates, policies
+from tvbandits import Bandit, Box, Candidates, Options, policies
 from tvbandits.experts import CallableExpert
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.fitting.noise import estimated_noise
@@ -26,7 +26,9 @@ EXPERT = CallableExpert(value, 0.01)
 
 MAKERS: dict[str, Callable[[], Bandit]] = {
     "gp-ucb": lambda: policies.gp_ucb(DOMAIN, kernel=RBF(1.5), noise_variance=None),
-    "fixed mean": lambda: policies.gp_ucb(DOMAIN, kernel=RBF(1.5), noise_variance=None, mean=5.0),
+    "fixed mean": lambda: policies.gp_ucb(
+        DOMAIN, kernel=RBF(1.5), noise_variance=None, options=Options(mean=5.0)
+    ),
     "r-gp-ucb": lambda: policies.r_gp_ucb(
         DOMAIN, kernel=RBF(1.5), noise_variance=None, reset_every=12
     ),
@@ -35,7 +37,7 @@ MAKERS: dict[str, Callable[[], Bandit]] = {
     ),
     "w-gp-ucb": lambda: policies.w_gp_ucb(DOMAIN, kernel=RBF(1.5), noise_variance=None),
     "tv-gp-ucb": lambda: policies.tv_gp_ucb(
-        DOMAIN, kernel=RBF(1.5), noise_variance=None, first_sample=20
+        DOMAIN, kernel=RBF(1.5), noise_variance=None, initial_points=20
     ),
     "ui-gp-ucb": lambda: policies.ui_gp_ucb(DOMAIN, kernel=RBF(1.5), noise_variance=None),
     "et-gp-ucb": lambda: policies.et_gp_ucb(DOMAIN, kernel=RBF(1.5), noise_variance=None),
@@ -46,9 +48,9 @@ MAKERS: dict[str, Callable[[], Bandit]] = {
     "bbkb": lambda: policies.bbkb(DOMAIN, kernel=RBF(1.5), noise_variance=None),
     "thompson": lambda: policies.thompson(DOMAIN, kernel=RBF(1.5), noise_variance=None),
     "adaptive": lambda: policies.adaptive_gp_ucb(DOMAIN),
-    "fitted": lambda: policies.adaptive_gp_ucb(DOMAIN, learn=True),
+    "fitted": lambda: policies.adaptive_gp_ucb(DOMAIN, options=Options(refit=True)),
     "box": lambda: policies.adaptive_gp_ucb(Box([(0, 10), (0, 1)])),
-    "frugal": lambda: policies.frugal_gp_ucb(DOMAIN, expert=EXPERT, budget=1),
+    "frugal": lambda: policies.frugal_gp_ucb(DOMAIN, expert=EXPERT, queries_per_step=1),
     "minimize": lambda: policies.gp_ucb(
         DOMAIN, kernel=RBF(1.5), noise_variance=None, minimize=True
     ),

@@ -95,7 +95,9 @@ def test_where_a_context_is_measured_the_start_is_of_places(domain: Any, short: 
 
 
 def test_a_limit_that_wanders_is_followed() -> None:
-    adaptive = policies.adaptive_gp_ucb(SITES, noise_variance=0.01, posterior=StateSpace())
+    adaptive = policies.adaptive_gp_ucb(
+        SITES, noise_variance=0.01, options=Options(posterior=StateSpace())
+    )
     bandit, wrong, near = adaptive.with_options(limits=[LOAD]), 0, 0
     start = SITES.X[:11:2]
     bandit.tell(start, reward(start), 0, outcomes={"load": load_of(start, 0)})
@@ -162,7 +164,9 @@ def test_the_chance_to_open_is_that_of_readings_drawn() -> None:
 @pytest.mark.parametrize("posterior", [None, StateSpace()])
 def test_outcomes_have_beliefs_of_their_own_that_forget(posterior: StateSpace | None) -> None:
     """Where an ensemble believes the reward, one kernel is fitted to the outcome, as on a box."""
-    bandit = policies.adaptive_gp_ucb(SITES, noise_variance=0.01, posterior=posterior)
+    bandit = policies.adaptive_gp_ucb(
+        SITES, noise_variance=0.01, options=Options(posterior=posterior)
+    )
     bandit = bandit.with_options(limits=[LOAD])
     for t in range(1, 13):
         X = SITES.X[[t, 20 - t]]
@@ -173,7 +177,7 @@ def test_outcomes_have_beliefs_of_their_own_that_forget(posterior: StateSpace | 
         assert alone.recipe.learn is not None
     else:
         alone = policies.adaptive_gp_ucb(
-            SITES, noise_variance=LOAD.noise_variance, posterior=posterior
+            SITES, noise_variance=LOAD.noise_variance, options=Options(posterior=posterior)
         )
     for x, t, y in zip(
         *(vars(bandit.state.outcomes["load"].rewards)[k] for k in "Xty"), strict=True
@@ -187,7 +191,7 @@ def test_outcomes_have_beliefs_of_their_own_that_forget(posterior: StateSpace | 
 def test_an_outcome_of_many_points_has_length_scales_of_its_own() -> None:
     domain = Candidates(np.linspace(0.0, 10.0, 101)[:, None])
     bandit = policies.tv_gp_ucb(
-        domain, kernel=RBF(5.0), noise_variance=0.01, epsilon=0.01
+        domain, kernel=RBF(5.0), noise_variance=0.01, forgetting_rate=0.01
     ).with_options(limits=[LOAD])
     rough = np.sin(3.0 * domain.X[:, 0])
     for t in range(1, 41):

@@ -18,6 +18,7 @@ from tvbandits import (
     Candidates,
     Every,
     ExpensiveWarning,
+    Options,
     StateSpace,
     policies,
 )
@@ -62,9 +63,11 @@ MAKERS: dict[str, Any] = {
         expert=Exactly(),
         queries=1.0,
     ),
-    "learned": lambda: policies.adaptive_gp_ucb(LINE, noise_variance=0.01, learn=SHORT),
+    "learned": lambda: policies.adaptive_gp_ucb(
+        LINE, noise_variance=0.01, options=Options(refit=SHORT)
+    ),
     "frugal": lambda: policies.frugal_gp_ucb(
-        LINE, noise_variance=0.01, expert=Exactly(), learn=SHORT
+        LINE, noise_variance=0.01, expert=Exactly(), options=Options(refit=SHORT)
     ),
     "merged": lambda: policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=0.01),
 }
@@ -125,15 +128,17 @@ BOUNDED: dict[str, Any] = {
         name: partial(MAKERS[name], mean=0.0)
         for name in ("window", "weights", "resets", "filter", "exact filter")
     },
-    "events": lambda: policies.et_gp_ucb(LINE, kernel=KERNEL, noise_variance=1e-4, mean=0.0),
+    "events": lambda: policies.et_gp_ucb(
+        LINE, kernel=KERNEL, noise_variance=1e-4, options=Options(mean=0.0)
+    ),
     "sparq": lambda: policies.sparq_gp_ucb(
-        LINE, kernel=KERNEL, noise_variance=0.01, expert=Exactly(), mean=0.0
+        LINE, kernel=KERNEL, noise_variance=0.01, expert=Exactly(), options=Options(mean=0.0)
     ),
     "ensemble": lambda: policies.adaptive_gp_ucb(
-        LINE, noise_variance=0.01, posterior=ModelEnsemble(season=None)
+        LINE, noise_variance=0.01, options=Options(posterior=ModelEnsemble(season=None))
     ),
     "frugal": lambda: policies.frugal_gp_ucb(
-        LINE, noise_variance=0.01, expert=Exactly(), season=None
+        LINE, noise_variance=0.01, expert=Exactly(), options=Options(season=None)
     ),
 }
 
@@ -239,10 +244,14 @@ def test_a_late_reward_is_welcome_after_the_history_was_cut() -> None:
     "maker",
     [
         lambda: policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=0.01),
-        lambda: policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=0.01, posterior="nystrom"),
-        lambda: policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=0.01, posterior=ExactAbove()),
+        lambda: policies.gp_ucb(
+            LINE, kernel=KERNEL, noise_variance=0.01, options=Options(posterior="nystrom")
+        ),
+        lambda: policies.gp_ucb(
+            LINE, kernel=KERNEL, noise_variance=0.01, options=Options(posterior=ExactAbove())
+        ),
         lambda: policies.tv_gp_ucb(
-            Box([(0.0, 1.0)]), kernel=RBF(0.3), noise_variance=0.01, epsilon=0.1
+            Box([(0.0, 1.0)]), kernel=RBF(0.3), noise_variance=0.01, forgetting_rate=0.1
         ),
     ],
 )

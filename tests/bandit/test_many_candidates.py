@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tests.bandit.test_measured_context import learnable
 from tests.helpers.refusals import refused
-from tvbandits import Bandit, Candidates, policies
+from tvbandits import Bandit, Candidates, Options, policies
 from tvbandits.bandit import recipe
 from tvbandits.domains import candidates, rows
 from tvbandits.gp import top_candidates as leaders
@@ -101,19 +101,25 @@ def test_a_relative_name_stays_the_file_that_it_was(
 
 POLICIES: dict[str, Callable[[Candidates], Bandit]] = {
     "fresh dictionaries": lambda domain: bbkb(domain, keep=False),
-    "a minimum batch": lambda domain: bbkb(domain, minimum_batch=5),
-    "a wide bound": lambda domain: bbkb(domain, ratio_bound=4.0, mean=0.3, minimize=True),
+    "a minimum batch": lambda domain: bbkb(domain, options=Options(minimum_batch=5)),
+    "a wide bound": lambda domain: bbkb(
+        domain, ratio_bound=4.0, minimize=True, options=Options(mean=0.3)
+    ),
     "bkb": lambda domain: policies.bkb(
-        domain, kernel=Matern(0.5, nu=2.5), noise_variance=0.01, confidence="theory"
+        domain, kernel=Matern(0.5, nu=2.5), noise_variance=0.01, beta="theory"
     ),
     "gp-ucb": lambda domain: policies.gp_ucb(
-        domain, kernel=RBF(0.4), noise_variance=0.01, posterior="nystrom"
+        domain, kernel=RBF(0.4), noise_variance=0.01, options=Options(posterior="nystrom")
     ),
     "a window": lambda domain: policies.sw_gp_ucb(
-        domain, kernel=RBF(0.6), noise_variance=0.01, window=12, posterior="nystrom"
+        domain,
+        kernel=RBF(0.6),
+        noise_variance=0.01,
+        window=12,
+        options=Options(posterior="nystrom"),
     ),
     "forgetting": lambda domain: policies.tv_bbkb(
-        domain, kernel=RBF(0.6), noise_variance=0.01, epsilon=0.05
+        domain, kernel=RBF(0.6), noise_variance=0.01, forgetting_rate=0.05
     ),
     "a rate that is learned": lambda domain: policies.tv_bbkb(
         domain, kernel=RBF(0.6), noise_variance=0.01, learn=10
@@ -220,10 +226,7 @@ def test_few_candidates_are_looked_at() -> None:
 
     with pytest.MonkeyPatch.context() as context:
         context.setattr(TopCandidates, "find", counted)
-        play(
-            policies.bkb(Candidates(POINTS), kernel=RBF(0.4), noise_variance=0.01, confidence=10.0),
-            60,
-        )
+        play(policies.bkb(Candidates(POINTS), kernel=RBF(0.4), noise_variance=0.01, beta=10.0), 60)
     assert np.median(looks[20:]) < COUNT / 4
 
 

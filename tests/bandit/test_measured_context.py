@@ -131,7 +131,7 @@ def test_only_what_is_available_is_played_at_a_context() -> None:
 
 def test_questions_are_about_the_context_of_the_decision() -> None:
     bandit = policies.sparq_gp_ucb(
-        BOX, kernel=KERNEL, noise_variance=0.01, expert=None, about="domain", queries=4.0
+        BOX, kernel=KERNEL, noise_variance=0.01, expert=None, about="domain", queries_per_step=4.0
     )
     for t in range(1, 6):
         X = bandit.ask(t, context={"outside": float(t)})

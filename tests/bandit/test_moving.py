@@ -27,7 +27,9 @@ def dear(x: Array, z: Array) -> float:
 
 def bandit_on(domain: Any, **more: Any) -> Bandit:
     kernel = domain.kernel() if isinstance(domain, Space) else RBF(2.0)
-    return policies.tv_gp_ucb(domain, kernel=kernel, noise_variance=0.01, epsilon=0.05, **more)
+    return policies.tv_gp_ucb(
+        domain, kernel=kernel, noise_variance=0.01, forgetting_rate=0.05, **more
+    )
 
 
 def reward(X: Array, t: float) -> Array:

@@ -40,7 +40,9 @@ class Nobody:
 NOBODY = Nobody()
 MAKERS: dict[str, Callable[..., Bandit]] = {
     "ensemble": lambda **more: policies.adaptive_gp_ucb(SITES, noise_variance=0.01, **more),
-    "fitted": lambda **more: policies.adaptive_gp_ucb(SITES, noise_variance=0.01, learn=10, **more),
+    "fitted": lambda **more: policies.adaptive_gp_ucb(
+        SITES, noise_variance=0.01, **more, options=Options(refit=10)
+    ),
     "on a box": lambda **more: policies.adaptive_gp_ucb(BOX, noise_variance=0.01, **more),
     "frugal": lambda **more: policies.frugal_gp_ucb(
         SITES, noise_variance=0.01, expert=NOBODY, **more
@@ -48,7 +50,7 @@ MAKERS: dict[str, Callable[..., Bandit]] = {
     "tv": lambda **more: policies.tv_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01, **more),
     "w": lambda **more: policies.w_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01, **more),
     "w on a dictionary": lambda **more: policies.w_gp_ucb(
-        SITES, kernel=RBF(2.0), noise_variance=0.01, posterior="nystrom", **more
+        SITES, kernel=RBF(2.0), noise_variance=0.01, **more, options=Options(posterior="nystrom")
     ),
     "ui": lambda **more: policies.ui_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01, **more),
     "time as input": lambda **more: policies.time_gp_ucb(SITES, noise_variance=0.01, **more),
@@ -208,7 +210,9 @@ def test_more_than_half_wrong_is_a_wrong_belief() -> None:
 
 def test_what_was_forgotten_stays_so_when_others_come_back() -> None:
     """The first reading after a reset is the first of its time, among all that were told."""
-    bandit = policies.et_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01, mean=0.0)
+    bandit = policies.et_gp_ucb(
+        SITES, kernel=RBF(2.0), noise_variance=0.01, options=Options(mean=0.0)
+    )
     bandit = Bandit.from_state(replace(bandit.recipe, options=Options(robust=True)), bandit.state)
     for t in range(1, 40):
         bandit.tell([[5.0]], [-3.0 if t > 20 else 40.0 if t == 18 else 3.0], t)

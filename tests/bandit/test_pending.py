@@ -24,7 +24,7 @@ from tests.helpers.players import (
 )
 from tvbandits import Bandit, Candidates, Exact, Nystrom, Recipe, StateSpace
 from tvbandits.acquisition.batches import Batching, One
-from tvbandits.acquisition.confidence import Fixed
+from tvbandits.acquisition.widths import Fixed
 from tvbandits.forgetting.aging import Exponential, Wiener
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.policies import POLICIES
@@ -69,12 +69,12 @@ def test_points_differ_on_a_box(variant: str) -> None:
         for name in KINDS
         if name in WITH_MODEL
         and name in ON_INTERVAL
-        and "confidence" in POLICIES[VARIANTS[name][0]].parameters
+        and "beta" in POLICIES[VARIANTS[name][0]].parameters
     ],
 )
 def test_what_is_unknown_is_spread_over(variant: str) -> None:
     """Not a cluster around one point: also where a sparse posterior's dictionary has no points."""
-    player = warmed(made(variant, INTERVAL, confidence=20.0), INTERVAL)
+    player = warmed(made(variant, INTERVAL, beta=20.0), INTERVAL)
     out = np.concatenate([player.ask(10.0, n=1) for _ in range(4)])[:, 0]
     unknown = np.sort(out[out > 6.0])
     assert len(unknown) >= 2
@@ -145,7 +145,7 @@ def test_the_next_point_is_that_of_dense_algebra(posterior: str, name: str, agin
     rules = {"exact": Exact(), "nystrom": Nystrom(0.5), "filter": StateSpace()}
     rule: Any = rules.get(posterior, Nystrom(1e9))
     parts: Any = {} if map_ is None else {"aging": map_}
-    recipe = Recipe(LINE, kernel, NOISE, mean=0.2, confidence=Fixed(3.0), posterior=rule, **parts)
+    recipe = Recipe(LINE, kernel, NOISE, mean=0.2, beta=Fixed(3.0), posterior=rule, **parts)
     bandit = Bandit(recipe, seed=1)
     for x, t in zip(TOLD, TIMES, strict=True):
         bandit.tell(x, noisy(x[None], t), t)
@@ -184,7 +184,7 @@ def left_after(bandit: Bandit, kernel: Any, asked: Any, t: float, grown: Any) ->
 def test_a_point_that_says_nothing_any_more_is_no_reason() -> None:
     """Long after it was asked, a point that is still out tells nothing about now."""
     kernel = OnSpace(KERNEL) * OnTime(RBF(2.0))
-    recipe = Recipe(LINE, kernel, NOISE, mean=0.0, confidence=Fixed(2.0))
+    recipe = Recipe(LINE, kernel, NOISE, mean=0.0, beta=Fixed(2.0))
     bandit, free = Bandit(recipe, seed=1), Bandit(recipe, seed=1)
     for each in (bandit, free):
         each.tell(TOLD, wave(TOLD, TIMES), TIMES)

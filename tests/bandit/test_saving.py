@@ -102,14 +102,18 @@ def test_what_is_told_in_parts_goes_on_bit_for_bit() -> None:
 ARMS, OUTSIDE = Arms(["a", "b", "c"]), {"outside": (-15, 20)}
 FEATURES: dict[str, Callable[[], Bandit]] = {
     "filter": lambda: policies.tv_gp_ucb(
-        LINE, kernel=KERNEL, noise_variance=NOISE, epsilon=0.05, posterior=StateSpace()
+        LINE,
+        kernel=KERNEL,
+        noise_variance=NOISE,
+        forgetting_rate=0.05,
+        options=Options(posterior=StateSpace()),
     ),
     "kernel learned": lambda: policies.adaptive_gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE),
     "noise learned": lambda: policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=None),
     "noise and weights learned": lambda: policies.adaptive_gp_ucb(LINE),
     "arms": lambda: policies.adaptive_gp_ucb(ARMS, noise_variance=NOISE),
     "control": lambda: policies.tv_gp_ucb(
-        LINE, kernel=KERNEL, noise_variance=NOISE, epsilon=0.05
+        LINE, kernel=KERNEL, noise_variance=NOISE, forgetting_rate=0.05
     ).with_options(control=[0.0]),
     "control of arms": lambda: policies.adaptive_gp_ucb(ARMS).with_options(control="a"),
     "control of an ensemble": lambda: policies.adaptive_gp_ucb(
@@ -122,7 +126,11 @@ FEATURES: dict[str, Callable[[], Bandit]] = {
         move_cost=0.1
     ),
     "outliers": lambda: policies.tv_gp_ucb(
-        LINE, kernel=KERNEL, noise_variance=NOISE, epsilon=0.05, options=Options(robust=True)
+        LINE,
+        kernel=KERNEL,
+        noise_variance=NOISE,
+        forgetting_rate=0.05,
+        options=Options(robust=True),
     ),
     "retired": lambda: policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE).with_candidates(
         LINE.X[:9]
@@ -191,7 +199,7 @@ def test_no_wrapper_is_left_out() -> None:
 def test_every_wrapper_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
     inside = experts.CallableExpert(wave, 0.02)
     player = policies.frugal_gp_ucb(
-        LINE, kernel=KERNEL, noise_variance=NOISE, expert=AROUND[name](inside), budget=2
+        LINE, kernel=KERNEL, noise_variance=NOISE, expert=AROUND[name](inside), queries_per_step=2
     )
     trusted = {"tests.helpers.players:wave": wave}
     played(player).save(tmp_path / "saved")
@@ -253,7 +261,7 @@ def test_what_opens_candidates_in_a_file_is_handed_over(tmp_path: Path) -> None:
     place = tmp_path / "points.npy"
     np.save(place, np.random.default_rng(0).random((50, 2)))
     player = policies.gp_ucb(
-        Candidates(place), kernel=RBF(0.3), noise_variance=0.1, posterior="nystrom"
+        Candidates(place), kernel=RBF(0.3), noise_variance=0.1, options=Options(posterior="nystrom")
     )
     player.tell(player.ask(1), [1.0], 1)
     player.save(tmp_path / "saved")

@@ -13,7 +13,7 @@ from threadpoolctl import ThreadpoolController
 
 from tests.helpers.players import KERNEL, LINE, NOISE, made, noisy, step, warmed, wave
 from tests.oracles.states import fingerprint
-from tvbandits import Answers, Bandit, ExpertError, Recipe, policies
+from tvbandits import Answers, Bandit, ExpertError, Options, Recipe, policies
 from tvbandits.protocols import CallWithinCallError
 from tvbandits.queries.plans import Asking, RandomPoints
 from tvbandits.threads import one_blas_thread
@@ -35,7 +35,7 @@ def at_once(calls: list[Any]) -> list[Any]:
 
 
 def test_four_threads_tell_and_nothing_is_lost() -> None:
-    bandit = policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE, mean=0.0)
+    bandit = policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE, options=Options(mean=0.0))
 
     def tell(which: int) -> None:
         for i in range(TELLS):

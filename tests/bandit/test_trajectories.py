@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tests.oracles import plain
 from tests.oracles.plain import Plain
-from tvbandits import Answers, Bandit, Candidates, policies
+from tvbandits import Answers, Bandit, Candidates, Options, policies
 from tvbandits.datasets import DriftingBump
 from tvbandits.queries import KDPP, LogSchedule, Pool
 from tvbandits.validation import Array, Index
@@ -120,7 +120,7 @@ def side_by_side(case: Case, policy: str, mean: Mean, width: float | str, *, see
         kernel=case.kernel,
         noise_variance=case.noise_variance,
         mean=mean,
-        confidence=width,
+        beta=width,
         seed=seed,
         **parameters,
     )
@@ -194,10 +194,10 @@ def test_sparq_trajectory(factor: float, case: str, mean: str) -> None:
         kernel=problem.kernel,
         noise_variance=problem.noise_variance,
         expert=expert,
-        queries=recording,
-        mean=start,
-        confidence=width,
+        queries_per_step=recording,
+        beta=width,
         seed=seed,
+        options=Options(mean=start),
     )
     other = Plain(
         problem.domain.X,

@@ -21,7 +21,7 @@ MAKERS: dict[str, Any] = {
         domain, kernel=RBF(2.0), noise_variance=0.05, discount=0.9
     ),
     "tv_gp_ucb": lambda domain: policies.tv_gp_ucb(
-        domain, kernel=RBF(2.0), noise_variance=0.05, epsilon=0.1
+        domain, kernel=RBF(2.0), noise_variance=0.05, forgetting_rate=0.1
     ),
     "fit": lambda domain: policies.adaptive_gp_ucb(domain, kernel=RBF(2.0), noise_variance=0.05),
     "ensemble": lambda domain: policies.adaptive_gp_ucb(domain, noise_variance=0.05),
@@ -133,10 +133,10 @@ ARMS_MAKERS: dict[str, Any] = {
         domain, kernel=domain.space.kernel(), noise_variance=0.05
     ),
     "over time": lambda domain: policies.tv_gp_ucb(
-        domain, kernel=domain.space.kernel(), noise_variance=0.05, epsilon=0.1
+        domain, kernel=domain.space.kernel(), noise_variance=0.05, forgetting_rate=0.1
     ),
     "fit": lambda domain: policies.frugal_gp_ucb(
-        domain, noise_variance=0.05, expert=None, budget=1
+        domain, noise_variance=0.05, expert=None, queries_per_step=1
     ),
     "fit, given": lambda domain: policies.adaptive_gp_ucb(
         domain, kernel=domain.space.kernel(), noise_variance=0.05

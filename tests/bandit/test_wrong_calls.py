@@ -129,7 +129,7 @@ def played(kind: str) -> Bandit:
     """With a plan and no expert, rewards up to t = 8, a failed reading, and two points out."""
     domain, kernel = DOMAINS[kind]
     asking = Asking(RandomPoints(2), about="domain", reuse_answers=True)
-    recipe = Recipe(domain, kernel, NOISE, asking=asking, consult="before ask", confidence=2.0)
+    recipe = Recipe(domain, kernel, NOISE, asking=asking, consult="before ask", beta=2.0)
     bandit = Bandit(recipe, seed=4)
     for t in map(float, range(1, 9)):
         go_on(bandit, t)

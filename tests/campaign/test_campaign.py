@@ -32,12 +32,14 @@ from tvbandits.protocols import Answers, ExpertError, state_of
 
 
 def plain(seed: int = 3) -> Bandit:
-    return policies.tv_gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE, epsilon=0.05, seed=seed)
+    return policies.tv_gp_ucb(
+        LINE, kernel=KERNEL, noise_variance=NOISE, forgetting_rate=0.05, seed=seed
+    )
 
 
 def asking(expert: Any, **more: Any) -> Bandit:
     return policies.frugal_gp_ucb(
-        LINE, kernel=KERNEL, noise_variance=NOISE, expert=expert, budget=2, **more
+        LINE, kernel=KERNEL, noise_variance=NOISE, expert=expert, queries_per_step=2, **more
     )
 
 
@@ -115,7 +117,12 @@ def test_an_expert_knows_every_reward_though_somebody_has_looked_first(tmp_path:
     def bandit() -> Bandit:
         expert = Calibrated(CallableExpert(truth, 0.02))
         return policies.sparq_gp_ucb(
-            LINE, kernel=KERNEL, noise_variance=NOISE, expert=expert, queries=2.0, ask_every=4
+            LINE,
+            kernel=KERNEL,
+            noise_variance=NOISE,
+            expert=expert,
+            queries_per_step=2.0,
+            ask_every=4,
         )
 
     twin, place = bandit(), tmp_path / "campaign.db"
@@ -419,7 +426,9 @@ def test_a_copy_is_made_while_others_go_on(tmp_path: Path) -> None:
 
 
 def test_a_function_of_points_cannot_be_written_down(tmp_path: Path) -> None:
-    box = policies.tv_gp_ucb(Box([[0, 1]]), kernel=RBF(0.2), noise_variance=NOISE, epsilon=0.05)
+    box = policies.tv_gp_ucb(
+        Box([[0, 1]]), kernel=RBF(0.2), noise_variance=NOISE, forgetting_rate=0.05
+    )
     with Campaign.create(tmp_path / "campaign.db", box) as campaign:
         assert campaign.ask(1.0).shape == (1, 1)
         with pytest.raises(ValueError, match="a function of points cannot be written down"):
@@ -428,7 +437,9 @@ def test_a_function_of_points_cannot_be_written_down(tmp_path: Path) -> None:
 
 def test_ranges_on_a_box_are_on_record_and_played_again(tmp_path: Path) -> None:
     place = tmp_path / "campaign.db"
-    box = policies.tv_gp_ucb(Box([[0, 1]]), kernel=RBF(0.2), noise_variance=NOISE, epsilon=0.05)
+    box = policies.tv_gp_ucb(
+        Box([[0, 1]]), kernel=RBF(0.2), noise_variance=NOISE, forgetting_rate=0.05
+    )
     with Campaign.create(place, box) as campaign:
         for t in (1.0, 2.0, 3.0):
             X = campaign.ask(t, available={"x0": (0.5, 0.75)}, key=f"ask {t}")

@@ -9,7 +9,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import refused
-from tvbandits import Campaign, Candidates, policies
+from tvbandits import Campaign, Candidates, Options, policies
 from tvbandits.bandit import options
 from tvbandits.campaign.store import store
 from tvbandits.campaign.store.errors import ConflictError
@@ -17,7 +17,7 @@ from tvbandits.campaign.store.errors import ConflictError
 SITES = Candidates([[0.0], [1.0], [2.5], [4.0], [6.0]])
 BANDITS = {
     "window": lambda: policies.sw_gp_ucb(
-        SITES, kernel=RBF(1.0), noise_variance=0.01, window=5, mean=0.0
+        SITES, kernel=RBF(1.0), noise_variance=0.01, window=5, options=Options(mean=0.0)
     ),
     "ensemble": lambda: policies.adaptive_gp_ucb(SITES, noise_variance=0.01, minimize=True),
 }

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.commands import Command, commands
 from tests.helpers.refusals import refused
-from tvbandits import Campaign, Candidates, Limit, policies
+from tvbandits import Campaign, Candidates, Limit, Options, policies
 from tvbandits.campaign import ConflictError
 from tvbandits.cli.campaign_config import read_config
 from tvbandits.io import SavedFileError
@@ -118,7 +118,9 @@ def test_a_bounded_history_is_said_in_a_file(command: Command, tmp_path: Path) -
 
 
 def limited(path: Path) -> Campaign:
-    bandit = policies.adaptive_gp_ucb(SITES, noise_variance=0.01, posterior="exact")
+    bandit = policies.adaptive_gp_ucb(
+        SITES, noise_variance=0.01, options=Options(posterior="exact")
+    )
     return Campaign.create(path, bandit.with_options(limits=[LOUD], safe=SITES.X[:2]))
 
 

@@ -43,11 +43,15 @@ RECIPES: dict[str, Callable[[], Bandit]] = {
         limits=[LOUD], safe=SITES.X[:2]
     ),
     "ensemble": lambda: policies.adaptive_gp_ucb(SITES, noise_variance=0.01, minimize=True),
-    "expert": lambda: policies.frugal_gp_ucb(SITES, noise_variance=0.01, expert=EXPERT, budget=2),
+    "expert": lambda: policies.frugal_gp_ucb(
+        SITES, noise_variance=0.01, expert=EXPERT, queries_per_step=2
+    ),
     "one query's answers": lambda: policies.sparq_gp_ucb(
         SITES, kernel=RBF(1.0), noise_variance=0.01, expert=EXPERT
     ),
-    "brought": lambda: policies.frugal_gp_ucb(SITES, noise_variance=0.01, expert=None, budget=2),
+    "brought": lambda: policies.frugal_gp_ucb(
+        SITES, noise_variance=0.01, expert=None, queries_per_step=2
+    ),
     "learned": lambda: policies.tv_gp_ucb(SITES, kernel=RBF(1.0), noise_variance=0.01),
 }
 

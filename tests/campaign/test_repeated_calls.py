@@ -25,7 +25,7 @@ def plain() -> Bandit:
 
 def brought() -> Bandit:
     return policies.frugal_gp_ucb(
-        SITES, kernel=RBF(1.0), noise_variance=0.01, expert=None, budget=2
+        SITES, kernel=RBF(1.0), noise_variance=0.01, expert=None, queries_per_step=2
     )
 
 

@@ -18,7 +18,7 @@ from tests.datasets.test_fetch import BODY, NEWER, ZIP
 from tests.helpers.commands import Command, Said, commands, fine, one_line
 from tests.helpers.file_server import Served, serving
 from tests.places import ROOT
-from tvbandits import Campaign, Recipe, policies
+from tvbandits import Campaign, Options, Recipe, policies
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.cli.campaign_config import KEYS, options_of
 from tvbandits.datasets import ozone
@@ -97,7 +97,7 @@ policy = POLICIES["sw-gp-ucb"]
 
 
 def greedy(setting, mean: float = 0.0):
-    return Bandit(Recipe(**setting.parts, confidence=0.0, mean=mean), seed=setting.seed)
+    return Bandit(Recipe(**setting.parts, beta=0.0, mean=mean), seed=setting.seed)
 
 
 def problem(candidates: int = 21, horizon: int = 30):
@@ -155,17 +155,17 @@ def compared(folder: Path, problem: str, *arguments: str, jobs: int = 1) -> list
 @pytest.mark.slow
 def test_all_of_them_at_once_in_one_process_and_in_two(folder: Path) -> None:
     given = [
-        "--policy=lab.ours:policy:window=5,confidence=1",
+        "--policy=lab.ours:policy:window=5,beta=1",
         "--policy=lab.ours:greedy:mean=1",
         "--policy=sparq-gp-ucb",
-        "--confidence=lab.ours:Shrinking",
+        "--beta=lab.ours:Shrinking",
         "--expert=lab.ours:flat",
     ]
     one = compared(folder, "lab.ours:problem:candidates=31", *given)
     given[-1] = "--expert=lab.ours:Flat"  # the class itself makes one, too
     assert one == compared(folder, "lab.ours:problem:candidates=31", *given, jobs=2)
     assert [f"--policy={line['policy']}" for line in one] == given[:3]
-    widths = [line["confidence"] for line in one]
+    widths = [line["beta"] for line in one]
     assert widths == ["1", "lab.ours:Shrinking", "lab.ours:Shrinking"]
     assert {line["problem"] for line in one} == {"lab.ours:problem:candidates=31"}
     assert one[2]["answered_per_step"] > 1
@@ -182,7 +182,7 @@ def test_all_of_them_at_once_in_one_process_and_in_two(folder: Path) -> None:
         ("lab.ours:problem:size=3", 'unknown parameter "size"; its parameters: candidates, horizon'),
         ("lab.ours:narrow", "Shrinking(first=0.5), which has no best, domain"),
         ("lab.ours:fixed --policy lab.ours:fixed", "must be a policy, or a function of a Setting"),
-        ("lab.ours:fixed --confidence lab.ours:fixed", 'confidence must be "theory", a number or'),
+        ("lab.ours:fixed --beta lab.ours:fixed", 'beta must be "theory", a number or'),
         ("lab.ours:fixed --expert lab.ours:fixed", "--expert must be package.module:maker"),
         ("lab.ours:fixed --policy sparq-gp-ucb --expert math:gcd", '"math:gcd": '),
     ],
@@ -441,7 +441,7 @@ def test_without_a_noise_it_is_learned_and_shown(command: Command) -> None:
 
 
 def test_what_is_recommended_is_had(command: Command) -> None:
-    spec = "frugal-gp-ucb:budget=1,season=24"
+    spec = "frugal-gp-ucb:queries_per_step=1,season=24"
     out = fine(command("campaign", "new", "c.db", "--policy", spec, "--config", "c2.toml"))
     assert "c2.toml is written: fill in sites, and then" in out
     assert "\nbudget = 1.0\n# " in Path("c2.toml").read_text()
@@ -453,7 +453,7 @@ def test_what_is_recommended_is_had(command: Command) -> None:
         fine(command("campaign", "new", f"{name}.db", "--config", f"{name}.toml"))
         with Campaign.open(f"{name}.db") as campaign:
             expected = policies.frugal_gp_ucb(
-                campaign.recipe.domain, expert=None, budget=1, season=24
+                campaign.recipe.domain, expert=None, queries_per_step=1, options=Options(season=24)
             ).recipe
             assert campaign.recipe.posterior == expected.posterior
             assert campaign.recipe.asking.plan == expected.asking.plan

@@ -71,7 +71,7 @@ def test_no_name_is_cut_on_a_narrow_terminal(
 ) -> None:
     made = functools.partial(Console, width=width)
     monkeypatch.setattr("tvbandits.cli.terminal.Console", lambda **_: made())
-    long = "sparq-gp-ucb:queries=2.0,rate=1.0,ask_every=2,posterior=exact"
+    long = "sparq-gp-ucb:queries_per_step=2.0,forgetting_rate=1.0,ask_every=2,posterior=exact"
     said = command("compare", SMALL, "--policy", long, "--horizon=3", "--seeds=1", "--jobs=1")
     assert said.status == 0
     cells = re.findall(r"^│ (.+?) *│", said.out, re.MULTILINE)
@@ -85,7 +85,7 @@ def test_json_is_one_object_and_nothing_else(command: Command, seeds: int) -> No
     found = strictly(fine(command("compare", SMALL, SMALL, *given, "--format=JSON")))
     assert list(found) == ["summary", "references"]
     problem = {SMALL: DriftingBump(41, horizon=5)}
-    expected = summarise(compare(problem, ["sw-gp-ucb:window=3"], seeds, confidence="2"))
+    expected = summarise(compare(problem, ["sw-gp-ucb:window=3"], seeds, beta="2"))
     shown = pd.DataFrame(found["summary"]).astype(expected.dtypes)
     clock = "seconds_per_step"
     pd.testing.assert_frame_equal(shown.drop(columns=clock), expected.drop(columns=clock))
@@ -181,7 +181,7 @@ def test_version_and_help(command: Command) -> None:
         assert name in said.out
         assert command(name, "--help").status == 0
     options = command("compare", "--help").out
-    for option in ("policy", "confidence", "horizon", "seeds", "jobs", "data", "out", "format"):
+    for option in ("policy", "beta", "horizon", "seeds", "jobs", "data", "out", "format"):
         assert f"--{option}" in options
 
 
@@ -209,14 +209,14 @@ def test_version_and_help(command: Command) -> None:
         ("data fetch ozone --years 1900", "--years.*: .* equal to 1980, got .1900"),
         ("compare drifting-bump --no-equal-information", "No such option: --no-equal-information"),
         ("compare drifting-bump --policy master:scale=inf", "scale must lie in .*, got inf"),
-        ("compare drifting-bump --policy predictive-sampling --confidence theory", "a number"),
-        ("compare drifting-bump --confidence abc", 'confidence must be "theory" or .*abc'),
+        ("compare drifting-bump --policy predictive-sampling --beta theory", "a number"),
+        ("compare drifting-bump --beta abc", 'beta must be "theory" or .*abc'),
         ("compare drifting-bump --format xml", "'xml' is not one of 'table', 'json'"),
         ("compare ozone", '"ozone" reads files: give some by --data FILE, got 0'),
         ("compare drifting-bump --data x.csv", "--data is for problems that read files: abalone"),
         ("compare drifting-bump --nope", "No such option: --nope"),
         ("frontier drifting-bump --budgets 0", "budgets must be positive and finite, got 0"),
-        ("frontier drifting-bump --confidence=", "confidence must be .*, got ''"),
+        ("frontier drifting-bump --beta=", "beta must be .*, got ''"),
         ("frontier drifting-bump --plan nope", 'unknown plan "nope"; there are: next, plausible'),
         ("compare", "Missing argument"),
         ("nope", "No such command 'nope'"),

@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.commands import Command
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, policies
-from tvbandits.acquisition.confidence import Fixed
+from tvbandits.acquisition.widths import Fixed
 from tvbandits.bandit.state import Info, QueryInfo
 from tvbandits.comparison.compare import Comparison, compare, iterate, simulated
 from tvbandits.comparison.page import comparison_report
@@ -36,10 +36,10 @@ from tvbandits.protocols import Answers, Problem, added_noise
 from tvbandits.validation import Array
 
 COLUMNS = (
-    "problem policy confidence seed t {} reward best regret cumulative_regret average_regret "
+    "problem policy beta seed t {} reward best regret cumulative_regret average_regret "
     "queries answered cost seconds batch_size dictionary_size beta bound"
 )
-TEXT = {"problem", "policy", "confidence"}
+TEXT = {"problem", "policy", "beta"}
 WHOLE = {"seed", "t", "queries", "answered", "batch_size"}
 
 BUMP = DriftingBump(candidates=41, horizon=12)
@@ -278,10 +278,10 @@ def test_every_policy_plays_two_a_step() -> None:
 
 def test_widths() -> None:
     for width, text, beta in ((2, "2", 2.0), (np.float64(0.5), "0.5", 0.5), ("1.5", "1.5", 1.5)):
-        rows = records(compare(BUMP, ["gp-ucb"], 1, 3, confidence=width))
-        assert {(row["confidence"], row["beta"]) for row in rows} == {(text, beta)}
-    (first, *_) = records(compare(BUMP, ["gp-ucb"], 1, 3, confidence=Fixed(3.0)))
-    assert (first["confidence"], first["beta"]) == ("Fixed(value=3.0)", 3.0)
+        rows = records(compare(BUMP, ["gp-ucb"], 1, 3, beta=width))
+        assert {(row["beta"], row["beta"]) for row in rows} == {(text, beta)}
+    (first, *_) = records(compare(BUMP, ["gp-ucb"], 1, 3, beta=Fixed(3.0)))
+    assert (first["beta"], first["beta"]) == ("Fixed(value=3.0)", 3.0)
 
 
 def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
@@ -344,8 +344,8 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
         ({"n_jobs": 2**40}, "n_jobs, .* must .*1099511627776"),
         ({"policies": np.array(np.nan)}, "policies must"),
         ({"horizon": 2.5}, "horizon must .*2.5"),
-        ({"confidence": "wide"}, "confidence must .*'wide'"),
-        ({"confidence": -1}, "^confidence must .*-1"),
+        ({"beta": "wide"}, "beta must .*'wide'"),
+        ({"beta": -1}, "^beta must .*-1"),
         ({"problems": "drifting-bump"},
          "problems must .*'drifting-bump'"),
         ({"problems": DriftingBump}, "problems must .*DriftingBump'>"),
@@ -461,9 +461,9 @@ def test_runs_come_one_by_one() -> None:
 
 
 def test_who_asks_nobody_gets_as_many_answers() -> None:
-    asking = "sparq-gp-ucb:queries=2"
+    asking = "sparq-gp-ucb:queries_per_step=2"
     policies = ["gp-ucb", "uniform", asking, "adaptive-gp-ucb"]
-    parts: dict[str, Any] = {"seeds": 2, "horizon": 15, "confidence": 2.0}
+    parts: dict[str, Any] = {"seeds": 2, "horizon": 15, "beta": 2.0}
     table = compare(LONGER, policies, **parts, equal_information=True)
     assert list(dict.fromkeys(table["policy"])) == policies
     counts = table.pivot_table(index=["seed", "t"], columns="policy", values="answered")

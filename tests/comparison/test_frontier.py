@@ -44,7 +44,7 @@ def rows() -> pd.DataFrame:
     """Two plans, two budgets, two seeds."""
     problems = {SMALL: make_problem(SMALL, [], HORIZON)}
     policies = frontier_policies([1, 2], ["plausible", "random"])
-    return compare(problems, policies, 2, HORIZON, confidence=2.0)
+    return compare(problems, policies, 2, HORIZON, beta=2.0)
 
 
 # --- the policies ---------------------------------------------------------------------------------
@@ -54,10 +54,10 @@ def test_policies() -> None:
     assert frontier_policies([4, 0.5, 4], ["random", "kdpp", "random"]) == [
         "adaptive-gp-ucb",
         "sparq-gp-ucb",
-        "frugal-gp-ucb:budget=0.5,plan=random",
-        "frugal-gp-ucb:budget=4,plan=random",
-        "frugal-gp-ucb:budget=0.5,plan=kdpp",
-        "frugal-gp-ucb:budget=4,plan=kdpp",
+        "frugal-gp-ucb:queries_per_step=0.5,plan=random",
+        "frugal-gp-ucb:queries_per_step=4,plan=random",
+        "frugal-gp-ucb:queries_per_step=0.5,plan=kdpp",
+        "frugal-gp-ucb:queries_per_step=4,plan=kdpp",
     ]
 
 
@@ -74,7 +74,7 @@ def test_the_frontier_of_rows(rows: pd.DataFrame) -> None:
     assert (found["seeds"] == 2).all()
     assert (found["horizon"] == HORIZON).all()
     # By hand, for one of them.
-    mine = rows[rows["policy"] == "frugal-gp-ucb:budget=2,plan=random"]
+    mine = rows[rows["policy"] == "frugal-gp-ucb:queries_per_step=2,plan=random"]
     assert found["average_regret"].iloc[-1] == pytest.approx(mine["regret"].mean())
     assert found["queries_per_step"].iloc[-1] == pytest.approx(2.0)
     # Nobody asks more than the budget; the first policy asks nobody.
@@ -98,7 +98,7 @@ def test_a_picture(rows: pd.DataFrame) -> None:
     drawn = curves(axes)
     assert set(drawn) == {"plausible", "random", "sparq-gp-ucb"}
     for plan in ("plausible", "random"):
-        mine = summary.loc[[f"frugal-gp-ucb:budget={budget},plan={plan}" for budget in (1, 2)]]
+        mine = summary.loc[[f"frugal-gp-ucb:queries_per_step={budget},plan={plan}" for budget in (1, 2)]]
         line, _, (bars,) = drawn[plan].lines
         np.testing.assert_allclose(line.get_xdata(orig=False), mine["queries_per_step"])
         np.testing.assert_allclose(line.get_ydata(orig=False), mine["average_regret"])
@@ -125,7 +125,7 @@ def test_a_picture(rows: pd.DataFrame) -> None:
 
 def test_curves_are_told_apart_without_colour(rows: pd.DataFrame) -> None:
     one = rows[rows["policy"].str.endswith("budget=1,plan=random")]
-    many = pd.concat([one.assign(policy=f"frugal-gp-ucb:budget=1,plan={plan}") for plan in PLANS])
+    many = pd.concat([one.assign(policy=f"frugal-gp-ucb:queries_per_step=1,plan={plan}") for plan in PLANS])
     (axes,) = frontier_figure(many).axes
     lines = [each.lines[0] for each in curves(axes).values()]
     assert len(lines) == len(PLANS)
@@ -197,7 +197,7 @@ def make_rows(
     horizon: int = 40,
     seeds: int = 3,
     problem: str = "p",
-    confidence: str = "theory",
+    beta: str = "theory",
 ) -> pd.DataFrame:
     rng, t, runs = np.random.default_rng(5), np.arange(1, horizon + 1), []
     if levels is None:
@@ -205,7 +205,7 @@ def make_rows(
     for policy, level in zip(policies, np.broadcast_to(levels, len(policies)), strict=True):
         for seed in range(seeds):
             regret = level * rng.uniform(0.9, 1.1, horizon)
-            columns = {"problem": problem, "policy": policy, "confidence": confidence}
+            columns = {"problem": problem, "policy": policy, "beta": beta}
             columns |= {"seed": seed, "t": t, "regret": regret}
             columns |= {"average_regret": np.cumsum(regret) / t}
             columns |= {"queries": 5 if "sparq" in policy else 0}
@@ -300,7 +300,7 @@ def test_few_steps_few_seeds_no_regret(horizon: int, seeds: int, levels: float |
 
 def test_a_panel_for_each_problem_and_width() -> None:
     rows = pd.concat(
-        [make_rows(), make_rows(problem="q" * 300), make_rows(confidence="2")], ignore_index=True
+        [make_rows(), make_rows(problem="q" * 300), make_rows(beta="2")], ignore_index=True
     )
     figure = regret_figure(rows, None, {"p": "ppb"})
     titles = [axes.get_title("left") for axes in figure.axes]

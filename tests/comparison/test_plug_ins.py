@@ -23,8 +23,8 @@ MODULES = {
     "paper_problem.py": "from tvbandits.datasets import DriftingBump\n"
     "problem = DriftingBump(candidates=21)\n",
     "paper_expert.py": "from tvbandits.comparison.compare import simulated as expert\n",
-    "paper_width.py": "from tvbandits.acquisition.confidence import Fixed\nwidth = Fixed(1.5)\n",
-    "paper_other.py": "from tvbandits.acquisition.confidence import Theory as width\n",
+    "paper_width.py": "from tvbandits.acquisition.widths import Fixed\nwidth = Fixed(1.5)\n",
+    "paper_other.py": "from tvbandits.acquisition.widths import Theory as width\n",
     "aside.py": "",
 }
 ALL = {
@@ -53,8 +53,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def play(command: Command) -> Any:
     given = [
         *("compare", "paper_problem:problem", "--policy=paper:maker", "--policy=uniform"),
-        *("--policy=gp-ucb:confidence=paper_other:width", "--expert=paper_expert:expert"),
-        *("--confidence=paper_width:width", "--horizon=3", "--seeds=1", "--jobs=1", "--out=done"),
+        *("--policy=gp-ucb:beta=paper_other:width", "--expert=paper_expert:expert"),
+        *("--beta=paper_width:width", "--horizon=3", "--seeds=1", "--jobs=1", "--out=done"),
     ]
     return lambda: command(*given)
 

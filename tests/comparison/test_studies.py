@@ -117,7 +117,7 @@ def test_rows_are_the_same_on_dask_and_a_killed_workers_run_is_played_again(tmp_
     rows = plain(iterate(Comparison(DriftingBump(candidates=21), ["uniform"], 2, 5)))
     for key, expected in rows.items():
         for one, other in zip(found[key], expected, strict=True):
-            assert {**one, "confidence": other["confidence"]} == other
+            assert {**one, "beta": other["beta"]} == other
     assert said[0].startswith("dashboard: http")
 
 
@@ -130,7 +130,7 @@ def test_clusters_that_are_none(where: str) -> None:
 
 
 def small(**changes: Any) -> None:
-    only = ["uniform", "gp-ucb", "tv-gp-ucb:epsilon=0.1"]
+    only = ["uniform", "gp-ucb", "tv-gp-ucb:forgetting_rate=0.1"]
     played = ["exoskeleton:candidates=11", "gp-drift:points_per_axis=3"]
     given = SuiteRun("quick", None, only, played, seeds=2, horizon=8, jobs=1)
     comparing.board(replace(given, **changes))
@@ -170,15 +170,15 @@ def test_a_width_that_is_found_out_by_seed_is_one_policys() -> None:
 
     def wide(setting: Setting) -> Bandit:
         width = 1.0 + setting.epsilon
-        return policies.gp_ucb(**setting.parts, confidence=width, seed=setting.seed)
+        return policies.gp_ucb(**setting.parts, beta=width, seed=setting.seed)
 
     plan = Comparison(problem, {"wide": wide, "gp-ucb": POLICIES["gp-ucb"].make}, 3, 8)
     rows = pd.concat([run.rows for run in iterate(plan)])
-    assert rows["confidence"].nunique() > 2
+    assert rows["beta"].nunique() > 2
     summary = Board.of(rows, {problem.name: problem}).summary
     assert summary["policy"].to_list() == ["wide", "gp-ucb"]
     assert summary["seeds"].to_list() == [3, 3]
-    assert summary["confidence"].to_list() == ["by seed", "2"]
+    assert summary["beta"].to_list() == ["by seed", "2"]
     pd.testing.assert_frame_equal(summarise(rows), summary[summarise(rows).columns])
     assert [panel.width for panel in panels_of(rows)] == ["several widths"]
 
@@ -209,7 +209,7 @@ FILES = {files.ROWS, files.SUMMARY, files.PICTURE, files.RUN}
 def rows() -> pd.DataFrame:
     """Labels are chosen to be taken for something else."""
     names = ["uniform", "sparq-gp-ucb"]
-    made = compare({"1": DriftingBump(51, horizon=6)}, names, [4, 2], confidence=2)
+    made = compare({"1": DriftingBump(51, horizon=6)}, names, [4, 2], beta=2)
     return made.assign(policy=made["policy"].replace({"uniform": "NA"}))
 
 
@@ -227,7 +227,7 @@ def test_what_is_written_is_read_again(rows: pd.DataFrame, tmp_path: Path) -> No
     assert (references, units) == (REFERENCES, UNITS)
     assert found["policy"].unique().tolist() == ["NA", "sparq-gp-ucb"]
     assert found["problem"].unique().tolist() == ["1"]
-    assert found["confidence"].unique().tolist() == ["none", "2"]
+    assert found["beta"].unique().tolist() == ["none", "2"]
 
 
 def test_the_same_rows_make_the_same_files(rows: pd.DataFrame, tmp_path: Path) -> None:
@@ -306,9 +306,9 @@ NUMBERS = '{"uniform": 1, "best_fixed": 1, "last_best": 1, "all_read": %s}'
         scrambled,
         plain_files(""),
         plain_files("a,b\n1,2\n"),
-        plain_files("problem,policy,confidence,t,seed,regret,average_regret,queries,bound\n"),
+        plain_files("problem,policy,beta,t,seed,regret,average_regret,queries,bound\n"),
         plain_files(
-            "problem,policy,confidence,t,seed,regret,average_regret,queries,bound\na,b,c,x,1,1,1,1,1"
+            "problem,policy,beta,t,seed,regret,average_regret,queries,bound\na,b,c,x,1,1,1,1,1"
         ),
         lambda out: (out / files.ROWS).write_bytes(b"not gzip"),
         record(""),

@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.browser import looking
 from tests.helpers.refusals import refused
 from tvbandits import policies
-from tvbandits.acquisition.confidence import Fixed
+from tvbandits.acquisition.widths import Fixed
 from tvbandits.comparison import files
 from tvbandits.comparison.board import held_regret, held_table
 from tvbandits.comparison.compare import Comparison, compare, iterate
@@ -48,7 +48,7 @@ def make_rows(seeds: int, horizon: int) -> pd.DataFrame:
         {
             "problem": problem,
             "policy": policy,
-            "confidence": "theory",
+            "beta": "theory",
             "seed": seed,
             "t": t,
             "regret": float(rng.exponential()),
@@ -87,7 +87,7 @@ def plainly(rows: list[dict[str, Any]], problem: str, policy: str) -> dict[str, 
     return {
         "problem": problem,
         "policy": policy,
-        "confidence": "theory",
+        "beta": "theory",
         "seeds": len(seeds),
         "horizon": horizon,
         "average_regret": mean,
@@ -113,10 +113,10 @@ def test_summary_against_loops(seeds: int, horizon: int) -> None:
 
 def test_widths_are_kept_apart() -> None:
     rows = make_rows(2, 3)
-    rows = pd.concat([rows, rows.assign(confidence="2", regret=0.0)])
+    rows = pd.concat([rows, rows.assign(beta="2", regret=0.0)])
     found = summarise(rows)
     assert len(found) == 8
-    assert (found["average_regret"] == 0.0).tolist() == (found["confidence"] == "2").tolist()
+    assert (found["average_regret"] == 0.0).tolist() == (found["beta"] == "2").tolist()
 
 
 def plain_references(problem: Any, points: np.ndarray, horizon: int) -> tuple[float, ...]:
@@ -290,8 +290,8 @@ def test_what_stands_still_between_steps_is_charged_as_at_plays(problem: Any) ->
 ARGUMENTS = {
     "command": "compare",
     "problems": ["drifting-bump:candidates=31"],
-    "policies": ["uniform", "tv-gp-ucb:epsilon=0.1"],
-    "confidence": None,
+    "policies": ["uniform", "tv-gp-ucb:forgetting_rate=0.1"],
+    "beta": None,
     "horizon": 12,
     "seeds": 2,
     "data": [],
@@ -344,11 +344,11 @@ def test_it_says_how_it_was_made(text: str) -> None:
 
 
 def test_the_command_can_be_said_again() -> None:
-    more = {"data": ["a b.csv"], "equal_information": True, "confidence": "theory"}
+    more = {"data": ["a b.csv"], "equal_information": True, "beta": "theory"}
     arguments = {**ARGUMENTS, **more, "command": "frontier"}  # a comparison of such policies
     assert shlex.split(command_of(arguments))[1:] == [
         "compare", "drifting-bump:candidates=31", "--policy", "uniform", "--policy",
-        "tv-gp-ucb:epsilon=0.1", "--confidence", "theory", "--horizon", "12", "--seeds", "2",
+        "tv-gp-ucb:forgetting_rate=0.1", "--beta", "theory", "--horizon", "12", "--seeds", "2",
         "--data", "a b.csv", "--equal-information",
     ]  # fmt: skip
 

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from tests.helpers.refusals import refused
 from tests.oracles import loops
 from tests.oracles.dense import Dense
-from tvbandits import Bandit, Candidates, Dataset, Every, Recipe, policies
+from tvbandits import Bandit, Candidates, Dataset, Every, Options, Recipe, policies
 from tvbandits.data import Source
 from tvbandits.experts import CallableExpert
 from tvbandits.experts.keyed_noise import keyed_normal
@@ -206,10 +206,10 @@ def make(**parts: Any) -> Bandit:
         kernel=KERNEL,
         noise_variance=NOISE,
         delta=DELTA,
-        confidence=BETA,
-        mean=0.0,
+        beta=BETA,
         seed=0,
         **parts,
+        options=Options(mean=0.0),
     )
 
 
@@ -475,7 +475,7 @@ def recipe(name: str, unit: float = 1.0, learn: Any = LEARN) -> Bandit:
     parts: Any = {"domain": DOMAIN_LEARNED_RATE, "kernel": RBF(0.8), "noise_variance": noise}
     if name == "sparq":
         expert = CallableExpert(lambda X, t: unit * value(X, t), 0.01 * unit**2)
-        return policies.sparq_gp_ucb(**parts, expert=expert, rate=None, learn=learn)
+        return policies.sparq_gp_ucb(**parts, expert=expert, forgetting_rate=None, learn=learn)
     if name == "w":
         return policies.w_gp_ucb(**parts, learn=learn)
     return policies.ui_gp_ucb(**parts, learn=learn)
@@ -521,12 +521,12 @@ def test_stated_pace_is_kept_and_other_map_has_its_own() -> None:
     bandit = recipe("ui")
     play_learned_rate(bandit, range(1, 15))
     parts: Any = {"domain": DOMAIN_LEARNED_RATE, "kernel": RBF(0.8), "noise_variance": 0.01}
-    given = policies.ui_gp_ucb(**parts, rate=0.3)
+    given = policies.ui_gp_ucb(**parts, forgetting_rate=0.3)
     play_learned_rate(given, range(1, 15))
     assert given.info.model.fits == 0
     assert given.state.model.aging == given.recipe.aging
     with pytest.raises(ValueError, match=r"learn is for a rate that is not given, got rate = 0\.3"):
-        policies.ui_gp_ucb(**parts, rate=0.3, learn=Every(5))
+        policies.ui_gp_ucb(**parts, forgetting_rate=0.3, learn=Every(5))
     for other in (recipe("w"), policies.gp_ucb(**parts), given):
         taken = Bandit.from_state(other.recipe, bandit.state)
         assert taken.state.model.aging == other.recipe.aging

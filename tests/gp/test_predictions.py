@@ -245,7 +245,7 @@ def told_bandit(
 ) -> tuple[Bandit, Array]:
     """A bandit told about some points at the times 1, ..., and what it was told about."""
     recipe = Recipe(
-        **{"domain": Candidates(POINTS_OF_BANDIT), "mean": 0.0, "confidence": 1.5, **parts},
+        **{"domain": Candidates(POINTS_OF_BANDIT), "mean": 0.0, "beta": 1.5, **parts},
         kernel=kernel,
         noise_variance=NOISE_OF_BANDIT,
         asking=Asking(plan, Silent(), about=about),

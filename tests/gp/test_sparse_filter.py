@@ -100,9 +100,7 @@ def test_late_rewards_are_as_rewards_in_time() -> None:
 def played(make: Any, steps: int = 12, **options: Any) -> tuple[Array, Array]:
     X = np.random.default_rng(0).random((300, 2))
     bandit, batches = (
-        make(
-            Candidates(X), kernel=RBF(0.3), noise_variance=0.02, confidence=1.0, seed=3, **options
-        ),
+        make(Candidates(X), kernel=RBF(0.3), noise_variance=0.02, beta=1.0, seed=3, **options),
         [],
     )
     for t in range(1, steps + 1):

@@ -8,7 +8,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Answers, Bandit, Box, Candidates
-from tvbandits.acquisition.confidence import Fixed
+from tvbandits.acquisition.widths import Fixed
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.policies import POLICIES, Setting
 from tvbandits.policies.rivals import opkb
@@ -73,7 +73,7 @@ def setting(domain: Any = LINE, expert: Any = None, seed: int = 3) -> Setting:
         scale=1.0,
         epsilon=0.03,
         information_gain=10.0,
-        confidence=Fixed(2.0),
+        beta=Fixed(2.0),
         expert=lambda: Known() if expert is None else expert,
         seed=seed,
     )

@@ -138,7 +138,7 @@ def check_command(line: str) -> None:
     if mine:
         rows = compare(DriftingBump(candidates=21, horizon=5), mine, seeds=1)
         assert len(rows) == 5 * len(mine)
-    as_width(found.get("confidence"))
+    as_width(found.get("beta"))
 
 
 @pytest.mark.parametrize("line", sorted(commands()))

@@ -13,7 +13,7 @@ FORGETFUL = ["r-gp-ucb", "sw-gp-ucb", "w-gp-ucb", "tv-gp-ucb"]
 
 def test_forgetting_alone_loses_the_bump_and_asking_an_expert_follows_it() -> None:
     names = [*FORGETFUL, "sparq-gp-ucb"]
-    bump = compare(DriftingBump(horizon=500), names, 3, 500, confidence="theory")
+    bump = compare(DriftingBump(horizon=500), names, 3, 500, beta="theory")
     regret = summarise(bump).set_index("policy")["average_regret"]
     assert (regret[FORGETFUL] > 1.0).all(), regret
     sparq = bump[bump["policy"] == "sparq-gp-ucb"]

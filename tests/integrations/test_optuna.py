@@ -27,7 +27,7 @@ def _quiet() -> None:
 def quick(space: Any, **options: Any) -> Any:
     """Fixed numbers: what is tested is who tells what, and when."""
     return policies.tv_gp_ucb(
-        space, kernel=space.kernel(), noise_variance=0.01, epsilon=0.05, **options
+        space, kernel=space.kernel(), noise_variance=0.01, forgetting_rate=0.05, **options
     )
 
 

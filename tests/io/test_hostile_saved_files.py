@@ -14,7 +14,7 @@ from tests.helpers.discovery import classes_with
 from tests.helpers.forged import forged, tree_values
 from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, made, noisy, step
 from tests.helpers.refusals import refused
-from tvbandits import SavedFileError, StateSpace, load, policies
+from tvbandits import Options, SavedFileError, StateSpace, load, policies
 from tvbandits.experts import CallableExpert, StubTransport
 from tvbandits.io import CLASSES, VERSION, is_registered, name_of
 
@@ -73,7 +73,11 @@ PLAYED: dict[str, Any] = {
     "sparse": lambda: made("bbkb"),
     "sparse filter": lambda: made("tv-bbkb"),
     "state space": lambda: policies.tv_gp_ucb(
-        LINE, kernel=KERNEL, noise_variance=NOISE, epsilon=0.05, posterior=StateSpace()
+        LINE,
+        kernel=KERNEL,
+        noise_variance=NOISE,
+        forgetting_rate=0.05,
+        options=Options(posterior=StateSpace()),
     ),
     "no model": lambda: made("evolution", INTERVAL),
     "rival": lambda: made("ada-opkb"),

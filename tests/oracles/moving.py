@@ -21,7 +21,7 @@ def plain_trajectory(
     """What TV-GP-UCB of width 2 plays from the point `first` (1, d) on, with RBF(2) and unit learned."""
     X, twin = (
         places.X,
-        policies.tv_gp_ucb(places, kernel=RBF(2.0), noise_variance=noise, epsilon=epsilon),
+        policies.tv_gp_ucb(places, kernel=RBF(2.0), noise_variance=noise, forgetting_rate=epsilon),
     )
     plays, stayed = [first[0]], 1
     twin.tell(first, reward(first, 1), 1)

@@ -31,7 +31,7 @@ def played(domain: Any, rewards: int = 6, **options: Any) -> Bandit:
         kernel = OVEN.kernel()
     expert = CallableExpert(reward, variance=0.1)
     bandit = policies.sparq_gp_ucb(
-        domain, kernel=kernel, noise_variance=0.1, expert=expert, confidence=2.0
+        domain, kernel=kernel, noise_variance=0.1, expert=expert, beta=2.0
     )
     if options:
         bandit = Bandit(replace(bandit.recipe, **options))

@@ -76,7 +76,7 @@ def test_master_plays_and_restarts_as_its_restatement(sure: float, restarting: b
         **constants,
     )
     player: Any = policies.master(
-        LINE, kernel=kernel, noise_variance=0.01, mean=0.0, confidence=1.5, seed=4, **constants
+        LINE, kernel=kernel, noise_variance=0.01, mean=0.0, beta=1.5, seed=4, **constants
     )
     rows, times = [], []
     for t in range(1, 121):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.players import deciding
-from tvbandits import Bandit, Box, policies
+from tvbandits import Bandit, Box, Options, policies
 from tvbandits.datasets import Lifted
 from tvbandits.domains.box_search import climb
 from tvbandits.gp.kernels.terms import terms_of
@@ -93,7 +93,9 @@ def test_the_width_is_the_one_that_is_given() -> None:
         (None, np.zeros(20), 2.0),
         (2.5, np.zeros(20), 2.5),
     ):
-        bandit = policies.adaptive_gp_ucb(box, noise_variance=0.01, confidence=given, learn=1000)
+        bandit = policies.adaptive_gp_ucb(
+            box, noise_variance=0.01, beta=given, options=Options(refit=1000)
+        )
         X = box.sample(20, np.random.default_rng(0))
         bandit.tell(X, X[:, 0], times)
         bandit.ask(20.0)

@@ -122,10 +122,10 @@ def test_answers_are_kept_as_observations() -> None:
 # --- the plays ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("confidence", ["theory", 3.0, 0.4])
-def test_a_decision_after_answers_takes_a_smaller_width(confidence: Any) -> None:
+@pytest.mark.parametrize("beta", ["theory", 3.0, 0.4])
+def test_a_decision_after_answers_takes_a_smaller_width(beta: Any) -> None:
     expert = Asked(answers=lambda X, t: np.full(len(X), t % 3 == 0))
-    bandit = frugal(expert, confidence=confidence)
+    bandit = frugal(expert, beta=beta)
     assert bandit.recipe.asking.informed_width == INFORMED_WIDTH
     answered, differ = [], 0
     for t in range(1, 19):
@@ -134,8 +134,8 @@ def test_a_decision_after_answers_takes_a_smaller_width(confidence: Any) -> None
         assert bandit.state.questions.informed == explored
         x = bandit.ask(t)
         beta = bandit.info.beta
-        if confidence != "theory":
-            assert beta == confidence  # the width is what it was, whatever is taken of it
+        if beta != "theory":
+            assert beta == beta  # the width is what it was, whatever is taken of it
         upper, informed = mean + beta * deviation, mean + min(beta, INFORMED_WIDTH) * deviation
         expected = informed if explored else upper
         np.testing.assert_array_equal(bandit.predict(LINE.X, t)[0], mean)
@@ -145,7 +145,7 @@ def test_a_decision_after_answers_takes_a_smaller_width(confidence: Any) -> None
         bandit.tell(x, value(x, t), t)
     assert 2 <= sum(answered) <= 9
     # One could not be taken for the other, unless the width is small anyway.
-    assert differ == 0 if confidence == 0.4 else differ > 2
+    assert differ == 0 if beta == 0.4 else differ > 2
 
 
 @pytest.mark.parametrize("domain", [LINE, Box([[0.0, 3.0]])], ids=str)

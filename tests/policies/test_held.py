@@ -98,7 +98,7 @@ def test_a_refused_ask_changes_nothing(given: Any) -> None:
     ("player", "told"),
     [
         (policies.master(LINE, kernel=RBF(0.2), noise_variance=0.01), [1e50, 1e50, -1e50, -1e50]),
-        (policies.w_dbo(LINE, noise_variance=1e100, first=1), [1e-9, 2e-9, 3e-9, 1e-9]),
+        (policies.w_dbo(LINE, noise_variance=1e100, initial_points=1), [1e-9, 2e-9, 3e-9, 1e-9]),
     ],
 )
 def test_rules_go_on_at_the_limits(player: Any, told: list[float]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.oracles.plain_mini import plain_mini_gp_ucb
-from tvbandits import Box, Candidates, policies
+from tvbandits import Box, Candidates, Options, policies
 from tvbandits.validation import Array
 
 SITES = Candidates(np.sort(np.random.default_rng(3).uniform(0, 10, 25))[:, None])
@@ -23,9 +23,8 @@ def test_it_plays_what_the_plain_form_plays(noise: float, ratio: float) -> None:
         SITES,
         kernel=RBF(2.0),
         noise_variance=noise,
-        mean=0.0,
         ratio_bound=ratio,
-        largest_batch=10**5,
+        options=Options(mean=0.0, largest_batch=10**5),
     )
     X = bandit.ask(1)
     assert len(X) == 1
@@ -44,7 +43,12 @@ def test_it_plays_what_the_plain_form_plays(noise: float, ratio: float) -> None:
 
 @pytest.mark.parametrize("domain", [SITES, Box([(0, 10)])], ids=str)
 def test_no_deviation_shrinks_by_more_than_the_ratio(domain: Any) -> None:
-    bandit, X = policies.mini_gp_ucb(domain, kernel=RBF(2.0), noise_variance=0.1, mean=0.0), SITES.X
+    bandit, X = (
+        policies.mini_gp_ucb(
+            domain, kernel=RBF(2.0), noise_variance=0.1, options=Options(mean=0.0)
+        ),
+        SITES.X,
+    )
     for t in range(1, 12):
         played, before = bandit.ask(t), bandit.predict(X, t)[1]
         bandit.tell(played, reward(played), t)
@@ -62,7 +66,7 @@ def test_a_number_of_points_that_is_asked_for_is_of_different_ones() -> None:
 
 def test_what_is_out_counts_and_a_batch_has_an_end() -> None:
     bandit = policies.mini_gp_ucb(
-        SITES, kernel=RBF(2.0), noise_variance=5.0, mean=0.0, largest_batch=9
+        SITES, kernel=RBF(2.0), noise_variance=5.0, options=Options(mean=0.0, largest_batch=9)
     )
     bandit.tell(SITES.X[:1], [0.0], 1)
     assert len(bandit.ask(2)) == 9

@@ -73,7 +73,7 @@ def test_an_arm_is_drawn_as_its_future_would_tell_it(gamma: float, noise: float,
 
 def test_the_best_point_of_a_predictive_draw_is_played() -> None:
     player: Any = policies.predictive_sampling(
-        LINE, kernel=RBF(0.2), noise_variance=0.1, epsilon=0.1, mean=0.0, seed=2
+        LINE, kernel=RBF(0.2), noise_variance=0.1, forgetting_rate=0.1, mean=0.0, seed=2
     )
     for row, t, y in zip(ROWS, TIMES, VALUES, strict=True):
         player.tell(LINE.X[[row]], [y], t)

@@ -12,8 +12,19 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tests.helpers.players import FINITE_RULES
 from tests.helpers.refusals import refused
-from tvbandits import Bandit, Box, Candidates, Every, Problem, Recipe, Space, compare, policies
-from tvbandits.acquisition.confidence import BBKBProgramWidth, BBKBWidth, BKBWidth, Fixed, Theory
+from tvbandits import (
+    Bandit,
+    Box,
+    Candidates,
+    Every,
+    Options,
+    Problem,
+    Recipe,
+    Space,
+    compare,
+    policies,
+)
+from tvbandits.acquisition.widths import BBKBProgramWidth, BBKBWidth, BKBWidth, Fixed, Theory
 from tvbandits.datasets import DriftingBump
 from tvbandits.experts import CallableExpert, SimulatorExpert
 from tvbandits.experts.keyed_noise import keyed_normal
@@ -39,7 +50,7 @@ def setting(**changes: Any) -> Setting:
             scale=0.5,
             epsilon=0.04,
             information_gain=20.0,
-            confidence=Fixed(1.5),
+            beta=Fixed(1.5),
             expert=lambda: EXPERT,
             seed=3,
         ),
@@ -48,12 +59,14 @@ def setting(**changes: Any) -> Setting:
 
 
 def recipe(**parts: Any) -> Recipe:
-    return Recipe(**PARTS, confidence=2.0, **parts)  # type: ignore[arg-type]
+    return Recipe(**PARTS, beta=2.0, **parts)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("posterior", "step"), [("exact", 0.1), ("nystrom", 1.0), ("exact", 1e4)])
 def test_tv_gp_ucb_fits_an_epsilon_once_to_its_first_sample(posterior: Any, step: float) -> None:
-    bandit = policies.tv_gp_ucb(**PARTS, first_sample=30, posterior=posterior, seed=1)
+    bandit = policies.tv_gp_ucb(
+        **PARTS, initial_points=30, seed=1, options=Options(posterior=posterior)
+    )
     epsilons = []
     for t in range(1, 101):
         X = bandit.ask(step * t)
@@ -92,10 +105,10 @@ def run(bandit: Bandit | PolicyAdapter, problem: Problem, steps: int, noise_seed
 
 
 def test_no_drift_is_gp_ucb() -> None:
-    options: dict[str, Any] = {"seed": 4, "confidence": 1.5}
+    options: dict[str, Any] = {"seed": 4, "beta": 1.5}
     still = run(policies.gp_ucb(**PARTS, **options), BUMP, 60)
     for other in (
-        policies.tv_gp_ucb(**PARTS, epsilon=0.0, **options),
+        policies.tv_gp_ucb(**PARTS, forgetting_rate=0.0, **options),
         policies.sw_gp_ucb(**PARTS, window=60, **options),
         policies.r_gp_ucb(**PARTS, reset_every=61, **options),
     ):
@@ -118,7 +131,7 @@ def test_every_named_policy_plays(name: str) -> None:
 
 def made(name: str, changes: dict[str, Any] | None = None, **parameters: Any) -> Recipe:
     bandit = POLICIES[name].make(setting(**(changes or {})), **parameters)
-    assert bandit.recipe.confidence == Fixed(1.5)
+    assert bandit.recipe.beta == Fixed(1.5)
     found: Recipe = bandit.recipe
     return found
 
@@ -146,9 +159,9 @@ def test_widths_of_a_paper() -> None:
         ("gp-ucb", "bbkb-program", BBKBProgramWidth()),
         ("gp-ucb", "Theory", Theory()),
     ):
-        player: Any = POLICIES[name].make(setting(), confidence=width)
-        assert player.recipe.confidence == expected
-    assert policies.thompson(**PARTS, confidence="Theory").recipe.confidence == BBKBWidth()
+        player: Any = POLICIES[name].make(setting(), beta=width)
+        assert player.recipe.beta == expected
+    assert policies.thompson(**PARTS, beta="Theory").recipe.beta == BBKBWidth()
 
 
 def test_given_parameters_come_first() -> None:
@@ -182,7 +195,7 @@ def test_sparq_asks_in_bursts() -> None:
             kernel=RBF(2.0),
             noise_variance=0.01,
             expert=expert,
-            queries=2.0,
+            queries_per_step=2.0,
             ask_every=ask_every,
         )
         numbers = []
@@ -202,13 +215,17 @@ def test_sparq_asks_in_bursts() -> None:
             kernel=RBF(2.0),
             noise_variance=0.01,
             expert=None,
-            queries=KDPP(),
+            queries_per_step=KDPP(),
             ask_every=2,
         )
     for many in (1e51, 2**63):
         with pytest.raises(ValueError, match=r"queries must lie in \[0, 1e\+?0?9\], got"):
             policies.sparq_gp_ucb(
-                Candidates([[0.0]]), kernel=RBF(2.0), noise_variance=0.01, expert=None, queries=many
+                Candidates([[0.0]]),
+                kernel=RBF(2.0),
+                noise_variance=0.01,
+                expert=None,
+                queries_per_step=many,
             )
 
 

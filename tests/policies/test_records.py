@@ -12,7 +12,7 @@ import pytest
 
 from tests.policies.test_recipes import setting
 from tvbandits import Bandit, Recipe, compare, policies
-from tvbandits.acquisition.confidence import DEFAULT_WIDTH
+from tvbandits.acquisition.widths import DEFAULT_WIDTH
 from tvbandits.datasets import DriftingBump
 from tvbandits.forgetting.aging import Ages
 from tvbandits.policies import POLICIES, Policy
@@ -65,14 +65,14 @@ def test_signature_docstring_and_command_line_agree(name: str) -> None:
     shown = [each.partition("=")[0] for each in written(policy.parameters).split(", ") if each]
     assert shown == list(policy.parameters)
     of_a_model = "kernel" in signature and name != "ada-opkb"  # which has neither width nor mean
-    assert ("confidence" in signature) == ("mean" in signature) == of_a_model
+    assert ("beta" in signature) == ("mean" in signature) == of_a_model
 
 
 # A text for each parameter that has none as its default, or should be another.
 EXAMPLES = dict(
     each.strip().split("=")
     for each in """
-    largest_batch=7, noise_variance=none, confidence=1.5, posterior=exact, mean=0.5,
+    largest_batch=7, noise_variance=none, beta=1.5, posterior=exact, mean=0.5,
     minimize=true, consult=before ask, about=domain, informed_width=1, learn=false,
     reset_every=9, window=9, discount=0.9, epsilon=0.1, ask_every=2,
     rate=0.3, delta=0.2, queries=tvbandits.queries:KDPP, budget=2,
@@ -95,12 +95,12 @@ def test_every_parameter_can_be_set_by_its_text(name: str) -> None:
         made = policy.make(setting(), **parse_call(policy.parameters, text))
         assert made.ask(1.0).shape[1] == 1, text
     if "mean" in policy.parameters:
-        both = parse_call(policy.parameters, f"{name}:mean=0,confidence=1.25")
+        both = parse_call(policy.parameters, f"{name}:mean=0,beta=1.25")
         made = policy.make(setting(), **both)
         if not isinstance(made, Bandit):
             return
         recipe: Any = made.recipe
-        assert (recipe.mean, recipe.confidence.value) == (0.0, 1.25)
+        assert (recipe.mean, recipe.beta.value) == (0.0, 1.25)
 
 
 def test_every_module_names_its_paper() -> None:
@@ -132,11 +132,11 @@ def halving(
     kernel: Any = None,
     noise_variance: float | None = None,
     life: float = 20.0,
-    confidence: float = DEFAULT_WIDTH,
+    beta: float = DEFAULT_WIDTH,
     seed: int = 0,
 ) -> Bandit:
     """Forgets half in every life."""
-    recipe = Recipe(domain, kernel, noise_variance, aging=Halving(life), confidence=confidence)
+    recipe = Recipe(domain, kernel, noise_variance, aging=Halving(life), beta=beta)
     return Bandit(recipe, seed=seed)
 
 
@@ -146,9 +146,9 @@ HALVING = Policy(halving)
 def test_a_new_policy_takes_an_aging_map_and_a_record() -> None:
     problem = DriftingBump(candidates=21, horizon=8)
     name = f"{__name__}:HALVING"
-    rows = compare(problem, [name, f"{name}:life=3,confidence=1", "gp-ucb"], 1).to_dict("records")
+    rows = compare(problem, [name, f"{name}:life=3,beta=1", "gp-ucb"], 1).to_dict("records")
     regret = {row["policy"]: row["average_regret"] for row in rows}
     assert len(regret) == 3
-    assert {row["confidence"] for row in rows} == {f"{DEFAULT_WIDTH:g}", "1"}
+    assert {row["beta"] for row in rows} == {f"{DEFAULT_WIDTH:g}", "1"}
     assert load(name) is HALVING
-    assert list(HALVING.parameters) == ["noise_variance", "life", "confidence"]
+    assert list(HALVING.parameters) == ["noise_variance", "life", "beta"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Arms, Bandit, Integer, Space, policies
+from tvbandits import Arms, Bandit, Integer, Options, Space, policies
 from tvbandits.experts import CallableExpert
 from tvbandits.validation import Array
 
@@ -26,20 +26,24 @@ def reward(X: Array, t: float) -> Array:
 BEST = 6.0
 
 POLICIES: dict[str, Callable[[Any], Bandit]] = {
-    "gp": lambda d: policies.gp_ucb(d, kernel=OVEN.kernel(), noise_variance=0.1, confidence=2.0),
+    "gp": lambda d: policies.gp_ucb(d, kernel=OVEN.kernel(), noise_variance=0.1, beta=2.0),
     "w": lambda d: policies.w_gp_ucb(
-        d, kernel=OVEN.kernel(1.5), noise_variance=0.1, discount=0.95, confidence=2.0
+        d, kernel=OVEN.kernel(1.5), noise_variance=0.1, discount=0.95, beta=2.0
     ),
     "tv": lambda d: policies.tv_gp_ucb(
-        d, kernel=OVEN.kernel(), noise_variance=0.1, epsilon=0.02, confidence=2.0
+        d, kernel=OVEN.kernel(), noise_variance=0.1, forgetting_rate=0.02, beta=2.0
     ),
-    "bkb": lambda d: policies.bkb(d, kernel=OVEN.kernel(), noise_variance=0.1, confidence=2.0),
-    "bbkb": lambda d: policies.bbkb(d, kernel=OVEN.kernel(), noise_variance=0.1, confidence=2.0),
+    "bkb": lambda d: policies.bkb(d, kernel=OVEN.kernel(), noise_variance=0.1, beta=2.0),
+    "bbkb": lambda d: policies.bbkb(d, kernel=OVEN.kernel(), noise_variance=0.1, beta=2.0),
     "learned tv": lambda d: policies.adaptive_gp_ucb(
-        d, noise_variance=0.1, confidence=2.0, learn=6
+        d, noise_variance=0.1, beta=2.0, options=Options(refit=6)
     ),
     "frugal": lambda d: policies.frugal_gp_ucb(
-        d, noise_variance=0.1, expert=CallableExpert(reward, variance=0.1), confidence=2.0, learn=6
+        d,
+        noise_variance=0.1,
+        expert=CallableExpert(reward, variance=0.1),
+        beta=2.0,
+        options=Options(refit=6),
     ),
 }
 
@@ -67,10 +71,8 @@ def test_it_learns(name: str, table: bool) -> None:
 
 
 def test_a_small_finite_space_is_played_like_its_candidates() -> None:
-    one = policies.gp_ucb(DICE, kernel=DICE.kernel(), noise_variance=0.1, confidence=2.0)
-    other = policies.gp_ucb(
-        DICE.candidates(), kernel=DICE.kernel(), noise_variance=0.1, confidence=2.0
-    )
+    one = policies.gp_ucb(DICE, kernel=DICE.kernel(), noise_variance=0.1, beta=2.0)
+    other = policies.gp_ucb(DICE.candidates(), kernel=DICE.kernel(), noise_variance=0.1, beta=2.0)
     for _ in range(20):
         X = one.ask()
         np.testing.assert_array_equal(other.ask(), X)
@@ -87,7 +89,7 @@ def test_master_asks_for_all_points_of_a_small_space_before_it_repeats_one(domai
 
 def test_context_of_a_table() -> None:
     table = DICE.candidates(context=["colour"])
-    bandit = policies.gp_ucb(table, kernel=DICE.kernel(), noise_variance=0.1, confidence=2.0)
+    bandit = policies.gp_ucb(table, kernel=DICE.kernel(), noise_variance=0.1, beta=2.0)
     for colour, bits in (("red", [1.0, 0.0]), ("blue", [0.0, 1.0])):
         X = bandit.ask(context=bits)
         assert table.decode(X)["colour"].tolist() == [colour]

@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tests.helpers.players import deciding
 from tests.helpers.refusals import refused
-from tvbandits import Box, Candidates, policies
+from tvbandits import Box, Candidates, Options, policies
 from tvbandits.policies.rivals.time_as_input import DesiredOutcome, constant_width, time_as_input
 
 LINE = Candidates(np.linspace(0, 1, 12)[:, None])
@@ -32,11 +32,11 @@ def test_the_width_goes_through_the_best_constants() -> None:
         assert constant_width(epsilon) == pytest.approx(beta**0.5, abs=0.1)
     assert constant_width(0.1) == pytest.approx(1.46)
     assert constant_width(0.999) >= 0.0
-    bandit = policies.mk_gp_ucb(LINE, kernel=RBF(0.2), noise_variance=0.01, epsilon=0.01)
+    bandit = policies.mk_gp_ucb(LINE, kernel=RBF(0.2), noise_variance=0.01, forgetting_rate=0.01)
     bandit.ask()
     assert bandit.info.beta == pytest.approx(1.99)
     twin = policies.tv_gp_ucb(
-        LINE, kernel=RBF(0.2), noise_variance=0.01, epsilon=0.01, confidence=1.99
+        LINE, kernel=RBF(0.2), noise_variance=0.01, forgetting_rate=0.01, beta=1.99
     )
     for t in range(1, 15):
         x = bandit.ask(float(t)) if t > 1 else bandit.pending
@@ -57,9 +57,15 @@ def test_the_width_goes_through_the_best_constants() -> None:
 def test_every_play_of_a_rival_has_the_largest_dense_bound() -> None:
     """GP-UCB with time as an input, and TV-GP-UCB with the width of [MK], under the kernel at hand."""
     rivals: Any = {
-        "time": policies.time_gp_ucb(LINE, noise_variance=0.01, span=50.0, mean=0.0),
+        "time": policies.time_gp_ucb(
+            LINE, noise_variance=0.01, span=50.0, options=Options(mean=0.0)
+        ),
         "mk": policies.mk_gp_ucb(
-            LINE, kernel=RBF(0.2), noise_variance=0.01, epsilon=0.01, mean=0.0
+            LINE,
+            kernel=RBF(0.2),
+            noise_variance=0.01,
+            forgetting_rate=0.01,
+            options=Options(mean=0.0),
         ),
     }
     for name, bandit in rivals.items():

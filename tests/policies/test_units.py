@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Bandit, Box, Candidates, Space, policies
+from tvbandits import Bandit, Box, Candidates, Options, Space, policies
 from tvbandits.experts import CallableExpert
 from tvbandits.gp.kernels.additive import space_kernels, structured_kernel
 from tvbandits.gp.kernels.units import InUnits, column_units
@@ -52,11 +52,11 @@ def bandit_on(policy: str, kind: str, factors: tuple[float, ...]) -> Bandit:
     domain: Any = domain_of(kind, columns)
     if policy == "frugal":
         expert = CallableExpert(lambda X, t: size * reward(X / columns, t / unit), 0.01 * size**2)
-        return policies.frugal_gp_ucb(domain, expert=expert, budget=1)
+        return policies.frugal_gp_ucb(domain, expert=expert, queries_per_step=1)
     if policy == "w_dbo":
-        return policies.w_dbo(domain, noise_variance=None, first=3)
+        return policies.w_dbo(domain, noise_variance=None, initial_points=3)
     if policy == "fitted":
-        return policies.adaptive_gp_ucb(domain, learn=6)
+        return policies.adaptive_gp_ucb(domain, options=Options(refit=6))
     return policies.adaptive_gp_ucb(domain)
 
 

@@ -65,7 +65,7 @@ def plainly_cleaned(rule: Relevant, before: Any, budget: float, now: float) -> A
 
 
 def test_the_data_that_stay_are_those_of_the_pseudo_code() -> None:
-    player = policies.w_dbo(Box([[0, 1], [0, 2]]), noise_variance=0.01, alpha=0.5, first=4)
+    player = policies.w_dbo(Box([[0, 1], [0, 2]]), noise_variance=0.01, alpha=0.5, initial_points=4)
     rule: Any = player.rule
     budget, last, removed = 1.0, None, 0
     for t in range(1, 31):
@@ -87,7 +87,7 @@ def test_the_data_that_stay_are_those_of_the_pseudo_code() -> None:
 
 def test_a_point_has_the_largest_bound() -> None:
     domain = Candidates(np.linspace(0, 1, 40)[:, None])
-    player = policies.w_dbo(domain, noise_variance=0.01, first=5)
+    player = policies.w_dbo(domain, noise_variance=0.01, initial_points=5)
     rng = np.random.default_rng(1)
     for t in range(1, 25):
         rule: Any = player.rule
@@ -116,7 +116,7 @@ def test_a_point_has_the_largest_bound() -> None:
 def test_no_time_scale_is_so_short_that_two_points_are_left_for_good() -> None:
     """Rewards without any memory, then a slow world: at any unit of time the data come back."""
     for unit in (1.0, 1e-3):
-        player: Any = policies.w_dbo(Box([[0, 1]]), noise_variance=0.01, first=3)
+        player: Any = policies.w_dbo(Box([[0, 1]]), noise_variance=0.01, initial_points=3)
         rng, kept = np.random.default_rng(2), []
         for step in range(1, 61):
             t = unit * step
@@ -130,7 +130,7 @@ def test_no_time_scale_is_so_short_that_two_points_are_left_for_good() -> None:
 
 
 def test_slopes_of_the_bound_are_those_of_small_steps() -> None:
-    player: Any = policies.w_dbo(Box([[0, 1], [-2, 3]]), noise_variance=0.01, first=5)
+    player: Any = policies.w_dbo(Box([[0, 1], [-2, 3]]), noise_variance=0.01, initial_points=5)
     rng = np.random.default_rng(3)
     seen: list[Any] = []
     for t in range(1, 13):
@@ -155,7 +155,7 @@ def test_slopes_of_the_bound_are_those_of_small_steps() -> None:
 def test_a_budget_beyond_floats_after_a_pause_removes_all_but_the_fewest(pause: float) -> None:
     """(1 + alpha)^(pause / time scale) is 1e290 after 300 steps, and then more than a float holds."""
     domain = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
-    bandit: Any = policies.w_dbo(domain, noise_variance=0.01, first=3)
+    bandit: Any = policies.w_dbo(domain, noise_variance=0.01, initial_points=3)
     for t in range(1, 9):
         x = bandit.ask(t)
         bandit.tell(x, np.sin(x[:, 0] + t), t)

@@ -414,7 +414,7 @@ def test_sparq_with_exact_draws_is_reproduced_by_its_seed() -> None:
             kernel=RBF(1.0),
             noise_variance=0.01,
             expert=CallableExpert(truth, 0.01),
-            queries=KDPP(LogSchedule(2.0), sampler="exact"),
+            queries_per_step=KDPP(LogSchedule(2.0), sampler="exact"),
             seed=seed,
         )
         points = []

@@ -322,8 +322,8 @@ def sparq(expert: Any, plan: KDPP | None = None) -> Bandit:
         kernel=RBF(1.0),
         noise_variance=NOISE_CONSULTATION,
         expert=expert,
-        queries=plan or KDPP(6),
-        confidence=2.0,
+        queries_per_step=plan or KDPP(6),
+        beta=2.0,
         seed=3,
     )
 

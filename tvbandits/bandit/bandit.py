@@ -145,7 +145,7 @@ class Bandit:
     def _repr_html_(self) -> str:
         recipe = self._recipe
         parts = [("domain", recipe.domain), ("kernel", self._state.model.kernel)]
-        parts += [("aging", self._state.model.aging), ("width", recipe.confidence)]
+        parts += [("aging", self._state.model.aging), ("width", recipe.beta)]
         parts += [("noise variance", self.noise)]
         return as_html("Bandit", [*parts, *self._state.summary])
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.acquisition.batches import One
-from tvbandits.acquisition.confidence import Fixed, Situation
 from tvbandits.acquisition.rules import Decision
+from tvbandits.acquisition.widths import Fixed, Situation
 from tvbandits.arrays import at_times
 from tvbandits.bandit.recipe import Recipe, first_kernel, learned_noise
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo, State, generator_of
@@ -106,7 +106,7 @@ class Model:
         self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
         self._said_expensive = False
         self._counts_pending = bool(getattr(recipe.acquisition, "counts_pending", True))
-        self.counts_spent = bool(getattr(recipe.confidence, "uses_spent", False))
+        self.counts_spent = bool(getattr(recipe.beta, "uses_spent", False))
 
     def generator(self, random: Mapping[str, Any]) -> np.random.Generator:
         """The generator that continues from `random`: the one of the latest state, or one made anew.
@@ -361,8 +361,8 @@ class Model:
 
     def beta(self, state: State, view: View) -> float:
         """The width of a conditioned state and its view."""
-        if type(self.recipe.confidence) is Fixed:
-            return self.recipe.confidence.value
+        if type(self.recipe.beta) is Fixed:
+            return self.recipe.beta.value
         domain, posterior, t = self.recipe.domain, view.posterior, state.rewards.t[-MANY:]
         situation = Situation(
             posterior.log_det_ratio,
@@ -372,9 +372,9 @@ class Model:
             posterior.effective_dimension,
             lambda: len(t) / max(len(np.unique(t)), 1),
         )
-        beta = self.recipe.confidence(situation)
+        beta = self.recipe.beta(situation)
         if not (is_finite_number(beta) and beta >= 0):
-            said = f"got {shown(beta)} of {shown(self.recipe.confidence)}"
+            said = f"got {shown(beta)} of {shown(self.recipe.beta)}"
             raise ValueError(f"a width must be finite and not negative, {said}")
         return beta
 

@@ -1,14 +1,33 @@
-"""What applies to any bandit, whatever its policy: limits, control, cost of moves, outliers, memory."""
+"""What applies to any bandit: how its reward is modelled, limits, control, moves, outliers, memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
+from tvbandits.acquisition.batches import LARGEST_BATCH, USUAL_LARGEST
 from tvbandits.acquisition.limits import Limit
 from tvbandits.domains.moving import MoveCost, check_move_cost
-from tvbandits.validation import flag, of_kind, settle, several, whole_number
+from tvbandits.gp.fitting.online import Every
+from tvbandits.gp.posterior import PosteriorRule
+from tvbandits.validation import (
+    LARGEST_VALUE,
+    choice,
+    flag,
+    is_finite_number,
+    of_kind,
+    require,
+    settle,
+    several,
+    whole_number,
+)
+
+Posterior: TypeAlias = PosteriorRule | Literal["exact", "nystrom", "ensemble"]
+Mean: TypeAlias = float | Literal["online"]
+Refit: TypeAlias = Every | int | bool
+Season: TypeAlias = float | Literal["find"] | None
+Consult: TypeAlias = Literal["after tell", "before ask"]
 
 # Rewards that are kept at least: as many as anything is learned from at once.
 SHORTEST_HISTORY = 500
@@ -28,6 +47,9 @@ class OptionChanges(TypedDict, total=False):
 @dataclass(frozen=True)
 class Options:
     """What applies to any bandit, whatever its policy.
+
+    The first six may change while a bandit plays (`Bandit.with_options`); the others say how it models
+    the reward and plays in batches, and are chosen when it is made.
 
     Parameters
     ----------
@@ -55,6 +77,27 @@ class Options:
         window or not aged away stays, filters and ensembles hold in their states what they observed.
         What is computed anew, such as a unit, a kernel, or all after `correct` and a late reward to a
         filter, comes of what is kept. A campaign has all on its disk.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    posterior : Exact, Nystrom, NystromFilter, StateSpace, ModelEnsemble or a word, optional
+        How the posterior is computed: "exact"; on a dictionary of inducing points, "nystrom"; by a
+        Kalman filter; or by an ensemble of models, "ensemble". None: as suits the policy.
+    refit : Every, int or bool, optional
+        When a policy that learns its kernel fits it: a rule, a number of rewards between two fits, or
+        True for the usual rule of the policy.
+    season : float, "find" or None
+        Time after which a part of the reward returns: 24 for a day where times count hours. An ensemble
+        then also holds models with that season. "find": on up to 64 candidates look for a period in the
+        readings, for 1,024 steps. None: no season (`season=none` on the command line, `season = "none"`
+        in campaign.toml).
+    consult : "after tell" or "before ask"
+        When to ask the expert: once you have told a decision's rewards, about their time, or before a
+        decision, about its own time.
+    minimum_batch : int
+        P: a policy that plays in batches starts by uncertainty sampling until no batch can be smaller.
+    largest_batch : int
+        A batch ends here at the latest, with a warning if the rule would go on.
 
     Raises
     ------
@@ -81,6 +124,13 @@ class Options:
     move_cost: MoveCost | None = None
     robust: bool = False
     max_history: int | None = None
+    mean: Mean = "online"
+    posterior: Posterior | None = None
+    refit: Refit | None = None
+    season: Season = "find"
+    consult: Consult = "after tell"
+    minimum_batch: int = 1
+    largest_batch: int = USUAL_LARGEST
 
     if TYPE_CHECKING:  # what may be given is more than what is kept
 
@@ -92,6 +142,14 @@ class Options:
             move_cost: MoveCost | None = None,
             robust: bool = False,
             max_history: int | None = None,
+            *,
+            mean: Mean = "online",
+            posterior: Posterior | None = None,
+            refit: Refit | None = None,
+            season: Season = "find",
+            consult: Consult = "after tell",
+            minimum_batch: int = 1,
+            largest_batch: int = USUAL_LARGEST,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -105,4 +163,15 @@ class Options:
         check_move_cost(self.move_cost)
         if self.max_history is not None:
             whole_number("max_history", self.max_history, at_least=SHORTEST_HISTORY)
+        check_mean(self.mean)
+        choice("consult", self.consult, ("after tell", "before ask"))
+        for name in ("minimum_batch", "largest_batch"):
+            whole_number(name, getattr(self, name), at_most=LARGEST_BATCH)
         settle(self, limits=limits)
+
+
+def check_mean(mean: object) -> None:
+    """Raise a `ValueError` unless this is a prior mean: "online", or a number that a reward may be."""
+    is_number = is_finite_number(mean) and abs(mean) <= LARGEST_VALUE  # type: ignore[arg-type]
+    needs = f'"online" or a finite number of at most {LARGEST_VALUE:g} in size'
+    require(is_number or (isinstance(mean, str) and mean == "online"), "mean", needs, mean)

@@ -14,17 +14,11 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.acquisition.batches import Batching, LocalRatio
-from tvbandits.acquisition.confidence import (
-    DEFAULT_WIDTH,
-    Confidence,
-    Fixed,
-    Situation,
-    as_confidence,
-)
 from tvbandits.acquisition.limits import Limit
 from tvbandits.acquisition.rules import Acquisition, UpperConfidenceBound
+from tvbandits.acquisition.widths import DEFAULT_WIDTH, Confidence, Fixed, Situation, as_confidence
 from tvbandits.bandit.history import COLUMNS
-from tvbandits.bandit.options import Options
+from tvbandits.bandit.options import Options, check_mean
 from tvbandits.bandit.state import ModelState, Questions, State
 from tvbandits.data import Dataset, Record
 from tvbandits.domains.candidates import (
@@ -55,13 +49,11 @@ from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.protocols import Domain
 from tvbandits.queries.plans import Asking, CandidatePool
 from tvbandits.validation import (
-    LARGEST_VALUE,
     Array,
     as_points,
     check_part,
     choice,
     flag,
-    is_finite_number,
     noise_variance_number,
     not_negative,
     of_kind,
@@ -102,7 +94,7 @@ class Recipe:
         ensemble of models has a kernel, a unit and a forgetting of its own: of `kernel` it takes what
         points share before the first observation, and `aging`, `learn`, `reset` and `mean` stay as they
         are by default.
-    confidence : Confidence
+    beta : Confidence
         The width beta; a constant 2 by default, and `Theory()` is the theorem's.
     mean : float or "online"
         A number is the fixed prior mean of the reward, with the kernel in the unit of reward squared.
@@ -145,7 +137,7 @@ class Recipe:
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Box, Recipe
     >>> from tvbandits.forgetting.aging import Window
-    >>> recipe = Recipe(Box([(0, 10)]), RBF(1.0), 0.01, aging=Window(last=60), confidence=2.0)
+    >>> recipe = Recipe(Box([(0, 10)]), RBF(1.0), 0.01, aging=Window(last=60), beta=2.0)
     >>> print(replace(recipe, aging=Window(last=30)).aging)
     Window(last=30, within=None)
     """
@@ -155,7 +147,7 @@ class Recipe:
     noise_variance: float | None
     aging: Aging = field(default_factory=Constant)
     posterior: PosteriorRule = field(default_factory=Exact)
-    confidence: Confidence = field(default_factory=lambda: Fixed(DEFAULT_WIDTH))
+    beta: Confidence = field(default_factory=lambda: Fixed(DEFAULT_WIDTH))
     mean: float | Literal["online"] = "online"
     acquisition: Acquisition = field(default_factory=UpperConfidenceBound)
     batching: Batching = field(default_factory=Batching)
@@ -176,7 +168,7 @@ class Recipe:
             noise_variance: float | None,
             aging: Aging = ...,
             posterior: PosteriorRule = ...,
-            confidence: Confidence | float | str = ...,
+            beta: Confidence | float | str = ...,
             mean: float | Literal["online"] = "online",
             acquisition: Acquisition = ...,
             batching: Batching = ...,
@@ -190,7 +182,7 @@ class Recipe:
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "confidence", as_confidence(self.confidence))
+        object.__setattr__(self, "beta", as_confidence(self.beta))
         optional = {each.name for each in fields(self) if each.default is None}
         for name, needs, by in _PARTS:
             part = getattr(self, name)
@@ -269,11 +261,9 @@ class Recipe:
             given = "Asking(reuse_answers=True, most_answers=None)"
             raise ValueError(f"an ensemble keeps every answer: give {given}")
         situation = Situation(math.nan, 1, count, math.nan, lambda: math.nan)
-        if not math.isfinite(self.confidence(situation)):
+        if not math.isfinite(self.beta(situation)):
             needs = "depends on the information gain under one kernel"
-            raise ValueError(
-                f"{self.confidence!r} {needs}, and an ensemble has many: give a number"
-            )
+            raise ValueError(f"{self.beta!r} {needs}, and an ensemble has many: give a number")
 
     def _check_limits(self) -> None:
         options = self.options
@@ -384,7 +374,7 @@ _PARTS: tuple[tuple[str, str, str | type], ...] = (
     ("kernel", "a scikit-learn kernel object", Kernel),
     ("aging", "an aging map such as Window(last=20)", "__call__"),
     ("posterior", NEEDED_POSTERIOR, "condition"),
-    ("confidence", 'a width: a number, "theory" or a Confidence', "__call__"),
+    ("beta", 'a width: a number, "theory" or a Confidence', "__call__"),
     ("acquisition", "UpperConfidenceBound() or another such rule", "choose"),
     ("learn", "a rule such as Every(30), or None", "due"),
     ("batching", "Batching(...)", Batching),
@@ -392,13 +382,6 @@ _PARTS: tuple[tuple[str, str, str | type], ...] = (
     ("reset", "EventTrigger(...) or None", EventTrigger),
     ("options", "Options(...)", Options),
 )
-
-
-def check_mean(mean: object) -> None:
-    """Raise a `ValueError` unless this is a prior mean: "online", or a number that a reward may be."""
-    known = is_finite_number(mean) and abs(mean) <= LARGEST_VALUE  # type: ignore[arg-type]
-    needs = f'"online" or a finite number of at most {LARGEST_VALUE:g} in size'
-    require(known or (isinstance(mean, str) and mean == "online"), "mean", needs, mean)
 
 
 # --- a state for a recipe ---------------------------------------------------------------------------

@@ -281,7 +281,7 @@ def options_of(policy: Policy) -> dict[str, inspect.Parameter]:
 
 
 def _options(policy: Policy, spec: str, said: Mapping[str, Any]) -> dict[str, Any]:
-    """Options out of the name ("frugal-gp-ucb:budget=1") and [policy.options]."""
+    """Options out of the name ("frugal-gp-ucb:queries_per_step=1") and [policy.options]."""
     known, apart = options_of(policy), said.get("options", {})
     of_kind("[policy.options]", apart, Mapping, "a part of its own")
     found = parse_call(known, spec)

@@ -30,7 +30,7 @@ from tvbandits.comparison.playing import Run
 from tvbandits.comparison.summary import Key, problem_references, summarise
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies import FIRST_COMPARISON
-from tvbandits.policies.expert import PLANS
+from tvbandits.policies.frugal import PLANS
 from tvbandits.policies.names import sources_of
 from tvbandits.protocols import Problem
 from tvbandits.validation import file_path
@@ -77,7 +77,7 @@ def compare(order: Arguments, policies: list[str], out: str | None, format_: str
 def frontier(order: Arguments, budgets: list[float], plans: list[str], out: str | None) -> None:
     """Play every plan with every budget, print, and write files into the folder `out`."""
     policies = frontier_policies(budgets, plans or list(PLANS))
-    order = replace(order, confidence="2") if order.confidence is None else order
+    order = replace(order, beta="2") if order.beta is None else order
     done = _played("frontier", order, policies, out)
     print_tables(done.rows, done.references, done.problems)
     if done.folder is not None:
@@ -137,7 +137,7 @@ def _plan(order: Arguments, policies: list[str]) -> Comparison:
         order.seeds,
         order.horizon,
         order.jobs,
-        order.confidence,
+        order.beta,
         NamedExpert(order.expert) if order.expert else simulated,
         order.batch,
         order.equal_information,
@@ -148,7 +148,7 @@ def _recorded(command: str, order: Arguments, plan: Comparison) -> dict[str, Any
     """The arguments as they are kept with the rows; where runs are played is no part of them."""
     given = {name: value for name, value in vars(order).items() if name != "cluster"}
     data = order.data or []
-    said = [*plan.problems, *plan.policies, order.confidence or "", order.expert or ""]
+    said = [*plan.problems, *plan.policies, order.beta or "", order.expert or ""]
     return {
         "command": command,
         **given,

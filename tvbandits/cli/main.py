@@ -171,7 +171,7 @@ def compare_command(
 ) -> None:
     """Run policies on problems, print a summary, and write rows and a picture.
 
-    Without --confidence each policy has its own width, which is 2 for most.
+    Without --beta each policy has its own width, which is 2 for most.
     """
     comparing.compare(order, policy or [], out, format_)
 
@@ -190,7 +190,7 @@ def frontier_command(
 ) -> None:
     """Show what questions are worth: regret against queries per step, for each query plan.
 
-    Without --confidence the width of every policy is 2.
+    Without --beta the width of every policy is 2.
     """
     comparing.frontier(order, budgets or [1, 2, 4, 8], plan or [], out)
 

@@ -59,7 +59,7 @@ class Arguments:
             metavar="PROBLEM", help="NAME[:key=value,...], or package.module:problem of yours."
         ),
     ]
-    confidence: Annotated[
+    beta: Annotated[
         Text,
         Option(
             help='The width of policies that are given none: a number, "theory" (of the theorem of '

@@ -23,7 +23,7 @@ from typing import Any
 import pandas as pd
 from joblib import Parallel, delayed
 
-from tvbandits.acquisition.confidence import Confidence, as_confidence
+from tvbandits.acquisition.widths import Confidence, as_confidence
 from tvbandits.bandit.bandit import MOST_POINTS
 from tvbandits.comparison.entrants import (
     MakeExpert,
@@ -84,7 +84,7 @@ class Comparison:
     seeds: Any = 10
     horizon: int | None = None
     n_jobs: int = 1
-    confidence: Confidence | float | str | None = None
+    beta: Confidence | float | str | None = None
     expert: MakeExpert | None = simulated
     batch: int | None = None
     equal_information: bool = False
@@ -94,7 +94,7 @@ class Comparison:
     def __post_init__(self) -> None:
         problems = labelled_problems(self.problems)
         policies = makers_of(self.policies, self.expert)
-        width = as_width(self.confidence)
+        width = as_width(self.beta)
         seeds = tuple(as_seeds(self.seeds))
         optional(whole_number, "batch", self.batch, at_most=MOST_POINTS)
         flag("equal_information", self.equal_information)
@@ -102,7 +102,7 @@ class Comparison:
         if not (is_whole(self.n_jobs) and self.n_jobs == -1):
             whole_number("n_jobs, unless it is -1 for all cores,", self.n_jobs, at_most=MOST_JOBS)
         steps = {name: steps_of(name, each, self.horizon) for name, each in problems.items()}
-        text = None if width is None else text_of_width(self.confidence)
+        text = None if width is None else text_of_width(self.beta)
         conditions = Conditions(width, text, self.expert, self.batch)
         settle(self, problems=problems, policies=policies, seeds=seeds)
         settle(self, steps=steps, conditions=conditions)
@@ -120,7 +120,7 @@ def compare(
     horizon: int | None = None,
     n_jobs: int = 1,
     *,
-    confidence: Confidence | float | str | None = None,
+    beta: Confidence | float | str | None = None,
     expert: MakeExpert | None = simulated,
     batch: int | None = None,
     equal_information: bool = False,
@@ -138,7 +138,7 @@ def compare(
         Number of steps; each problem's own by default.
     n_jobs : int
         Runs at the same time, each with one BLAS thread; -1 for all cores, where there is enough to do.
-    confidence : Confidence, float, "theory" or "package.module:Width", optional
+    beta : Confidence, float, "theory" or "package.module:Width", optional
         Each policy's own default where it is not given.
     expert : callable, optional
         `expert(problem, seed)` makes the expert of a run; by default it tells the problem's truth with
@@ -157,9 +157,9 @@ def compare(
     -------
     DataFrame
         One row a step, in the order of problems, policies and seeds, with the columns problem, policy,
-        confidence, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
+        beta, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
         answered, cost, seconds, batch_size, dictionary_size, beta, bound;
-        `tvbandits.comparison.summary` has `summarise` and `paired` of them. `confidence` is the width
+        `tvbandits.comparison.summary` has `summarise` and `paired` of them. `beta` is the width
         that was played; `reward` and `best` are noise-free; `bound` is the bound of SparQ-GP-UCB's
         theorem on the average regret, at that width. The points of a batch are played one a step and
         told together: queries and their cost stand in its first row, and each of its rows has its share
@@ -184,7 +184,7 @@ def compare(
     1  eps-greedy      2       20
     """
     plan = Comparison(
-        problems, policies, seeds, horizon, n_jobs, confidence, expert, batch, equal_information
+        problems, policies, seeds, horizon, n_jobs, beta, expert, batch, equal_information
     )
     rows = {run.key: run.rows for run in iterate(plan)}
     return pd.concat([rows[key] for key in plan.runs], ignore_index=True)
@@ -261,13 +261,13 @@ def _end_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True, name="end with the parent").start()
 
 
-def as_width(confidence: Confidence | float | str | None) -> Confidence | None:
+def as_width(beta: Confidence | float | str | None) -> Confidence | None:
     """As `as_confidence`, and "package.module:Width"."""
-    if confidence is None:
+    if beta is None:
         return None
-    if isinstance(confidence, str) and PATH.fullmatch(confidence):
-        confidence = instance_of(load(confidence))
-    return as_confidence(confidence)
+    if isinstance(beta, str) and PATH.fullmatch(beta):
+        beta = instance_of(load(beta))
+    return as_confidence(beta)
 
 
 # --- on a cluster -----------------------------------------------------------------------------------

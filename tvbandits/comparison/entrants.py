@@ -97,11 +97,11 @@ class Named:
     def width_text(self, asked: str | None) -> str | None:
         """What rows call its width, if `asked` is that of the comparison; None: it is not known yet."""
         policy, given = self.policy, parse_spec(self.text)[1]
-        if policy is not None and "confidence" not in policy.parameters:
+        if policy is not None and "beta" not in policy.parameters:
             return NO_WIDTH
-        width = given.get("confidence", asked)
+        width = given.get("beta", asked)
         if width is None and policy is not None:
-            width = policy.parameters["confidence"].default
+            width = policy.parameters["beta"].default
         return None if width is None else text_of_width(width)
 
 
@@ -179,9 +179,9 @@ def _toy(expert: MakeExpert | None) -> Setting:
         horizon=10,
         variation=1.0,
         scale=1.0,
-        epsilon=0.1,
+        forgetting_rate=0.1,
         information_gain=1.0,
-        confidence=None,
+        beta=None,
         expert=None if expert is None else lambda: CallableExpert(lambda X, t: X[:, 0] * t, 1.0),
         seed=0,
     )

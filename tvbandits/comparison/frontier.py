@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from tvbandits.comparison.summary import summarise
-from tvbandits.policies.expert import PLANS
+from tvbandits.policies.frugal import PLANS
 from tvbandits.policies.names import parse_spec
 
 # What the plans are read against: the same learning without an expert, and the paper's policy.
@@ -30,7 +30,7 @@ def frontier_policies(budgets: Sequence[float], plans: Sequence[str]) -> list[st
         if plan not in PLANS:
             raise ValueError(f'unknown plan "{plan}"; there are: {", ".join(PLANS)}')
     asking = [
-        f"frugal-gp-ucb:budget={budget:g},plan={plan}"
+        f"frugal-gp-ucb:queries_per_step={budget:g},plan={plan}"
         for plan in dict.fromkeys(plans)
         for budget in sorted(set(budgets))
     ]

@@ -18,7 +18,7 @@ from tvbandits.datasets.tables.references import References
 # Of the summary, by their headings; the last two are there where a problem counts them.
 COLUMNS = {
     "policy": "policy",
-    "width": "confidence",
+    "width": "beta",
     "average regret": "average_regret",
     "± 95%": "average_regret_ci95",
     "last fifth": "last_fifth_regret",
@@ -62,7 +62,7 @@ def command_of(arguments: Mapping[str, Any]) -> str:
     words = ["tvbandits", "compare"]  # which plays the policies of a frontier, too
     words += [str(each) for each in arguments.get("problems", ())]
     words += [word for each in arguments.get("policies") or () for word in ("--policy", str(each))]
-    for name in ("confidence", "horizon", "seeds", "batch", "expert"):
+    for name in ("beta", "horizon", "seeds", "batch", "expert"):
         if arguments.get(name) is not None:
             words += [f"--{name}", str(arguments[name])]
     words += [word for each in arguments.get("data") or () for word in ("--data", str(each))]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tvbandits.acquisition.confidence import Confidence, Fixed, Theory
+from tvbandits.acquisition.widths import Confidence, Fixed, Theory
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.state import Info, Player
 from tvbandits.comparison.entrants import MakeExpert, Maker, Named
@@ -58,7 +58,7 @@ class Conditions:
 
     Attributes
     ----------
-    confidence : Confidence or None
+    beta : Confidence or None
         None: each policy's own default.
     text : str or None
         What rows call it.
@@ -68,7 +68,7 @@ class Conditions:
         Points a step; None: as each policy decides.
     """
 
-    confidence: Confidence | None
+    beta: Confidence | None
     text: str | None
     expert: MakeExpert | None
     batch: int | None = None
@@ -107,7 +107,7 @@ def _entered(
 ) -> tuple[Prepared, Player]:
     """Return a problem before its first step, and who is going to play it."""
     prepared, points = begun(prepared), conditions.batch
-    player = maker(prepared.setting(conditions.confidence, conditions.expert))
+    player = maker(prepared.setting(conditions.beta, conditions.expert))
     if isinstance(player, type) or not (hasattr(player, "ask") and hasattr(player, "tell")):
         raise TypeError(
             f'the maker of "{name}" must return a player with ask and tell, got {shown(player)}'
@@ -168,7 +168,7 @@ def _run(
         {
             "problem": label,
             "policy": name,
-            "confidence": _width_text(maker, player, conditions.text),
+            "beta": _width_text(maker, player, conditions.text),
             "seed": known.seed,
             **columns,
         }
@@ -275,7 +275,7 @@ def _width_text(maker: Maker, player: Player, asked: str | None) -> str:
         return text
     if not isinstance(player, Bandit):
         return NO_WIDTH
-    width = player.recipe.confidence
+    width = player.recipe.beta
     if isinstance(width, Fixed):
         return f"{width.value:g}"
     return "theory" if width == Theory() else repr(width)

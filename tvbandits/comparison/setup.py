@@ -11,8 +11,8 @@ from scipy.special import ndtr
 from scipy.stats import binom
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from tvbandits.acquisition.confidence import Confidence
 from tvbandits.acquisition.limits import Limit
+from tvbandits.acquisition.widths import Confidence
 from tvbandits.bandit.told import usual_variance
 from tvbandits.data import Dataset
 from tvbandits.datasets.tables.problem import mean_change
@@ -69,12 +69,12 @@ class Prepared:
     noise_variance: float
 
     def setting(
-        self, confidence: Confidence | None, expert: Callable[[Problem, int], Expert] | None
+        self, beta: Confidence | None, expert: Callable[[Problem, int], Expert] | None
     ) -> Setting:
         """What the makers of policies are given."""
         problem, seed = self.problem, self.known.seed
         asked = None if expert is None else lambda: expert(problem, seed)
-        return replace(self.known, domain=problem.domain, confidence=confidence, expert=asked)
+        return replace(self.known, domain=problem.domain, beta=beta, expert=asked)
 
 
 def begun(prepared: Prepared) -> Prepared:
@@ -98,7 +98,7 @@ def prepare(label: str, problem: Problem, seed: int, horizon: int) -> Prepared:
     if noise_variance is None:
         noise_variance = estimated_noise(_start(problem, sample), sample).variance
         sample = sample.with_noise(noise_variance)
-    kernel, epsilon = _fitted(problem, sample)
+    kernel, rate = _fitted(problem, sample)
     start, every = standardisation.Scaling(0.0, 1.0), np.ones(len(sample), bool)
     scale = standardisation.learn(start, kernel, sample, every, noise_variance).scale
     points, variation = _representatives(problem, seed), problem.variation
@@ -113,9 +113,9 @@ def prepare(label: str, problem: Problem, seed: int, horizon: int) -> Prepared:
         horizon=horizon,
         variation=variation / scale,
         scale=scale,
-        epsilon=epsilon,
+        forgetting_rate=rate,
         information_gain=float(gains[-1]),
-        confidence=None,
+        beta=None,
         expert=None,
         seed=seed,
     )

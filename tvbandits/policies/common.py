@@ -1,16 +1,18 @@
-"""What recipes have in common: the types of their options, their defaults, and the bandit they make."""
+"""What recipes have in common: the types and defaults of their parameters, and the bandit they make."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from tvbandits.acquisition.confidence import DEFAULT_WIDTH as DEFAULT_WIDTH, Confidence
+from tvbandits.acquisition.batches import Batching
+from tvbandits.acquisition.widths import DEFAULT_WIDTH as DEFAULT_WIDTH, Confidence
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.bandit.options import Options
+from tvbandits.bandit.options import Mean as Mean, Options, Refit, Season
 from tvbandits.bandit.recipe import NEEDED_POSTERIOR, Recipe
 from tvbandits.domains.space import space_of
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
@@ -20,36 +22,71 @@ from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.sparse import Nystrom
 from tvbandits.protocols import Domain
-from tvbandits.validation import check_part, choice, of_kind
+from tvbandits.validation import check_part, choice, of_kind, shown
 
 Width: TypeAlias = Confidence | float | str
-Posterior: TypeAlias = PosteriorRule | Literal["exact", "nystrom", "ensemble"]
-Mean: TypeAlias = float | Literal["online"]
 Seed: TypeAlias = int | np.random.Generator
-Learn: TypeAlias = Every | int | bool
 
-# Widths of a paper by the names of `tvbandits.acquisition.confidence.WIDTHS`.
+# A number that a policy may learn while it plays: "learn", or a rule that says when.
+Rate: TypeAlias = float | Every | Literal["learn"] | None
+
+# Widths of a paper by the names of `tvbandits.acquisition.widths.WIDTHS`.
 Widths: TypeAlias = Mapping[str, Callable[..., Confidence]]
 
 # Posteriors by the words that stand for them.
 POSTERIORS = {"exact": Exact(), "nystrom": Nystrom(), "ensemble": ModelEnsemble()}
 
 
-def bandit_of(
+def make_bandit(
     domain: Domain,
     kernel: Any | None,
     noise_variance: float | None,
     *,
-    posterior: Posterior = "exact",
+    posterior: PosteriorRule | None = None,
     options: Options | None = None,
+    batching: Batching | None = None,
+    refits: bool = False,
     seed: Seed = 0,
     **parts: Any,
 ) -> Bandit:
-    """Return the bandit of a recipe's options; `parts` are further fields of `Recipe`."""
+    """Return the bandit of a recipe's parameters.
+
+    Parameters
+    ----------
+    domain, kernel, noise_variance, options, seed
+        As of every recipe.
+    posterior : PosteriorRule, optional
+        That of the policy, where `options` name none; by default the exact one.
+    batching : Batching, optional
+        Of a policy that plays in batches; its sizes are those of `options`.
+    refits : bool
+        Whether the policy takes its rule of fits from `options.refit`.
+    parts
+        Further fields of `Recipe`.
+
+    Raises
+    ------
+    ValueError
+        If `options` ask for what the policy does not do.
+    """
     kernel = prior_kernel(domain, kernel)
-    parts["options"] = Options() if options is None else options
-    parts["posterior"] = as_posterior(posterior)
-    recipe = Recipe(domain, kernel, noise_variance, **parts)
+    options = Options() if options is None else options
+    if options.refit and not refits:
+        raise ValueError(f"refit is for a policy that fits a kernel, got {options.refit!r}")
+    if batching is not None:
+        smallest, largest = options.minimum_batch, options.largest_batch
+        parts["batching"] = replace(batching, smallest=smallest, largest=largest)
+    posterior = posterior_of(options) or posterior or Exact()
+    recipe = Recipe(
+        domain,
+        kernel,
+        noise_variance,
+        posterior=with_season(posterior, options.season),
+        mean=options.mean,
+        consult=options.consult,
+        options=options,
+        **parts,
+    )
     return Bandit(recipe, seed=seed)
 
 
@@ -83,31 +120,62 @@ def default_kernel(domain: Domain) -> Any:
     return space_kernels(domain)[0] if space is None else space.kernel()
 
 
-def as_posterior(posterior: Posterior) -> PosteriorRule:
-    """Return the posterior of a word of `POSTERIORS`, and any other as it is."""
+def posterior_of(options: Options | None) -> PosteriorRule | None:
+    """Return the posterior that options name, by a word of `POSTERIORS` or itself; None: none."""
+    posterior = None if options is None else options.posterior
+    if posterior is None:
+        return None
     if isinstance(posterior, str):
         return POSTERIORS[choice("posterior", posterior, POSTERIORS)]
     check_part("posterior", posterior, NEEDED_POSTERIOR, "condition")
     return posterior
 
 
-def width_of(confidence: Width, widths: Widths) -> Width:
+def with_season(posterior: PosteriorRule, season: Season) -> PosteriorRule:
+    """Return an ensemble with models of a season, or without; any other posterior as it is.
+
+    Raises
+    ------
+    ValueError
+        If a season is named, and the posterior is no ensemble.
+    """
+    if season == "find":
+        return posterior
+    if isinstance(posterior, ModelEnsemble):
+        return replace(posterior, season=season)
+    if season is None:
+        return posterior
+    raise ValueError(
+        f"season={shown(season)} needs an ensemble of models, which is played on candidates where "
+        "no kernel, refit, mean or other posterior is given"
+    )
+
+
+def width_of(beta: Width, widths: Widths) -> Width:
     """Return the width that a name has in a paper, and any other as it is."""
-    name = confidence.casefold() if isinstance(confidence, str) else ""
-    return widths[name]() if name in widths else confidence
+    name = beta.casefold() if isinstance(beta, str) else ""
+    return widths[name]() if name in widths else beta
 
 
-def learning_rule(
-    name: str, value: float | None, learn: Learn | None, default: Every | None = None
-) -> Every | None:
-    """Return when to learn a number: never if it is given, otherwise as `learn` says."""
-    if value is None:
-        return as_rule(learn, default or Every())
-    if learn:
-        raise ValueError(f"learn is for a {name} that is not given, got {name} = {value}")
-    return None
+def learning_rule(value: Rate, default: Every | None = None) -> tuple[float | None, Every | None]:
+    """Return a number that is fixed and None, or None and the rule by which it is learned.
+
+    Parameters
+    ----------
+    value : float, Every, "learn" or None
+        None is "learn".
+    default : Every, optional
+        The rule of "learn".
+    """
+    if isinstance(value, Every):
+        return None, value
+    if value is None or value == "learn":
+        return None, default or Every()
+    if isinstance(value, str):
+        raise ValueError(f'a rate must be a number, "learn" or Every(...), got {shown(value)}')
+    return value, None
 
 
-def as_rule(learn: Learn | None, default: Every) -> Every:
-    """Return the rule that `learn` stands for; the default for None and True."""
-    return default if learn is None or isinstance(learn, bool) else as_every(learn)
+def as_rule(refit: Refit | None, default: Every) -> Every:
+    """Return the rule that `refit` stands for; the default for None and True."""
+    return default if refit is None or isinstance(refit, bool) else as_every(refit)

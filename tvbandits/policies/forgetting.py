@@ -28,14 +28,12 @@ from tvbandits.gp.kernels.space_time import Drift
 from tvbandits.gp.kernels.structure import space_time, without_bounds
 from tvbandits.policies.common import (
     DEFAULT_WIDTH,
-    Learn,
-    Mean,
-    Posterior,
+    Rate,
     Seed,
     Width,
-    as_posterior,
-    bandit_of,
     learning_rule,
+    make_bandit,
+    posterior_of,
     prior_kernel,
 )
 from tvbandits.protocols import Domain
@@ -55,9 +53,7 @@ def gp_ucb(
     *,
     kernel: Any | None = None,
     noise_variance: float | None = None,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
+    beta: Width = DEFAULT_WIDTH,
     minimize: bool = False,
     options: Options | None = None,
     seed: Seed = 0,
@@ -69,22 +65,16 @@ def gp_ucb(
     domain : Domain
         The points that may be played.
     kernel : scikit-learn kernel, optional
-        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+        Prior covariance of the standardised reward over points. None: `default_kernel`.
     noise_variance : float, optional
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
-    confidence : Confidence, float, "theory" or another name in `WIDTHS`
-        The width beta of mean + beta deviations; a number is a constant width.
-    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"
-        How the posterior is computed: exactly, on a dictionary of inducing points, by a Kalman filter,
-        or by an ensemble of models.
-    mean : float or "online"
-        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
-        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    beta : Confidence, float, "theory" or another name in `WIDTHS`
+        The width of mean + beta deviations; a number is a constant width.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
     options : Options, optional
-        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
+        How the reward is modelled, and what applies to any bandit: limits, a control, moves, outliers.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -100,16 +90,8 @@ def gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    return bandit_of(
-        domain,
-        kernel,
-        noise_variance,
-        confidence=confidence,
-        posterior=posterior,
-        mean=mean,
-        minimize=minimize,
-        options=options,
-        seed=seed,
+    return make_bandit(
+        domain, kernel, noise_variance, beta=beta, minimize=minimize, options=options, seed=seed
     )
 
 
@@ -119,9 +101,7 @@ def r_gp_ucb(
     kernel: Any | None = None,
     noise_variance: float | None = None,
     reset_every: int,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
+    beta: Width = DEFAULT_WIDTH,
     minimize: bool = False,
     options: Options | None = None,
     seed: Seed = 0,
@@ -133,24 +113,18 @@ def r_gp_ucb(
     domain : Domain
         The points that may be played.
     kernel : scikit-learn kernel, optional
-        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+        Prior covariance of the standardised reward over points. None: `default_kernel`.
     noise_variance : float, optional
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     reset_every : int
         H: start afresh after so many rewards.
-    confidence : Confidence, float, "theory" or another name in `WIDTHS`
-        The width beta of mean + beta deviations; a number is a constant width.
-    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"
-        How the posterior is computed: exactly, on a dictionary of inducing points, by a Kalman filter,
-        or by an ensemble of models.
-    mean : float or "online"
-        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
-        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    beta : Confidence, float, "theory" or another name in `WIDTHS`
+        The width of mean + beta deviations; a number is a constant width.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
     options : Options, optional
-        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
+        How the reward is modelled, and what applies to any bandit: limits, a control, moves, outliers.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -168,14 +142,12 @@ def r_gp_ucb(
     """
     # What Bogunovic 2016 adds to GP-UCB: after every block of H rewards it starts from the prior.
     period = aging.ResetEvery(whole_number("reset_every", reset_every))
-    return bandit_of(
+    return make_bandit(
         domain,
         kernel,
         noise_variance,
         aging=period,
-        confidence=confidence,
-        posterior=posterior,
-        mean=mean,
+        beta=beta,
         minimize=minimize,
         options=options,
         seed=seed,
@@ -188,9 +160,7 @@ def sw_gp_ucb(
     kernel: Any | None = None,
     noise_variance: float | None = None,
     window: int,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
+    beta: Width = DEFAULT_WIDTH,
     minimize: bool = False,
     options: Options | None = None,
     seed: Seed = 0,
@@ -202,24 +172,18 @@ def sw_gp_ucb(
     domain : Domain
         The points that may be played.
     kernel : scikit-learn kernel, optional
-        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+        Prior covariance of the standardised reward over points. None: `default_kernel`.
     noise_variance : float, optional
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     window : int
         W: the last so many rewards count, and no others.
-    confidence : Confidence, float, "theory" or another name in `WIDTHS`
-        The width beta of mean + beta deviations; a number is a constant width.
-    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"
-        How the posterior is computed: exactly, on a dictionary of inducing points, by a Kalman filter,
-        or by an ensemble of models.
-    mean : float or "online"
-        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
-        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    beta : Confidence, float, "theory" or another name in `WIDTHS`
+        The width of mean + beta deviations; a number is a constant width.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
     options : Options, optional
-        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
+        How the reward is modelled, and what applies to any bandit: limits, a control, moves, outliers.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -237,14 +201,12 @@ def sw_gp_ucb(
     """
     # What Zhou & Shroff 2021 change in GP-UCB: its posterior is that of the last W rewards.
     latest = aging.Window(last=whole_number("window", window))
-    return bandit_of(
+    return make_bandit(
         domain,
         kernel,
         noise_variance,
         aging=latest,
-        confidence=confidence,
-        posterior=posterior,
-        mean=mean,
+        beta=beta,
         minimize=minimize,
         options=options,
         seed=seed,
@@ -256,11 +218,8 @@ def w_gp_ucb(
     *,
     kernel: Any | None = None,
     noise_variance: float | None = None,
-    discount: float | None = None,
-    learn: Learn | None = None,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
+    discount: Rate = None,
+    beta: Width = DEFAULT_WIDTH,
     minimize: bool = False,
     options: Options | None = None,
     seed: Seed = 0,
@@ -272,26 +231,18 @@ def w_gp_ucb(
     domain : Domain
         The points that may be played.
     kernel : scikit-learn kernel, optional
-        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+        Prior covariance of the standardised reward over points. None: `default_kernel`.
     noise_variance : float, optional
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
-    discount : float, optional
-        In (0, 1). Without it, it is learned while the bandit plays.
-    learn : Every, int or bool, optional
-        When to learn it: a rule, a number of rewards between two fits, or True for `Every()`.
-    confidence : Confidence, float, "theory" or another name in `WIDTHS`
-        The width beta of mean + beta deviations; a number is a constant width.
-    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"
-        How the posterior is computed: exactly, on a dictionary of inducing points, by a Kalman filter,
-        or by an ensemble of models.
-    mean : float or "online"
-        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
-        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    discount : float, Every or "learn", optional
+        In (0, 1). By default the bandit learns it while it plays, or when a rule says.
+    beta : Confidence, float, "theory" or another name in `WIDTHS`
+        The width of mean + beta deviations; a number is a constant width.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
     options : Options, optional
-        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
+        How the reward is modelled, and what applies to any bandit: limits, a control, moves, outliers.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -308,33 +259,33 @@ def w_gp_ucb(
     10 [2.]
     """
     # Deng 2022: regression with weights discount^age is one with this noise ([S] section 1.1).
-    weights = aging.Exponential(0.95 if discount is None else discount)
-    rule = learning_rule("discount", discount, learn)
-    return bandit_of(
+    number, rule = learning_rule(discount)
+    weights = aging.Exponential(0.95 if number is None else number)
+    return make_bandit(
         domain,
         kernel,
         noise_variance,
         learn=rule,
         aging=weights,
-        confidence=confidence,
-        posterior=posterior,
-        mean=mean,
+        beta=beta,
         minimize=minimize,
         options=options,
         seed=seed,
     )
 
 
-# Rate of forgetting until one is fitted, and where the fit begins; and after how many rewards.
-FIRST_EPSILON, FIRST_SAMPLE = 0.1, 50
+def forgetting_kernel(kernel: Any, forgetting_rate: float | None) -> Any:
+    """Return k(x, x') (1 - rate)^(abs(t - t') / 2) (Bogunovic 2016; [S] eq. 8).
+
+    Without a rate a fit is to find it, which starts from 0.1.
+    """
+    if forgetting_rate is None:
+        return space_time(without_bounds(kernel)) * Drift(0.1)
+    return space_time(kernel) * Drift(forgetting_rate, "fixed")  # so that it may also be 0
+
+
+# A fit that is made once, in steps of the median time between rewards.
 ONCE = Every(LARGEST_WHOLE, iterations=50, spread=math.inf, in_steps=True)
-
-
-def forgetting_kernel(kernel: Any, epsilon: float | None) -> Any:
-    """k(x, x') (1 - epsilon)^(abs(t - t') / 2) (Bogunovic 2016; [S] eq. 8); None: to be fitted."""
-    if epsilon is None:
-        return space_time(without_bounds(kernel)) * Drift(FIRST_EPSILON)
-    return space_time(kernel) * Drift(epsilon, "fixed")  # so that epsilon may also be 0
 
 
 def tv_gp_ucb(
@@ -342,43 +293,35 @@ def tv_gp_ucb(
     *,
     kernel: Any | None = None,
     noise_variance: float | None = None,
-    epsilon: float | None = None,
-    first_sample: int | None = None,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
+    forgetting_rate: Rate = None,
+    initial_points: int | None = None,
+    beta: Width = DEFAULT_WIDTH,
     minimize: bool = False,
     options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
-    """TV-GP-UCB (Bogunovic 2016): the kernel k(x, x') (1 - epsilon)^(abs(t - t') / 2).
+    """TV-GP-UCB (Bogunovic 2016): the kernel k(x, x') (1 - rate)^(abs(t - t') / 2).
 
     Parameters
     ----------
     domain : Domain
         The points that may be played.
     kernel : scikit-learn kernel, optional
-        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+        Prior covariance of the standardised reward over points. None: `default_kernel`.
     noise_variance : float, optional
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
-    epsilon : float, optional
-        Rate of forgetting. Without it, it is fitted once by log evidence, and fixed.
-    first_sample : int, optional
+    forgetting_rate : float, Every or "learn", optional
+        epsilon. By default it is fitted once by log evidence, and fixed; or whenever a rule says.
+    initial_points : int, optional
         After so many rewards it is fitted, by default 50, with the unit of reward; until then it is 0.1
-        in a step: the median time between rewards. Only without epsilon.
-    confidence : Confidence, float, "theory" or another name in `WIDTHS`
-        The width beta of mean + beta deviations; a number is a constant width.
-    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"
-        How the posterior is computed: exactly, on a dictionary of inducing points, by a Kalman filter,
-        or by an ensemble of models.
-    mean : float or "online"
-        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
-        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+        in a step: the median time between rewards. Only where the rate is fitted once.
+    beta : Confidence, float, "theory" or another name in `WIDTHS`
+        The width of mean + beta deviations; a number is a constant width.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
     options : Options, optional
-        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
+        How the reward is modelled, and what applies to any bandit: limits, a control, moves, outliers.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -387,33 +330,34 @@ def tv_gp_ucb(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.tv_gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01, epsilon=0.05)
+    >>> bandit = policies.tv_gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01, forgetting_rate=0.05)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    kernel = prior_kernel(domain, kernel)
-    if as_posterior(posterior).self_learning:
-        given = f"got {shown(posterior)}"
-        raise ValueError(f"tv_gp_ucb has one model, adaptive_gp_ucb an ensemble; {given}")
+    kernel, posterior = prior_kernel(domain, kernel), posterior_of(options)
+    if posterior is not None and posterior.self_learning:
+        needs = f"tv_gp_ucb has one model, adaptive_gp_ucb an ensemble; got {shown(posterior)}"
+        raise ValueError(needs)
+    number, rule = learning_rule(forgetting_rate, ONCE)
+    if rule is ONCE:
+        rewards = 50 if initial_points is None else initial_points
+        whole_number("initial_points", rewards, at_least=2)
+        rule = replace(ONCE, first=(rewards,), observations=rewards)
+    elif initial_points is not None:
+        raise ValueError(
+            f"initial_points is for a rate that is fitted once, got {forgetting_rate=}"
+        )
     # The model of Bogunovic 2016; its bound is GP-UCB's under this kernel.
-    drifting, once = forgetting_kernel(kernel, epsilon), None
-    if epsilon is None:
-        rewards = FIRST_SAMPLE if first_sample is None else first_sample
-        whole_number("first_sample", rewards, at_least=2)
-        once = replace(ONCE, first=(rewards,), observations=rewards)
-    elif first_sample is not None:
-        raise ValueError(f"first_sample is for an epsilon that is not given, got {epsilon = }")
-    return bandit_of(
+    drifting = forgetting_kernel(kernel, number)
+    return make_bandit(
         domain,
         drifting,
         noise_variance,
-        learn=once,
-        confidence=confidence,
-        posterior=posterior,
-        mean=mean,
+        learn=rule,
+        beta=beta,
         minimize=minimize,
         options=options,
         seed=seed,
@@ -425,12 +369,9 @@ def ui_gp_ucb(
     *,
     kernel: Any | None = None,
     noise_variance: float | None = None,
-    rate: float | None = None,
+    forgetting_rate: Rate = None,
     growth: Literal["wiener", "linear"] = "wiener",
-    learn: Learn | None = None,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
+    beta: Width = DEFAULT_WIDTH,
     minimize: bool = False,
     options: Options | None = None,
     seed: Seed = 0,
@@ -442,28 +383,20 @@ def ui_gp_ucb(
     domain : Domain
         The points that may be played.
     kernel : scikit-learn kernel, optional
-        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+        Prior covariance of the standardised reward over points. None: `default_kernel`.
     noise_variance : float, optional
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
-    rate : float, optional
-        Of the growth. Without it, it is learned while the bandit plays.
+    forgetting_rate : float, Every or "learn", optional
+        Of the growth. By default the bandit learns it while it plays, or when a rule says.
     growth : "wiener" or "linear"
         s^2 + rate age, or s^2 (1 + (rate age)^2), the injection of SparQ-GP-UCB without queries.
-    learn : Every, int or bool, optional
-        When to learn it: a rule, a number of rewards between two fits, or True for `Every()`.
-    confidence : Confidence, float, "theory" or another name in `WIDTHS`
-        The width beta of mean + beta deviations; a number is a constant width.
-    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"
-        How the posterior is computed: exactly, on a dictionary of inducing points, by a Kalman filter,
-        or by an ensemble of models.
-    mean : float or "online"
-        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
-        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    beta : Confidence, float, "theory" or another name in `WIDTHS`
+        The width of mean + beta deviations; a number is a constant width.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
     options : Options, optional
-        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
+        How the reward is modelled, and what applies to any bandit: limits, a control, moves, outliers.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -472,7 +405,7 @@ def ui_gp_ucb(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.ui_gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01, rate=0.01)
+    >>> bandit = policies.ui_gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01, forgetting_rate=0.01)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
@@ -481,22 +414,20 @@ def ui_gp_ucb(
     """
     choice("growth", growth, ("wiener", "linear"))
     optional(noise_variance_number, "noise_variance", noise_variance)
-    rule = learning_rule("rate", rate, learn)
+    number, rule = learning_rule(forgetting_rate)
     if growth == "linear":
-        injected: Aging = aging.Linear(1.0 if rate is None else rate)
+        injected: Aging = aging.Linear(1.0 if number is None else number)
     else:
         # Without a noise variance, next to nothing ages before a rate is learned.
         start = SMALLEST_VARIANCE if noise_variance is None else noise_variance
-        injected = aging.Wiener(start if rate is None else rate)
-    return bandit_of(
+        injected = aging.Wiener(start if number is None else number)
+    return make_bandit(
         domain,
         kernel,
         noise_variance,
         learn=rule,
         aging=injected,
-        confidence=confidence,
-        posterior=posterior,
-        mean=mean,
+        beta=beta,
         minimize=minimize,
         options=options,
         seed=seed,
@@ -509,9 +440,7 @@ def et_gp_ucb(
     kernel: Any | None = None,
     noise_variance: float | None = None,
     delta: float = 0.1,
-    confidence: Width = DEFAULT_WIDTH,
-    posterior: Posterior = "exact",
-    mean: Mean = "online",
+    beta: Width = DEFAULT_WIDTH,
     minimize: bool = False,
     options: Options | None = None,
     seed: Seed = 0,
@@ -525,24 +454,18 @@ def et_gp_ucb(
     domain : Domain
         The points that may be played.
     kernel : scikit-learn kernel, optional
-        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+        Prior covariance of the standardised reward over points. None: `default_kernel`.
     noise_variance : float, optional
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     delta : float
         Probability of a reset without a cause.
-    confidence : Confidence, float, "theory" or another name in `WIDTHS`
-        The width beta of mean + beta deviations; a number is a constant width.
-    posterior : Exact, Nystrom, StateSpace, ModelEnsemble, "exact", "nystrom" or "ensemble"
-        How the posterior is computed: exactly, on a dictionary of inducing points, by a Kalman filter,
-        or by an ensemble of models.
-    mean : float or "online"
-        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
-        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    beta : Confidence, float, "theory" or another name in `WIDTHS`
+        The width of mean + beta deviations; a number is a constant width.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
     options : Options, optional
-        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
+        How the reward is modelled, and what applies to any bandit: limits, a control, moves, outliers.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -558,14 +481,12 @@ def et_gp_ucb(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    return bandit_of(
+    return make_bandit(
         domain,
         kernel,
         noise_variance,
         reset=EventTrigger(delta),
-        confidence=confidence,
-        posterior=posterior,
-        mean=mean,
+        beta=beta,
         minimize=minimize,
         options=options,
         seed=seed,

@@ -6,8 +6,19 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tvbandits.acquisition.confidence import BBKBWidth, BKBWidth
-from tvbandits.policies import baselines, budgeted, expert, forgetting, theory
+from tvbandits.acquisition.widths import BBKBWidth, BKBWidth
+from tvbandits.policies import (
+    adaptive,
+    baselines,
+    batch_ucb,
+    forgetting,
+    frugal,
+    mini,
+    sketching,
+    sparq,
+    theory,
+    thompson_sampling,
+)
 from tvbandits.policies.rivals import multi_scale, opkb, predictive, time_as_input, wdbo
 from tvbandits.policies.setting import Policy, Setting
 
@@ -25,17 +36,27 @@ def recommended_discount(setting: Setting, _: Mapping[str, Any]) -> float:
 def recommended_rate(setting: Setting, options: Mapping[str, Any]) -> float:
     """Return the rate at which a reward's variance grows under the drift model."""
     # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
-    increment: float = 2 * (1 - (1 - setting.epsilon) ** 0.5)
+    increment: float = 2 * (1 - (1 - setting.forgetting_rate) ** 0.5)
     wiener = options.get("growth", "wiener") == "wiener"
     return max(increment, 1e-12) * setting.scale**2 if wiener else 1.0
 
 
-def recommended_gain(setting: Setting, _: Mapping[str, Any]) -> float:
-    """Return gamma of ADA-OPKB, the information gain of the run (Hong 2023)."""
-    return max(setting.information_gain, 1e-6)
+def recommended_forgetting(setting: Setting, _: Mapping[str, Any]) -> float:
+    """Return epsilon of the TV-GP-UCB model."""
+    return setting.forgetting_rate
 
 
-def recommended_first(setting: Setting, _: Mapping[str, Any]) -> int:
+def recommended_constants(setting: Setting, _: Mapping[str, Any]) -> opkb.Constants:
+    """Return the constants of ADA-OPKB, of which the information gain is the run's (Hong 2023)."""
+    return opkb.Constants(setting.horizon, max(setting.information_gain, 1e-6))
+
+
+def recommended_thresholds(setting: Setting, _: Mapping[str, Any]) -> multi_scale.Thresholds:
+    """Return the thresholds of MASTER for the horizon of the run."""
+    return multi_scale.Thresholds(setting.horizon)
+
+
+def recommended_points(setting: Setting, _: Mapping[str, Any]) -> int:
     """Return the uniform plays of W-DBO: its authors' share of time, 15 of 600 ([WD] H.1)."""
     return min(15, max(wdbo.FEWEST, math.ceil(setting.horizon / 40)))
 
@@ -46,26 +67,30 @@ _POLICIES = (
     Policy(forgetting.r_gp_ucb, recommended={"reset_every": recommended_window}),
     Policy(forgetting.sw_gp_ucb, recommended={"window": recommended_window}),
     Policy(forgetting.w_gp_ucb, recommended={"discount": recommended_discount}),
-    Policy(forgetting.tv_gp_ucb),
-    Policy(forgetting.ui_gp_ucb, recommended={"rate": recommended_rate}),
-    Policy(expert.sparq_gp_ucb),
+    Policy(forgetting.tv_gp_ucb, recommended={"forgetting_rate": recommended_forgetting}),
+    Policy(forgetting.ui_gp_ucb, recommended={"forgetting_rate": recommended_rate}),
+    Policy(sparq.sparq_gp_ucb),
     Policy(baselines.eps_greedy),
     Policy(baselines.evolution),
-    Policy(budgeted.bkb, widths={"theory": BKBWidth}),
-    Policy(budgeted.bbkb, widths=budgeted.BBKB_WIDTHS),
-    Policy(budgeted.tv_bbkb, widths=budgeted.BBKB_WIDTHS),
-    Policy(budgeted.gp_bucb),
-    Policy(budgeted.mini_gp_ucb),
-    Policy(budgeted.thompson, widths={"theory": BBKBWidth}),
-    Policy(expert.frugal_gp_ucb, learns_kernel=True),
-    Policy(expert.adaptive_gp_ucb, learns_kernel=True),
+    Policy(sketching.bkb, widths={"theory": BKBWidth}),
+    Policy(sketching.bbkb, widths=sketching.BBKB_WIDTHS),
+    Policy(
+        sketching.tv_bbkb,
+        recommended={"forgetting_rate": recommended_forgetting},
+        widths=sketching.BBKB_WIDTHS,
+    ),
+    Policy(batch_ucb.gp_bucb),
+    Policy(mini.mini_gp_ucb),
+    Policy(thompson_sampling.thompson, widths={"theory": BBKBWidth}),
+    Policy(frugal.frugal_gp_ucb, learns_kernel=True),
+    Policy(adaptive.adaptive_gp_ucb, learns_kernel=True),
     Policy(forgetting.et_gp_ucb),
-    Policy(multi_scale.master),
-    Policy(opkb.ada_opkb, recommended={"gain": recommended_gain}),
-    Policy(predictive.predictive_sampling),
-    Policy(wdbo.w_dbo, recommended={"first": recommended_first}),
+    Policy(multi_scale.master, recommended={"thresholds": recommended_thresholds}),
+    Policy(opkb.ada_opkb, recommended={"constants": recommended_constants}),
+    Policy(predictive.predictive_sampling, recommended={"forgetting_rate": recommended_forgetting}),
+    Policy(wdbo.w_dbo, recommended={"initial_points": recommended_points}),
     Policy(time_as_input.time_gp_ucb, learns_kernel=True),
-    Policy(time_as_input.mk_gp_ucb),
+    Policy(time_as_input.mk_gp_ucb, recommended={"forgetting_rate": recommended_forgetting}),
     Policy(time_as_input.boba),
 )
 

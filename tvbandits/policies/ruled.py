@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.confidence import Fixed
+from tvbandits.acquisition.widths import Fixed
 from tvbandits.bandit.history import history_columns
-from tvbandits.bandit.recipe import check_mean
+from tvbandits.bandit.options import check_mean
 from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo
 from tvbandits.bandit.told import told_next
 from tvbandits.counts import Counted
@@ -303,10 +303,10 @@ def finite(domain: Domain, name: str) -> Candidates:
     return as_finite(chosen_domain(domain), name)
 
 
-def width_number(confidence: Any) -> float:
+def width_number(beta: Any) -> float:
     """A width that is a number, or the value of a constant width."""
-    given = confidence.value if isinstance(confidence, Fixed) else confidence
-    return finite_number("confidence, a number for this policy,", given, low=0.0)
+    given = beta.value if isinstance(beta, Fixed) else beta
+    return finite_number("beta, a number for this policy,", given, low=0.0)
 
 
 def unit_of_rule(

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from sklearn.gaussian_process.kernels import ConstantKernel
 
-from tvbandits.acquisition.confidence import WIDTHS, Confidence, as_confidence
+from tvbandits.acquisition.widths import WIDTHS, Confidence, as_confidence
 from tvbandits.bandit.options import Options
 from tvbandits.bandit.state import Player
 from tvbandits.policies.common import Widths
@@ -31,11 +31,11 @@ class Setting:
         Sup-norm change per unit of time, in prior deviations.
     scale : float
         The prior deviation, in the unit of reward.
-    epsilon : float
-        Forgetting rate of the TV-GP-UCB model.
+    forgetting_rate : float
+        epsilon of the TV-GP-UCB model.
     information_gain : float
         gamma_T, the largest information gain of `horizon` observations.
-    confidence : Confidence or None
+    beta : Confidence or None
         None: each policy's own default.
     expert : callable, optional
         Makes the expert, for the policies that ask one.
@@ -58,9 +58,9 @@ class Setting:
     horizon: int
     variation: float
     scale: float
-    epsilon: float
+    forgetting_rate: float
     information_gain: float
-    confidence: Confidence | None
+    beta: Confidence | None
     expert: Callable[[], Expert] | None
     seed: int
 
@@ -90,15 +90,24 @@ class Setting:
 FROM_THE_PROBLEM = ("domain", "kernel", "expert", "seed")
 
 # The numbers of a problem that a recipe takes where the user says no other.
-OF_THE_PROBLEM = ("domain", "noise_variance", "horizon", "scale", "epsilon", "span", "seed")
+OF_THE_PROBLEM = ("domain", "noise_variance", "scale", "span", "seed")
 
 
 # The value of an option, out of a problem and the options that the user says.
 Recommendation: TypeAlias = Callable[[Setting, Mapping[str, Any]], Any]
 
 
-# The one of `Options` that a text may say of a policy: problems and campaigns say the others.
-ROBUST = inspect.Parameter("robust", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool)
+# What a text may say of a policy out of its `Options`: problems and campaigns say the others.
+WRITTEN_OPTIONS = (
+    "robust",
+    "mean",
+    "posterior",
+    "refit",
+    "season",
+    "consult",
+    "minimum_batch",
+    "largest_batch",
+)
 
 
 @dataclass(frozen=True)
@@ -112,9 +121,9 @@ class Policy:
         hyphens is its name there, and the first line of its docstring is its title.
     recommended : mapping of str to callable
         `recommended[name](setting, options)` is what its authors recommend for an option that the user
-        does not say (None: the recipe's default). What a problem says itself, such as epsilon, scale and
-        horizon, needs none.
-    widths : mapping of a name in `tvbandits.acquisition.confidence.WIDTHS` to callable
+        does not say (None: the recipe's default). What a problem says itself, such as its scale and
+        span, needs none.
+    widths : mapping of a name in `tvbandits.acquisition.widths.WIDTHS` to callable
         `widths[name](delta=1 / horizon)` is the width of that name on a problem, as in the experiments
         of its own paper: "theory" elsewhere is SparQ-GP-UCB's.
     learns_kernel : bool
@@ -154,13 +163,17 @@ class Policy:
         own = parameters_of(self.recipe)
         known = {name: each for name, each in own.items() if name not in FROM_THE_PROBLEM}
         if known.pop("options", None) is not None:
-            known["robust"] = ROBUST
+            options = parameters_of(Options)
+            known |= {name: options[name] for name in WRITTEN_OPTIONS}
         return known
 
     def bandit(self, **values: Any) -> Player:
-        """Make it from parameters of its recipe, and from `robust`, which is one of `Options`."""
-        if "robust" in values:
-            values["options"] = Options(robust=values.pop("robust"))
+        """Make it from parameters of its recipe, and from those of `Options` by their names."""
+        options = {name: values.pop(name) for name in WRITTEN_OPTIONS if name in values}
+        own = parameters_of(self.recipe)
+        values |= {name: options.pop(name) for name in [*options] if name in own}
+        if options:
+            values["options"] = Options(**options)
         return self.recipe(**values)
 
     def make(self, setting: Setting, **options: Any) -> Player:
@@ -173,18 +186,16 @@ class Policy:
             values["kernel"] = setting.kernel
         if self.asks and setting.expert is not None:
             values["expert"] = setting.expert()
-        if options.get("learn") or options.get("first_sample") is not None:
-            values.pop("epsilon", None)  # it is found in the rewards
-        else:
-            for name, recommend in self.recommended.items():
-                if options.get(name) is None:
-                    values[name] = recommend(setting, options)
+        fitted = options.get("initial_points") is not None  # a rate is found in the rewards
+        for name, recommend in self.recommended.items():
+            if options.get(name) is None and not (fitted and name == "forgetting_rate"):
+                values[name] = recommend(setting, options)
         for name, value in options.items():
             if value is not None or name not in values or name == "noise_variance":
                 values[name] = value
-        width = options.get("confidence", setting.confidence)
-        if width is not None and "confidence" in parameters:
-            values["confidence"] = self._width_on(setting, as_confidence(width))
+        width = options.get("beta", setting.beta)
+        if width is not None and "beta" in parameters:
+            values["beta"] = self._width_on(setting, as_confidence(width))
         return self.bandit(**values)
 
     def _width_on(self, setting: Setting, width: Confidence) -> Confidence:

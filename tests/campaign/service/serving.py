@@ -44,7 +44,9 @@ class Served(NamedTuple):
 
 
 def new_bandit() -> Any:
-    return policies.tv_gp_ucb(DOMAIN, kernel=RBF(1.0), noise_variance=0.01, epsilon=0.05, seed=3)
+    return policies.tv_gp_ucb(
+        DOMAIN, kernel=RBF(1.0), noise_variance=0.01, forgetting_rate=0.05, seed=3
+    )
 
 
 @contextmanager

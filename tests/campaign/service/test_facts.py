@@ -22,7 +22,9 @@ NAN = float("nan")
 
 
 def campaign(folder: Path, bandit: Any = None, **about: str) -> Campaign:
-    player = bandit or policies.tv_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01, epsilon=0.01)
+    player = bandit or policies.tv_gp_ucb(
+        SITES, kernel=RBF(2.0), noise_variance=0.01, forgetting_rate=0.01
+    )
     return Campaign.create(folder / "c.db", player, about={"names": json.dumps(NAMES), **about})
 
 
@@ -74,7 +76,7 @@ def test_a_biased_station(
 ) -> None:
     chance = np.random.default_rng(0).normal(0, 0.1, pairs)
     bandit = policies.frugal_gp_ucb(
-        SITES, kernel=RBF(2.0), noise_variance=0.01, expert=None, budget=2
+        SITES, kernel=RBF(2.0), noise_variance=0.01, expert=None, queries_per_step=2
     )
     with campaign(tmp_path, bandit) as made:
         for t in range(1, pairs + 1):
@@ -86,7 +88,7 @@ def test_a_biased_station(
 
 def test_an_expert_hides_no_station_that_is_stuck(tmp_path: Path) -> None:
     bandit = policies.frugal_gp_ucb(
-        SITES, kernel=RBF(2.0), noise_variance=0.01, expert=None, budget=2
+        SITES, kernel=RBF(2.0), noise_variance=0.01, expert=None, queries_per_step=2
     )
     with campaign(tmp_path, bandit) as made:
         for t in range(1, 6):
@@ -102,7 +104,7 @@ def test_what_a_calibration_knows(tmp_path: Path) -> None:
 
     expert = Calibrated(Budgeted(CallableExpert(said, 0.01), total=500), probe=True)
     bandit = policies.frugal_gp_ucb(
-        SITES, kernel=RBF(2.0), noise_variance=0.01, expert=expert, budget=2
+        SITES, kernel=RBF(2.0), noise_variance=0.01, expert=expert, queries_per_step=2
     )
     with campaign(tmp_path, bandit) as made:
         assert Facts(made).calibrations == []
@@ -119,7 +121,12 @@ def test_what_a_calibration_knows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("minimize", [False, True])
 def test_what_is_left_to_lose(tmp_path: Path, minimize: bool) -> None:
     bandit = policies.tv_gp_ucb(
-        SITES, kernel=RBF(2.0), noise_variance=0.01, epsilon=0.01, minimize=minimize, confidence=3.0
+        SITES,
+        kernel=RBF(2.0),
+        noise_variance=0.01,
+        forgetting_rate=0.01,
+        minimize=minimize,
+        beta=3.0,
     )
     with campaign(tmp_path, bandit) as made:
         for t, row in enumerate([0, 1, 2, 3, 1, 2], start=1):
@@ -142,7 +149,7 @@ def test_what_is_left_to_lose(tmp_path: Path, minimize: bool) -> None:
 @pytest.mark.parametrize("minimize", [False, True])
 def test_what_is_expected_has_its_95_interval_and_unit(tmp_path: Path, minimize: bool) -> None:
     bandit = policies.tv_gp_ucb(
-        SITES, kernel=RBF(2.0), noise_variance=0.01, epsilon=0.01, minimize=minimize
+        SITES, kernel=RBF(2.0), noise_variance=0.01, forgetting_rate=0.01, minimize=minimize
     )
     with campaign(tmp_path, bandit, unit="ppb") as made:
         for t, row in enumerate([0, 1, 2, 3], start=1):
@@ -171,7 +178,7 @@ def test_large_intervals_are_written_in_full(tmp_path: Path) -> None:
 def test_times_are_those_of_the_clock(tmp_path: Path) -> None:
     with Campaign.create(
         tmp_path / "c.db",
-        policies.tv_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01, epsilon=0.01),
+        policies.tv_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01, forgetting_rate=0.01),
         clock=Clock("1h", "2024-01-01"),
     ) as made:
         made.tell(SITES.X[[1]], [1.0], "2024-01-02 06:00")
@@ -191,7 +198,7 @@ def test_times_are_those_of_the_clock(tmp_path: Path) -> None:
 )
 def test_domains_without_sites(tmp_path: Path, domain: Any) -> None:
     kernel = domain.kernel() if isinstance(domain, Space) else RBF(1.0)
-    bandit = policies.tv_gp_ucb(domain, kernel=kernel, noise_variance=0.01, epsilon=0.01)
+    bandit = policies.tv_gp_ucb(domain, kernel=kernel, noise_variance=0.01, forgetting_rate=0.01)
     with Campaign.create(tmp_path / "c.db", bandit) as made:
         X = made.ask(1.0)
         made.tell(X, [0.5], 1.0)

@@ -28,7 +28,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     about = {"names": json.dumps(NAMES), "title": "Ozone <network>", "unit": "ppb"}
     about["coordinates"] = json.dumps(["km <b>east", "km north"])
     bandit = policies.frugal_gp_ucb(
-        SITES, kernel=RBF(3.0), noise_variance=0.04, expert=None, budget=2
+        SITES, kernel=RBF(3.0), noise_variance=0.04, expert=None, queries_per_step=2
     )
     clock = Clock("1D", "2024-05-01")
     with Campaign.create(folder / "c.db", bandit, clock=clock, about=about) as campaign:
@@ -93,7 +93,9 @@ def test_names_on_the_map_do_not_cover_each_other(tmp_path: Path, width: int) ->
     X = np.random.default_rng(3).uniform(0, 10, (25, 2))
     X[1:8] = X[0] + np.random.default_rng(4).uniform(-0.4, 0.4, (7, 2))
     about = {"names": json.dumps([f"A station of some name {i}" for i in range(25)])}
-    bandit = policies.tv_gp_ucb(Candidates(X), kernel=RBF(3.0), noise_variance=0.04, epsilon=0.01)
+    bandit = policies.tv_gp_ucb(
+        Candidates(X), kernel=RBF(3.0), noise_variance=0.04, forgetting_rate=0.01
+    )
     with Campaign.create(tmp_path / "c.db", bandit, about=about) as campaign:
         campaign.tell(X, np.sin(X[:, 0]), 1.0)
         campaign.ask(2.0, n=8)
@@ -207,7 +209,7 @@ def test_tooltips_and_labels(network: Path) -> None:
 @pytest.mark.parametrize("played", [False, True])
 def test_a_line_that_is_minimized(tmp_path: Path, played: bool) -> None:
     bandit = policies.tv_gp_ucb(
-        Box([[0, 10]]), kernel=RBF(1.5), noise_variance=0.01, epsilon=0.03, minimize=True
+        Box([[0, 10]]), kernel=RBF(1.5), noise_variance=0.01, forgetting_rate=0.03, minimize=True
     )
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
         for t in range(1, 6 if played else 1):

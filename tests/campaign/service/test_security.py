@@ -257,7 +257,9 @@ def test_number_of_points_asked_for_is_limited_where_each_is_searched_for(tmp_pa
     place = tmp_path / "box.db"
     campaign = Campaign.create(
         place,
-        policies.tv_gp_ucb(Box([(0.0, 1.0)]), kernel=RBF(0.3), noise_variance=0.01, epsilon=0.05),
+        policies.tv_gp_ucb(
+            Box([(0.0, 1.0)]), kernel=RBF(0.3), noise_variance=0.01, forgetting_rate=0.05
+        ),
     )
     with serving(tmp_path, campaign=campaign, place=place) as served:
         begun = time.monotonic()
@@ -276,7 +278,9 @@ def test_shutdown_does_not_wait_for_a_refused_number_of_points(
     place = tmp_path / "box.db"
     Campaign.create(
         place,
-        policies.tv_gp_ucb(Box([(0.0, 1.0)]), kernel=RBF(0.3), noise_variance=0.01, epsilon=0.05),
+        policies.tv_gp_ucb(
+            Box([(0.0, 1.0)]), kernel=RBF(0.3), noise_variance=0.01, forgetting_rate=0.05
+        ),
     ).close()
     with Tokens(place) as tokens:
         token = tokens.new("anna", ["ask"])

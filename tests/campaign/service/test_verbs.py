@@ -145,7 +145,7 @@ def test_repeated_request_has_the_same_reply(served: Served) -> None:
 
 def test_repeated_answer_has_the_same_reply(tmp_path: Path) -> None:
     brought = policies.frugal_gp_ucb(
-        DOMAIN, kernel=RBF(1.0), noise_variance=0.01, expert=None, budget=2, seed=3
+        DOMAIN, kernel=RBF(1.0), noise_variance=0.01, expert=None, queries_per_step=2, seed=3
     )
     with serving(tmp_path, brought) as served:
         said = {
@@ -196,12 +196,12 @@ def test_control(tmp_path: Path) -> None:
 
 def test_questions_and_answers(tmp_path: Path) -> None:
     brought = policies.frugal_gp_ucb(
-        DOMAIN, kernel=RBF(1.0), noise_variance=0.01, expert=None, budget=2, seed=3
+        DOMAIN, kernel=RBF(1.0), noise_variance=0.01, expert=None, queries_per_step=2, seed=3
     )
     with serving(tmp_path, brought) as served:
         remote = remote_of(served)
         twin: Any = policies.frugal_gp_ucb(
-            DOMAIN, kernel=RBF(1.0), noise_variance=0.01, expert=None, budget=2, seed=3
+            DOMAIN, kernel=RBF(1.0), noise_variance=0.01, expert=None, queries_per_step=2, seed=3
         )
         for t in range(1, 5):
             for each in (remote, twin):
@@ -313,7 +313,7 @@ def test_every_body_and_reply_of_the_docs_is_one_of_the_service(tmp_path: Path) 
     place = tmp_path / "documented.db"
     campaign = Campaign.create(
         place,
-        policies.frugal_gp_ucb(sites, noise_variance=1.0, expert=None, budget=2),
+        policies.frugal_gp_ucb(sites, noise_variance=1.0, expert=None, queries_per_step=2),
         about={"names": json.dumps(["AQ01", "AQ07"])},
         clock=Clock(unit="1h", origin="2026-01-01"),
     )

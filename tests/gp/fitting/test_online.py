@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tests.oracles import loops
-from tvbandits import Bandit, Candidates, Dataset, Every, Exact, StateSpace, policies
+from tvbandits import Bandit, Candidates, Dataset, Every, Exact, Options, StateSpace, policies
 from tvbandits.gp.fitting import online
 from tvbandits.gp.fitting.evidence import Evidence
 from tvbandits.gp.fitting.online import Learned, at_step, refit, step_of
@@ -386,7 +386,7 @@ def reward(x: Array, t: float) -> float:
 def bandit_of(unit: float = 1.0, learn: Any = LEARN, kernel: Any = None, **more: Any) -> Bandit:
     space = RBF(0.8) if kernel is None else kernel
     return policies.adaptive_gp_ucb(
-        DOMAIN, kernel=space, noise_variance=NOISE * unit**2, learn=learn, **more
+        DOMAIN, kernel=space, noise_variance=NOISE * unit**2, **more, options=Options(refit=learn)
     )
 
 

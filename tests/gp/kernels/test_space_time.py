@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import (
 
 from tests.gp.fitting.test_evidence import slopes
 from tests.helpers.refusals import refused
-from tvbandits import Box, Candidates, Dataset, policies
+from tvbandits import Box, Candidates, Dataset, Options, policies
 from tvbandits.experts import CallableExpert
 from tvbandits.gp.fitting import evidence
 from tvbandits.gp.kernels import structure, structure as validation
@@ -401,10 +401,14 @@ def test_what_drifts_is_smooth_and_the_rest_rough() -> None:
 def test_without_a_kernel_two_compete(recipe: str, name: str) -> None:
     domain, _ = DOMAINS[name]
     if recipe == "tv":
-        made = policies.adaptive_gp_ucb(domain, noise_variance=0.01, learn=True).recipe
+        made = policies.adaptive_gp_ucb(
+            domain, noise_variance=0.01, options=Options(refit=True)
+        ).recipe
     else:
         expert = CallableExpert(lambda X, _t: X[:, 0], 0.01)
-        made = policies.frugal_gp_ucb(domain, noise_variance=0.01, expert=expert, learn=True).recipe
+        made = policies.frugal_gp_ucb(
+            domain, noise_variance=0.01, expert=expert, options=Options(refit=True)
+        ).recipe
     smooth, rough = space_kernels(domain)
     assert made.kernel == structured_kernel(smooth)
     assert made.learn is not None

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.options import Options
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed, NothingAvailableError
 from tvbandits.policies import ruled
@@ -50,19 +51,30 @@ Base = Callable[..., Bandit]
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Constants of the two tests.
+    """The constants of the two tests.
 
-    Attributes
+    Parameters
     ----------
     horizon : int
-        T.
-    delta, regret, sure : float
+        T, which the tests depend on.
+    delta : float
+        Probability of a false alarm.
+    regret : float
+        The base's average regret over t steps is taken for min(1, regret / sqrt(t)).
+    factor : float
+        The factor in both tests, 6 in the paper.
     """
 
-    horizon: int
-    delta: float
-    regret: float
-    sure: float
+    horizon: int = 500
+    delta: float = 0.05
+    regret: float = 1.0
+    factor: float = 6.0
+
+    def __post_init__(self) -> None:
+        whole_number("horizon", self.horizon)
+        finite_number("delta", self.delta, above=0.0, below=1.0)
+        positive_number("regret", self.regret)
+        not_negative("factor", self.factor)
 
     def rho(self, t: float) -> float:
         """Average regret of the base over t steps, as it is assumed."""
@@ -71,7 +83,7 @@ class Thresholds:
     def rho_hat(self, t: float) -> float:
         """rho^(t), which holds with high probability."""
         T = self.horizon
-        return self.sure * (math.log2(T) + 1) * math.log(T / self.delta) * self.rho(t)
+        return self.factor * (math.log2(T) + 1) * math.log(T / self.delta) * self.rho(t)
 
 
 @dataclass
@@ -108,7 +120,7 @@ class Master:
     ----------
     base : callable or None
         Makes copies, as a recipe does; GP-UCB where it is None.
-    domain, kernel, noise, confidence
+    domain, kernel, noise, beta
         What it makes them of.
     tests : Thresholds
     centre : Centre
@@ -124,7 +136,7 @@ class Master:
     domain: Domain
     kernel: Any
     noise: float
-    confidence: Width
+    beta: Width
     tests: Thresholds
     centre: Centre
     block: Block = field(default_factory=lambda: Block(0))
@@ -134,9 +146,13 @@ class Master:
     def _copy_of_base(self, child: int) -> Bandit:
         """A copy of the base of this seed."""
         recipe = gp_ucb if self.base is None else self.base
-        options: Any = {"confidence": self.confidence, "mean": self.centre.given}
         return recipe(
-            self.domain, kernel=self.kernel, noise_variance=self.noise, seed=child, **options
+            self.domain,
+            kernel=self.kernel,
+            noise_variance=self.noise,
+            beta=self.beta,
+            options=Options(mean=self.centre.given),
+            seed=child,
         )
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
@@ -216,12 +232,9 @@ def master(
     kernel: Any | None = None,
     noise_variance: float | None = None,
     base: Base | None = None,
-    horizon: int = 500,
-    delta: float = 0.05,
-    regret: float = 1.0,
-    sure: float = 6.0,
+    thresholds: Thresholds | None = None,
     scale: float = 1.0,
-    confidence: Width = DEFAULT_WIDTH,
+    beta: Width = DEFAULT_WIDTH,
     mean: Mean = "online",
     minimize: bool = False,
     seed: Seed = 0,
@@ -235,25 +248,19 @@ def master(
     domain : Domain
         The points that may be played.
     kernel : scikit-learn kernel, optional
-        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+        Prior covariance of the standardised reward over points. None: `default_kernel`.
     noise_variance : float, optional
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     base : callable, optional
-        Makes the bandit, as a recipe does, from (domain, kernel=, noise_variance=, confidence=, mean=,
+        Makes the bandit, as a recipe does, from (domain, kernel=, noise_variance=, beta=, options=,
         seed=). GP-UCB by default; tvbandits.policies:w_gp_ucb on the command line.
-    horizon : int
-        T, which the tests depend on.
-    delta : float
-        Probability of a false alarm.
-    regret : float
-        The base's average regret over t steps is taken for min(1, regret / sqrt(t)).
-    sure : float
-        Factor in both tests, 6 in the paper.
+    thresholds : Thresholds, optional
+        Of the two tests; by default those of the paper. A comparison has its own horizon.
     scale : float
         Prior deviation of rewards, where the mean is "online".
-    confidence : Confidence, float, "theory" or another name in `WIDTHS`
-        The width beta of mean + beta deviations; a number is a constant width.
+    beta : Confidence, float, "theory" or another name in `WIDTHS`
+        The width of mean + beta deviations; a number is a constant width.
     mean : float or "online"
         A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
@@ -275,16 +282,17 @@ def master(
     10 (1, 1)
     """
     kernel = prior_kernel(ruled.chosen_domain(domain), kernel)
-    whole_number("horizon", horizon)
-    finite_number("delta", delta, above=0.0, below=1.0)
-    tests = Thresholds(
-        horizon, delta, positive_number("regret", regret), not_negative("sure", sure)
-    )
     if base is not None:
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
     unit, noise, prior = ruled.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
     rule = Master(
-        base, ruled.chosen_domain(domain), kernel, noise, confidence, tests, Centre(prior)
+        base,
+        ruled.chosen_domain(domain),
+        kernel,
+        noise,
+        beta,
+        thresholds or Thresholds(),
+        Centre(prior),
     )
     of_kind("what base makes", rule._copy_of_base(0), Bandit, "a Bandit")
     return ruled.adapt(domain, rule, kernel, noise_variance, unit, minimize=minimize, seed=seed)

@@ -151,24 +151,42 @@ def _share(
 class Constants:
     """What the algorithm is run with; c0, ..., c4 are tuned over decades in [HL].
 
-    Attributes
+    Parameters
     ----------
-    c0, c1, c2, c3, c4 : float
-    delta : float
-    gain : float
-        gamma, the largest information gain.
     horizon : int
-        T.
+        T, the length of a run.
+    gain : float
+        gamma, the largest information gain of a run.
+    delta : float
+        Probability of failure.
+    c0 : float
+        How far gaps must disagree for a restart.
+    c1 : float
+        Of mu_j, the share of the design over all arms.
+    c2 : float
+        Of beta_j, the weight of gaps against exploration.
+    c3 : float
+        Of E, the length of the first block.
+    c4 : float
+        Of alpha, which decides how large the set A is.
     """
 
-    c0: float
-    c1: float
-    c2: float
-    c3: float
-    c4: float
-    delta: float
-    gain: float
-    horizon: int
+    horizon: int = 500
+    gain: float = 10.0
+    delta: float = 0.05
+    c0: float = 1.0
+    c1: float = 1.0
+    c2: float = 1.0
+    c3: float = 0.1
+    c4: float = 1.0
+
+    def __post_init__(self) -> None:
+        whole_number("horizon", self.horizon)
+        finite_number("delta", self.delta, above=0.0, below=1.0)
+        for name in ("c0", "c1", "c4"):
+            not_negative(name, getattr(self, name))
+        for name in ("c2", "c3", "gain"):
+            positive_number(name, getattr(self, name))
 
     def mu(self, j: int) -> float:
         """mu_j, at most 1."""
@@ -353,14 +371,7 @@ def ada_opkb(
     *,
     kernel: Any | None = None,
     noise_variance: float | None = None,
-    c0: float = 1.0,
-    c1: float = 1.0,
-    c2: float = 1.0,
-    c3: float = 0.1,
-    c4: float = 1.0,
-    delta: float = 0.05,
-    gain: float = 10.0,
-    horizon: int = 500,
+    constants: Constants | None = None,
     scale: float = 1.0,
     adaptive: bool = True,
     minimize: bool = False,
@@ -375,26 +386,12 @@ def ada_opkb(
     domain : Domain
         The points that may be played.
     kernel : scikit-learn kernel, optional
-        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+        Prior covariance of the standardised reward over points. None: `default_kernel`.
     noise_variance : float, optional
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
-    c0 : float
-        How far gaps must disagree for a restart.
-    c1 : float
-        Of mu_j, the share of the design over all arms.
-    c2 : float
-        Of beta_j, the weight of gaps against exploration.
-    c3 : float
-        Of E, the length of the first block.
-    c4 : float
-        Of alpha, which decides how large the set A is.
-    delta : float
-        Probability of failure.
-    gain : float
-        gamma, the largest information gain of a run.
-    horizon : int
-        T, the length of a run.
+    constants : Constants, optional
+        A comparison has its own horizon and information gain.
     scale : float
         Prior deviation of rewards, which they are divided by, less their mean.
     adaptive : bool
@@ -411,17 +408,13 @@ def ada_opkb(
     >>> bandit = policies.ada_opkb(Candidates([[0.0], [2.0]]), kernel=RBF(1.0), noise_variance=0.01)
     """
     kernel = prior_kernel(ruled.chosen_domain(domain), kernel)
-    for name, value in {"c0": c0, "c1": c1, "c4": c4}.items():
-        not_negative(name, value)
-    for name, value in {"c2": c2, "c3": c3, "gain": gain}.items():
-        positive_number(name, value)
-    finite_number("delta", delta, above=0.0, below=1.0)
     noise = ruled.first_noise(noise_variance, scale)
-    constants = Constants(c0, c1, c2, c3, c4, delta, gain, whole_number("horizon", horizon))
+    constants = constants or Constants()
     flag("adaptive", adaptive)
     arms = ruled.finite(domain, "OPKB")
     # Each part may be usable, and what is computed of them overflow, or vanish.
-    weight, block = c2 * gain, c3 * gain * math.log(len(arms) / delta)
+    weight = constants.c2 * constants.gain
+    block = constants.c3 * constants.gain * math.log(len(arms) / constants.delta)
     for name, value in {"c2 * gain": weight, "c3 * gain * log(A / delta)": block}.items():
         positive_number(name, value)
     features = features_of(kernel, arms.X)[0]

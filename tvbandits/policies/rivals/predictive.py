@@ -239,9 +239,9 @@ def predictive_sampling(
     *,
     kernel: Any | None = None,
     noise_variance: float | None = None,
-    epsilon: float,
+    forgetting_rate: float,
     scale: float = 1.0,
-    confidence: float = 1.0,
+    beta: float = 1.0,
     mean: Mean = "online",
     minimize: bool = False,
     seed: Seed = 0,
@@ -253,15 +253,15 @@ def predictive_sampling(
     domain : Domain
         The points that may be played.
     kernel : scikit-learn kernel, optional
-        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+        Prior covariance of the standardised reward over points. None: `default_kernel`.
     noise_variance : float, optional
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
-    epsilon : float
+    forgetting_rate : float
         Rate of change.
     scale : float
         Prior deviation of rewards, where the mean is "online".
-    confidence : float
+    beta : float
         What the deviations of a draw are multiplied by.
     mean : float or "online"
         A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
@@ -276,7 +276,9 @@ def predictive_sampling(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.predictive_sampling(sites, kernel=RBF(1.0), noise_variance=0.01, epsilon=0.03)
+    >>> bandit = policies.predictive_sampling(
+    ...     sites, kernel=RBF(1.0), noise_variance=0.01, forgetting_rate=0.03
+    ... )
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
@@ -284,10 +286,10 @@ def predictive_sampling(
     10 (1, 1)
     """
     kernel = prior_kernel(ruled.chosen_domain(domain), kernel)
-    finite_number("epsilon", epsilon, low=0.0, below=1.0)
-    width, arms = ruled.width_number(confidence), ruled.finite(domain, "predictive sampling")
+    finite_number("forgetting_rate", forgetting_rate, low=0.0, below=1.0)
+    width, arms = ruled.width_number(beta), ruled.finite(domain, "predictive sampling")
     unit, noise, prior = ruled.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
     features, values = features_of(kernel, arms.X)
-    start = ArmFilter.prior(features, epsilon)
+    start = ArmFilter.prior(features, forgetting_rate)
     rule = PredictiveSampling(arms, start, noise, Centre(prior), width, values)
     return ruled.adapt(domain, rule, kernel, noise_variance, unit, minimize=minimize, seed=seed)

@@ -24,13 +24,11 @@ from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import space_time
 from tvbandits.policies.common import (
     DEFAULT_WIDTH,
-    Learn,
-    Mean,
     Seed,
     Width,
     as_rule,
-    bandit_of,
     check_domain,
+    make_bandit,
     prior_kernel,
 )
 from tvbandits.policies.forgetting import forgetting_kernel
@@ -63,9 +61,7 @@ def time_gp_ucb(
     kernel: Any | None = None,
     noise_variance: float | None = None,
     span: float = 500.0,
-    learn: Learn = 10,
-    confidence: Width = DEFAULT_WIDTH,
-    mean: Mean = "online",
+    beta: Width = DEFAULT_WIDTH,
     minimize: bool = False,
     options: Options | None = None,
     seed: Seed = 0,
@@ -85,17 +81,12 @@ def time_gp_ucb(
         learned, and `Bandit.noise` shows it with an interval.
     span : float
         Time that a run takes, which the time scale's first guess and bounds are shares of.
-    learn : Every, int or bool
-        When hyperparameters are fitted; a number of rewards between two fits.
-    confidence : Confidence, float, "theory" or another name in `WIDTHS`
-        The width beta of mean + beta deviations; a number is a constant width.
-    mean : float or "online"
-        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
-        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    beta : Confidence, float, "theory" or another name in `WIDTHS`
+        The width of mean + beta deviations; a number is a constant width.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
     options : Options, optional
-        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
+        How the reward is modelled, and what applies to any bandit: limits, a control, moves, outliers.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -113,14 +104,14 @@ def time_gp_ucb(
     start = time_as_input(domain, span)
     if kernel is not None:
         start = space_time(prior_kernel(domain, kernel))
-    rule = as_rule(learn, Every(10))
-    return bandit_of(
+    rule = as_rule(None if options is None else options.refit, Every(10))
+    return make_bandit(
         domain,
         start,
         noise_variance,
         learn=rule,
-        confidence=confidence,
-        mean=mean,
+        refits=True,
+        beta=beta,
         minimize=minimize,
         options=options,
         seed=seed,
@@ -144,9 +135,8 @@ def mk_gp_ucb(
     *,
     kernel: Any | None = None,
     noise_variance: float | None = None,
-    epsilon: float,
-    confidence: Width | None = None,
-    mean: Mean = "online",
+    forgetting_rate: float,
+    beta: Width | None = None,
     minimize: bool = False,
     options: Options | None = None,
     seed: Seed = 0,
@@ -158,21 +148,18 @@ def mk_gp_ucb(
     domain : Domain
         The points that may be played.
     kernel : scikit-learn kernel, optional
-        Prior covariance of the reward over points; see `mean` for its unit. None: `default_kernel`.
+        Prior covariance of the standardised reward over points. None: `default_kernel`.
     noise_variance : float, optional
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
-    epsilon : float
+    forgetting_rate : float
         Rate of change, in (0, 1).
-    confidence : Confidence, float or a name, optional
-        Another width than the one that epsilon decides.
-    mean : float or "online"
-        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
-        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+    beta : Confidence, float or a name, optional
+        Another width than the one that the rate decides.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
     options : Options, optional
-        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
+        How the reward is modelled, and what applies to any bandit: limits, a control, moves, outliers.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -181,24 +168,17 @@ def mk_gp_ucb(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.mk_gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01, epsilon=0.03)
+    >>> bandit = policies.mk_gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01, forgetting_rate=0.03)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    width = constant_width(epsilon) if confidence is None else confidence
-    drifting = forgetting_kernel(prior_kernel(domain, kernel), epsilon)
-    return bandit_of(
-        domain,
-        drifting,
-        noise_variance,
-        confidence=width,
-        mean=mean,
-        minimize=minimize,
-        options=options,
-        seed=seed,
+    width = constant_width(forgetting_rate) if beta is None else beta
+    drifting = forgetting_kernel(prior_kernel(domain, kernel), forgetting_rate)
+    return make_bandit(
+        domain, drifting, noise_variance, beta=width, minimize=minimize, options=options, seed=seed
     )
 
 
@@ -291,7 +271,7 @@ def boba(
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
     options : Options, optional
-        What applies to any bandit: limits, a control, the cost of moves, outliers, a bounded history.
+        How the reward is modelled, and what applies to any bandit: limits, a control, moves, outliers.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -309,7 +289,7 @@ def boba(
     rule, kernel = DesiredOutcome(outcome, beta), time_as_input(domain, span)
     if outcome is not None and minimize:
         rule = DesiredOutcome(-outcome, beta)
-    return bandit_of(
+    return make_bandit(
         domain,
         kernel,
         noise_variance,

@@ -344,7 +344,7 @@ def w_dbo(
     noise_variance: float | None = None,
     alpha: float = 0.25,
     removal: Removal = "relevance",
-    first: int = 15,
+    initial_points: int = 15,
     minimize: bool = False,
     seed: Seed = 0,
 ) -> ruled.PolicyAdapter:
@@ -366,7 +366,7 @@ def w_dbo(
         The budget of removal grows by (1 + alpha) in one time scale.
     removal : "relevance", "oldest" or "random"
         What goes: the least relevant; or, for a control, as many of the oldest, or of any.
-    first : int
+    initial_points : int
         So many points are uniform. A comparison of T steps takes ceil(T / 40), at least 2 and at most
         15: the share of time of the authors' 15 starts, not their count.
     minimize : bool
@@ -387,13 +387,13 @@ def w_dbo(
     """
     optional(noise_variance_number, "noise_variance", noise_variance)
     not_negative("alpha", alpha)
-    whole_number("first", first)
+    whole_number("initial_points", initial_points)
     choice("removal", removal, ("relevance", "oldest", "random"))
     chosen = ruled.chosen_domain(domain)
     if not isinstance(chosen, Box | Candidates):
         raise ValueError(f"the domain of W-DBO must be a Box or Candidates, got {shown(chosen)}")
     low, high = chosen.bounds.T
     side, none = np.where(high > low, high - low, 1.0), Dataset.empty(chosen.dimension)
-    rule = Relevant(chosen, noise_variance, alpha, removal, first, low, side, none)
+    rule = Relevant(chosen, noise_variance, alpha, removal, initial_points, low, side, none)
     kernel = space_kernels(chosen)[0]
     return ruled.adapt(domain, rule, kernel, noise_variance, minimize=minimize, seed=seed)

@@ -87,7 +87,7 @@ class Theory(_WithProbability):
 
     Examples
     --------
-    >>> from tvbandits.acquisition.confidence import Theory, Situation
+    >>> from tvbandits.acquisition.widths import Theory, Situation
     >>> situation = Situation(log_det_ratio=6.0, told=20, candidates=100)
     >>> print(f"{Theory(delta=0.05)(situation):.3f}")
     4.658
@@ -104,7 +104,7 @@ class Srinivas:
 
     Examples
     --------
-    >>> from tvbandits.acquisition.confidence import Srinivas, Situation
+    >>> from tvbandits.acquisition.widths import Srinivas, Situation
     >>> situation = Situation(log_det_ratio=6.0, told=20, candidates=100)
     >>> print(f"{Srinivas()(situation):.3f}")
     5.327
@@ -130,7 +130,7 @@ class Logarithmic:
 
     Examples
     --------
-    >>> from tvbandits.acquisition.confidence import Logarithmic, Situation
+    >>> from tvbandits.acquisition.widths import Logarithmic, Situation
     >>> situation = Situation(log_det_ratio=6.0, told=20, candidates=100)
     >>> print(f"{Logarithmic()(situation):.3f}")
     3.545
@@ -158,7 +158,7 @@ class BKBWidth(_WithProbability):
 
     Examples
     --------
-    >>> from tvbandits.acquisition.confidence import BKBWidth, Situation
+    >>> from tvbandits.acquisition.widths import BKBWidth, Situation
     >>> situation = Situation(6.0, told=20, candidates=100, effective_dimension=lambda: 3.0)
     >>> print(f"{BKBWidth()(situation):.3f}")
     13.361
@@ -181,7 +181,7 @@ class BBKBWidth(_WithProbability):
 
     Examples
     --------
-    >>> from tvbandits.acquisition.confidence import BBKBWidth, Situation
+    >>> from tvbandits.acquisition.widths import BBKBWidth, Situation
     >>> situation = Situation(log_det_ratio=6.0, told=20, candidates=100, spent=8.0)
     >>> print(f"{BBKBWidth()(situation):.3f}")
     9.046
@@ -216,7 +216,7 @@ class Fixed:
 
     Examples
     --------
-    >>> from tvbandits.acquisition.confidence import Fixed, Situation
+    >>> from tvbandits.acquisition.widths import Fixed, Situation
     >>> print(Fixed(1.5)(Situation(log_det_ratio=6.0, told=20, candidates=100)))
     1.5
     """
@@ -240,7 +240,7 @@ class PlaysAtATime:
 
     Examples
     --------
-    >>> from tvbandits.acquisition.confidence import PlaysAtATime, Situation
+    >>> from tvbandits.acquisition.widths import PlaysAtATime, Situation
     >>> situation = Situation(log_det_ratio=6.0, told=20, candidates=None, at_a_time=lambda: 4.0)
     >>> print(PlaysAtATime(0.5)(situation))
     1.0
@@ -277,11 +277,9 @@ def as_confidence(width: Confidence | float | str) -> Confidence:
         try:
             width = float(width)
         except ValueError:
-            raise ValueError(
-                f'confidence must be "theory" or a number, got {shown(width)}'
-            ) from None
+            raise ValueError(f'beta must be "theory" or a number, got {shown(width)}') from None
     if isinstance(width, bool | int | float | np.integer | np.floating):
-        return Fixed(finite_number("confidence", width, low=0.0, high=LARGEST_WIDTH))
+        return Fixed(finite_number("beta", width, low=0.0, high=LARGEST_WIDTH))
     good = callable(width) and not isinstance(width, type)
-    require(good, "confidence", '"theory", a number or a Confidence', width)
+    require(good, "beta", '"theory", a number or a Confidence', width)
     return width

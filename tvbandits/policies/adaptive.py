@@ -1,0 +1,68 @@
+"""A policy that learns how its reward changes from what it plays alone: this package's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.options import Options
+from tvbandits.policies.common import Seed, Width, make_bandit
+from tvbandits.policies.models import model_of
+from tvbandits.protocols import Domain
+
+
+def adaptive_gp_ucb(
+    domain: Domain,
+    *,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
+    beta: Width | None = None,
+    minimize: bool = False,
+    options: Options | None = None,
+    seed: Seed = 0,
+) -> Bandit:
+    """Learn by itself how the reward drifts: an ensemble of models, or a kernel that is fitted.
+
+    On candidates it is an ensemble; on a box, or where you give a kernel, or `refit` or `mean` in the
+    options, a kernel that is fitted by log evidence. `docs/which-policy.md` has the table.
+
+    Parameters
+    ----------
+    domain : Domain
+        The points that may be played.
+    kernel : scikit-learn kernel, optional
+        Over points, to start from; or a sum of space-time terms. None suits any problem.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
+    beta : Confidence, float or str, optional
+        2; on a box of d > 1 coordinates where kernel and posterior are not given, 2 sqrt(2 n) / d for a
+        mean of n rewards at a time, and 2 at most.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    options : Options, optional
+        How the reward is modelled, and what applies to any bandit: limits, a control, moves, outliers.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
+
+    Examples
+    --------
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.adaptive_gp_ucb(sites, noise_variance=0.01)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    10 [2.]
+    """
+    model = model_of(domain, kernel, beta, options, asks=False)
+    return make_bandit(
+        domain,
+        noise_variance=noise_variance,
+        minimize=minimize,
+        options=options,
+        refits=True,
+        seed=seed,
+        **model.parts,
+    )

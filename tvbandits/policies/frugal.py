@@ -1,0 +1,123 @@
+"""A policy that learns how its reward changes, and asks an expert little: this package's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.options import Options
+from tvbandits.policies.common import DEFAULT_WIDTH, Seed, Width, make_bandit
+from tvbandits.policies.models import model_of
+from tvbandits.protocols import Domain, Expert
+from tvbandits.queries.plans import (
+    KDPP,
+    MOST_QUESTIONS,
+    Asking,
+    Budget,
+    NextDecision,
+    OnAverage,
+    PlausibleMaximizers,
+    QueryPlan,
+    RandomPoints,
+)
+from tvbandits.validation import check_part, choice, finite_number
+
+# Query plans by name, each made from a budget.
+PLANS: dict[str, Callable[[Budget], QueryPlan]] = {
+    "next": NextDecision,
+    "plausible": PlausibleMaximizers,
+    "kdpp": KDPP,
+    "random": RandomPoints,
+}
+
+PlanName = Literal["next", "plausible", "kdpp", "random"]
+
+
+def frugal_gp_ucb(
+    domain: Domain,
+    *,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
+    expert: Expert | None,
+    queries_per_step: float = 3.0,
+    plan: PlanName | QueryPlan | None = None,
+    beta: Width = DEFAULT_WIDTH,
+    minimize: bool = False,
+    options: Options | None = None,
+    seed: Seed = 0,
+) -> Bandit:
+    """Learn the drift, keep every answer, and ask about what could change the next decision.
+
+    On candidates the model is an ensemble of space-time models, weighted by how well they predict
+    (`docs/which-policy.md` says which models a domain gets). A question goes where an answer helps the
+    next decision most, and every fourth where least is known. After an answer it plays the best mean.
+
+    Elsewhere, and where you give a kernel, or `refit` or `mean` in the options, the kernel is a sum of
+    a shared level, a static field and two drifting fields, whose amplitudes and scales it learns by log
+    evidence. It asks about plausible maximizers anywhere in the domain. As the questions explore, a
+    decision after an answer takes a width of at most 1. Either way answers are observations like any
+    other, and age as it has learned.
+
+    Parameters
+    ----------
+    domain : Domain
+        The points that may be played.
+    kernel : scikit-learn kernel, optional
+        Over points, to start from; or a sum of space-time terms. None suits any problem: a smooth and a
+        rough one compete.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
+    expert : Expert or None
+        Who is asked; None: you carry the questions (`Bandit.questions`, `Bandit.answer`).
+    queries_per_step : float
+        Answers a step, on average; what a step saves is spent later.
+    plan : str or QueryPlan, optional
+        How the questions are chosen, a name in `PLANS`: "next" with an ensemble, else "plausible". Or a
+        plan of your own, with a budget of its own.
+    beta : Confidence, float, "theory" or another name in `WIDTHS`
+        The width of mean + beta deviations; a number is a constant width.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    options : Options, optional
+        How the reward is modelled, and what applies to any bandit: limits, a control, moves, outliers.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits import Candidates, policies
+    >>> from tvbandits.experts import CallableExpert
+    >>> sites = Candidates(np.arange(9.0)[:, None])
+    >>> station = CallableExpert(lambda X, t: -np.abs(X[:, 0] - 6.0), 0.01)
+    >>> bandit = policies.frugal_gp_ucb(sites, noise_variance=0.01, expert=station, queries_per_step=2)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -np.abs(X[:, 0] - 6.0), t)
+    >>> print(bandit.recommend(), info.queries.total_asked)
+    [6.] 20
+    """
+    finite_number("queries_per_step", queries_per_step, low=0.0, high=MOST_QUESTIONS)
+    model = model_of(domain, kernel, beta, options, asks=True)
+    is_ensemble = model.posterior.self_learning
+    if plan is None:
+        plan = "next" if is_ensemble else "plausible"
+    if isinstance(plan, str):
+        plan = PLANS[choice("plan", plan, PLANS)](OnAverage(queries_per_step))
+    check_part("plan", plan, "a name, or a query plan such as KDPP()", "choose")
+    # After an answer: with an ensemble the best mean is played, since its questions explore. A fitted
+    # kernel plays within one deviation; that is plausible under any larger width.
+    informed = 0.0 if is_ensemble else 1.0
+    asking = Asking(plan, expert, about="domain", reuse_answers=True, informed_width=informed)
+    return make_bandit(
+        domain,
+        noise_variance=noise_variance,
+        asking=asking,
+        minimize=minimize,
+        options=options,
+        refits=True,
+        seed=seed,
+        **model.parts,
+    )

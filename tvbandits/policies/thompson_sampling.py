@@ -1,0 +1,80 @@
+"""Thompson sampling in batches: each point is the best one of a draw from the posterior.
+
+References
+----------
+K. Kandasamy, A. Krishnamurthy, J. Schneider and B. Poczos. Parallelised Bayesian optimisation via
+    Thompson sampling. AISTATS 2018.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvbandits.acquisition.batches import LARGEST_BATCH, Batching
+from tvbandits.acquisition.rules import ThompsonSampling
+from tvbandits.acquisition.widths import BBKBWidth
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.options import Options
+from tvbandits.gp.sparse import Nystrom
+from tvbandits.policies.common import Seed, Width, make_bandit, width_of
+from tvbandits.protocols import Domain
+from tvbandits.validation import whole_number
+
+
+def thompson(
+    domain: Domain,
+    *,
+    kernel: Any | None = None,
+    noise_variance: float | None = None,
+    batch_size: int = 30,
+    beta: Width = 1.0,
+    minimize: bool = False,
+    options: Options | None = None,
+    seed: Seed = 0,
+) -> Bandit:
+    """Thompson sampling in batches (Kandasamy 2018): play the best points of posterior samples.
+
+    Parameters
+    ----------
+    domain : Candidates
+        For the exact posterior, of at most 2000 points.
+    kernel : scikit-learn kernel, optional
+        Prior covariance of the standardised reward over points. None: `default_kernel`.
+    noise_variance : float, optional
+        Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
+        learned, and `Bandit.noise` shows it with an interval.
+    batch_size : int
+        Points of an ask; 30 in the experiments of [BB].
+    beta : Confidence, float or "theory"
+        Samples deviate from the posterior mean by this multiple: 1 draws from the posterior itself.
+    minimize : bool
+        Whether smaller rewards are better; rewards and predictions keep their sign.
+    options : Options, optional
+        How the reward is modelled, and what applies to any bandit: limits, a control, moves, outliers.
+    seed : int or numpy.random.Generator
+        Source of all random choices; a generator does not advance, a child of it is spawned.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Candidates, policies
+    >>> sites = Candidates([[0.0], [2.0], [4.0]])
+    >>> bandit = policies.thompson(sites, kernel=RBF(1.0), noise_variance=0.01, batch_size=2)
+    >>> for t in range(1, 11):
+    ...     X = bandit.ask(t)
+    ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
+    >>> print(info.told, bandit.recommend())
+    20 [2.]
+    """
+    return make_bandit(
+        domain,
+        kernel,
+        noise_variance,
+        acquisition=ThompsonSampling(),
+        batching=Batching(largest=whole_number("batch_size", batch_size, at_most=LARGEST_BATCH)),
+        beta=width_of(beta, {"theory": BBKBWidth}),
+        posterior=Nystrom(),
+        minimize=minimize,
+        options=options,
+        seed=seed,
+    )
