@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from tvbandits.acquisition.limits import Limit as Limit, LimitWarning as LimitWarning
     from tvbandits.bandit.bandit import Bandit as Bandit
     from tvbandits.bandit.inference import ExpensiveWarning as ExpensiveWarning
+    from tvbandits.bandit.info import Info as Info
     from tvbandits.bandit.loading import load as load
     from tvbandits.bandit.options import Options as Options
     from tvbandits.bandit.recipe import Recipe as Recipe
-    from tvbandits.bandit.state import Info as Info, State as State
+    from tvbandits.bandit.state import State as State
     from tvbandits.campaign import Campaign as Campaign
     from tvbandits.campaign.clock import Clock as Clock
     from tvbandits.comparison.compare import compare as compare
@@ -57,7 +58,8 @@ _HOMES = {
     "bandit.loading": "load",
     "bandit.options": "Options",
     "bandit.recipe": "Recipe",
-    "bandit.state": "Info State",
+    "bandit.info": "Info",
+    "bandit.state": "State",
     "campaign": "Campaign",
     "comparison.compare": "compare",
     "domains.box": "Box",

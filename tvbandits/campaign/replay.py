@@ -23,7 +23,6 @@ from tvbandits.acquisition.limits import LimitWarning
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
-from tvbandits.bandit.told import readings_at
 from tvbandits.campaign.records import told_of
 from tvbandits.campaign.sites import on_sites
 from tvbandits.campaign.status import VerifiedCampaign, summary_of
@@ -322,8 +321,8 @@ class Replay:
         if kind == "told":  # the time of each, which may have left memory when it is told again
             recorded = told_of(recipe, state, given).t
         elif kind in ("corrected", "retracted"):  # the time and reward (n, 2) of each; NaN: none
-            wrong, _, rows = readings_at(recipe, state, arguments["X"], arguments.get("t"))
-            recorded = np.column_stack([wrong.t[rows], wrong.y[rows]])
+            found = find_readings(recipe, state, arguments["X"], arguments.get("t"))
+            recorded = np.column_stack([found.old_times, found.before.y[found.rows]])
         result = method(bandit, **arguments)
         return result if kind in ("asked", "questions") else recorded
 
@@ -374,7 +373,7 @@ def verified(store: Store, asks: bool, trusted: Mapping[str, Any]) -> VerifiedCa
                 compared += 1
                 other = Replay(snapshot, asks, None, trusted)
                 # What the expert knows is its own affair.
-                here, there = (replace(x.bandit.state, expert=None) for x in (replay, other))
+                here, there = (x.bandit.state.with_queries(expert=None) for x in (replay, other))
                 if not same_value(here, there):
                     problems.append(f"the snapshot after row {row.seq} is not what its rows give")
         problems += [f"rows are missing: a snapshot was made after row {seq}" for seq in snapshots]

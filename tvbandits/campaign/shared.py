@@ -33,7 +33,8 @@ from tvbandits.protocols import Expert
 from tvbandits.validation import Array
 
 if TYPE_CHECKING:
-    from tvbandits.bandit.state import Info, State
+    from tvbandits.bandit.info import Info
+    from tvbandits.bandit.state import State
     from tvbandits.campaign.replay import Replay, Unsaved, Writer
 
 # Who is said to have dropped what nobody told in time.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tvbandits.acquisition.limits import as_outcomes
-from tvbandits.bandit.told import zero_or_one
+from tvbandits.bandit.observations import zero_or_one
 from tvbandits.campaign import sites
 from tvbandits.campaign.clock import Clock
 from tvbandits.campaign.names import Names

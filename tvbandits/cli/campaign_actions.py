@@ -293,9 +293,9 @@ def answer(call: Change, site: str, value: float, at: str | None, variance: floa
         t, before = time_of(campaign, at), campaign.status.rows
         X = campaign.placed(site, t=t)
         if t is None:  # which takes a bandit
-            from tvbandits.bandit.consulting import question_time
+            from tvbandits.bandit.querying import question_time
 
-            t = question_time(campaign.recipe, campaign.state, campaign.state.questions.latest)
+            t = question_time(campaign.recipe, campaign.state, campaign.state.queries.latest)
         # By its place and time it counts once; after one that failed another may follow.
         failed = ", failed" * math.isnan(value)
         key = call.key or f"answer {campaign.names.name(X[0])} at {t!r}{failed}"

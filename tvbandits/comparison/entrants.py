@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.bandit.state import Player
+from tvbandits.bandit.info import Player
 from tvbandits.comparison.summary import NO_WIDTH
 from tvbandits.domains.candidates import Candidates
 from tvbandits.experts.functions import CallableExpert

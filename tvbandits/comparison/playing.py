@@ -14,7 +14,7 @@ import pandas as pd
 
 from tvbandits.acquisition.widths import Confidence, Fixed, Theory
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.bandit.state import Info, Player
+from tvbandits.bandit.info import Info, Player
 from tvbandits.comparison.entrants import MakeExpert, Maker, Named
 from tvbandits.comparison.setup import (
     REWARD_NOISE,

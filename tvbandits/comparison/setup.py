@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tvbandits.acquisition.limits import Limit
 from tvbandits.acquisition.widths import Confidence
-from tvbandits.bandit.told import usual_variance
+from tvbandits.bandit.observations import usual_variance
 from tvbandits.data import Dataset
 from tvbandits.datasets.tables.problem import mean_change
 from tvbandits.domains.candidates import Candidates

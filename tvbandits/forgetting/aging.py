@@ -105,6 +105,11 @@ class Paced(Aging, Protocol):
         """Return the same map with another pace, positive."""
 
 
+def is_monotone(aging: Aging) -> bool:
+    """Tell whether an aging map says that it is monotone; one that says nothing is taken for none."""
+    return bool(getattr(aging, "monotone", False))
+
+
 def has_pace(aging: object) -> TypeGuard[Paced]:
     """Return whether there is a pace to learn: of the map, or of one that it is composed of."""
     return isinstance(aging, Paced) and not math.isnan(aging.pace)
@@ -386,7 +391,7 @@ class Composition:
     @property
     def monotone(self) -> bool:
         """Return whether all of the maps are monotone."""
-        return all(getattr(aging, "monotone", False) for aging in self.maps)
+        return all(map(is_monotone, self.maps))
 
     @property
     def adds_variance(self) -> bool:

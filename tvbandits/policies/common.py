@@ -169,10 +169,11 @@ def learning_rule(value: Rate, default: Every | None = None) -> tuple[float | No
     """
     if isinstance(value, Every):
         return None, value
-    if value is None or value == "learn":
+    if value is None:
         return None, default or Every()
     if isinstance(value, str):
-        raise ValueError(f'a rate must be a number, "learn" or Every(...), got {shown(value)}')
+        choice("a rate that is no number", value, ("learn",))
+        return None, default or Every()
     return value, None
 
 

@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.bandit.history import history_columns
+from tvbandits.bandit.info import Info, ModelInfo, PosteriorInfo
+from tvbandits.bandit.observations import validate_observations
 from tvbandits.bandit.options import check_mean
-from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo
-from tvbandits.bandit.told import told_next
 from tvbandits.counts import Counted
 from tvbandits.data import Dataset, Plays, Record
 from tvbandits.domains.availability import Allowed, Availability, availability_of
@@ -203,7 +203,7 @@ class PolicyAdapter:
             outside the domain.
         """
         points = completed(self.domain, X, context, self.record.pending, t)
-        told = told_next(self, self.record, points, y, t, noise_variance)
+        told = validate_observations(self, self.record, points, y, t, noise_variance)
         rewards, record = told.rewards, replace(self.record, **self.record.noted(told))
         if isinstance(self.rule, Bounded):
             self.rule.check(rewards)

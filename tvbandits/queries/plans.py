@@ -46,6 +46,7 @@ from tvbandits.validation import (
     flag,
     not_negative,
     optional,
+    require,
     several,
     shown,
     whole_number,
@@ -90,7 +91,7 @@ class LogSchedule:
 class Budget(Protocol):
     """How many questions may be asked now.
 
-    A budget may have an attribute `per_reward`: True says that it counts rewards instead of decisions.
+    `Following` alone counts rewards instead of decisions.
     """
 
     def __call__(self, told: int, asked: int) -> int:
@@ -150,7 +151,6 @@ class Following:
     """
 
     counts: tuple[int, ...]
-    per_reward: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         counts = several("counts", self.counts, "a sequence of whole numbers")
@@ -290,8 +290,8 @@ class Pool:
 
     def allowed(self, budget: Budget | int) -> int:
         """How many questions a budget has for this decision."""
-        counted = self.told if getattr(budget, "per_reward", False) else self.decisions
-        number = as_budget(budget)(counted, self.asked)
+        count = self.told if isinstance(budget, Following) else self.decisions
+        number = as_budget(budget)(count, self.asked)
         return int(whole_number("budget", number, at_least=0))
 
     def believed(self) -> JointPosterior:
@@ -307,16 +307,22 @@ class Pool:
 class QueryPlan(Protocol):
     """A rule for the points to ask about; it may choose none.
 
-    A plan may have an attribute `looks_at_posterior`: False says that it does not need the beliefs of
-    its pool, and spares computing them.
+    A plan of your own inherits what is usual.
+
+    Attributes
+    ----------
+    looks_at_posterior : bool
+        Whether it needs the beliefs of its pool; False spares computing them.
     """
+
+    looks_at_posterior: ClassVar[bool] = True
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         """Distinct rows of the pool, shape (q,)."""
 
 
 @dataclass(frozen=True)
-class _WithBudget:
+class _WithBudget(QueryPlan):
     """A plan of so many questions; a number is a number per step."""
 
     budget: Budget | int
@@ -330,7 +336,7 @@ MOST_SWEEPS = 1e6
 
 
 @dataclass(frozen=True)
-class KDPP:
+class KDPP(QueryPlan):
     """A k-DPP over the points played so far: SparQ-GP-UCB, Algorithms 1 to 3.
 
     Parameters
@@ -591,6 +597,8 @@ class Asking:
 
     def __post_init__(self) -> None:
         check_part("plan", self.plan, "a query plan such as KDPP()", "choose")
+        inherits = hasattr(self.plan, "looks_at_posterior")
+        require(inherits, "plan", "of a class that inherits from QueryPlan", self.plan)
         if self.expert is not None:
             check_part("expert", self.expert, "an object with a method query(X, t)", "query")
         choice("about", self.about, ("played", "domain"))

@@ -206,7 +206,7 @@ class Facts:
     @property
     def calibrations(self) -> list[str]:
         """What its earlier answers say about the expert, and about whoever is inside of it."""
-        found, known = [], self.campaign.state.expert
+        found, known = [], self.campaign.state.queries.expert
         while known:
             if pairs := known.get("pairs"):
                 verdict = estimate(*np.array(pairs, dtype=np.float64).reshape(-1, 3).T)

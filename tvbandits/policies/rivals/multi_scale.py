@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -159,7 +159,7 @@ class Master:
         """The shortest copy that covers the step plays, and counts all plays that are out."""
         active = self._active(rng)
         if active.bandit.state.pending != out:
-            state = replace(active.bandit.state, pending=out)
+            state = active.bandit.state.with_record(pending=out)
             active.bandit = Bandit.from_state(active.bandit.recipe, state)
         bandit = active.bandit
         try:
