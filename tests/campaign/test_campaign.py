@@ -100,7 +100,7 @@ def test_an_expert_is_asked_once_and_its_budget_goes_on(tmp_path: Path) -> None:
         assert looked_at.verify().fine
         assert looked_at.status.questions == twin.info.queries.total_asked
         refused(ExpertNeededError, "needed to ask and to tell: hand it over", looked_at.ask, 9.0)
-        assert looked_at.state.expert == twin.state.expert
+        assert looked_at.state.queries.expert == twin.state.queries.expert
 
 
 def test_what_an_expert_knew_before_the_campaign_it_knows_again(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tests.helpers.commands import Command
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, policies
 from tvbandits.acquisition.widths import Fixed
-from tvbandits.bandit.state import Info, QueryInfo
+from tvbandits.bandit.info import Info, QueryInfo
 from tvbandits.comparison.compare import Comparison, compare, iterate, simulated
 from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.playing import Run

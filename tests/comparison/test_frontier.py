@@ -98,7 +98,9 @@ def test_a_picture(rows: pd.DataFrame) -> None:
     drawn = curves(axes)
     assert set(drawn) == {"plausible", "random", "sparq-gp-ucb"}
     for plan in ("plausible", "random"):
-        mine = summary.loc[[f"frugal-gp-ucb:queries_per_step={budget},plan={plan}" for budget in (1, 2)]]
+        mine = summary.loc[
+            [f"frugal-gp-ucb:queries_per_step={budget},plan={plan}" for budget in (1, 2)]
+        ]
         line, _, (bars,) = drawn[plan].lines
         np.testing.assert_allclose(line.get_xdata(orig=False), mine["queries_per_step"])
         np.testing.assert_allclose(line.get_ydata(orig=False), mine["average_regret"])
@@ -125,7 +127,9 @@ def test_a_picture(rows: pd.DataFrame) -> None:
 
 def test_curves_are_told_apart_without_colour(rows: pd.DataFrame) -> None:
     one = rows[rows["policy"].str.endswith("budget=1,plan=random")]
-    many = pd.concat([one.assign(policy=f"frugal-gp-ucb:queries_per_step=1,plan={plan}") for plan in PLANS])
+    many = pd.concat(
+        [one.assign(policy=f"frugal-gp-ucb:queries_per_step=1,plan={plan}") for plan in PLANS]
+    )
     (axes,) = frontier_figure(many).axes
     lines = [each.lines[0] for each in curves(axes).values()]
     assert len(lines) == len(PLANS)

@@ -21,6 +21,7 @@ import numpy as np
 from tvbandits._version import __version__
 from tvbandits.acquisition.limits import LimitWarning
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.observations import find_readings
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
 from tvbandits.campaign.records import told_of

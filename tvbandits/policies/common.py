@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from tvbandits.acquisition.batches import Batching
+from tvbandits.acquisition.batches import Batching, BatchRule
 from tvbandits.acquisition.widths import DEFAULT_WIDTH as DEFAULT_WIDTH, Confidence
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Mean as Mean, Options, Refit, Season
@@ -44,7 +44,7 @@ def make_bandit(
     *,
     posterior: PosteriorRule | None = None,
     options: Options | None = None,
-    batching: Batching | None = None,
+    batch_rule: BatchRule | None = None,
     refits: bool = False,
     seed: Seed = 0,
     **parts: Any,
@@ -57,8 +57,8 @@ def make_bandit(
         As of every recipe.
     posterior : PosteriorRule, optional
         That of the policy, where `options` name none; by default the exact one.
-    batching : Batching, optional
-        Of a policy that plays in batches; its sizes are those of `options`.
+    batch_rule : BatchRule, optional
+        What ends a batch, of a policy that plays in batches; their sizes are those of `options`.
     refits : bool
         Whether the policy takes its rule of fits from `options.refit`.
     parts
@@ -73,9 +73,8 @@ def make_bandit(
     options = Options() if options is None else options
     if options.refit and not refits:
         raise ValueError(f"refit is for a policy that fits a kernel, got {options.refit!r}")
-    if batching is not None:
-        smallest, largest = options.minimum_batch, options.largest_batch
-        parts["batching"] = replace(batching, smallest=smallest, largest=largest)
+    if batch_rule is not None:
+        parts["batching"] = Batching(batch_rule, options.minimum_batch, options.largest_batch)
     posterior = posterior_of(options) or posterior or Exact()
     recipe = Recipe(
         domain,
