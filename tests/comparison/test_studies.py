@@ -32,7 +32,7 @@ from tvbandits.comparison.summary import panels_of, summarise
 from tvbandits.datasets import DriftingBump, Exoskeleton, GPDrift
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies import POLICIES, Setting
-from tvbandits.policies.names import known_spec
+from tvbandits.policies.names import find_spec
 
 PLAN = Comparison(
     [DriftingBump(candidates=21), GPDrift(points_per_axis=4)], ["uniform", "gp-ucb"], 2, 12
@@ -194,7 +194,7 @@ def test_suites_name_what_there_is() -> None:
         for text in suite.problems:
             assert make_problem(text, [], None).horizon  # each option is one that the problem has
         for text in suite.policies:
-            assert known_spec("policy", text, POLICIES)
+            assert find_spec("policy", text, POLICIES)
 
 
 # --- the files of a comparison: whole or absent, and read back as they were written
@@ -246,8 +246,8 @@ def test_a_failure_while_writing_leaves_whole_files(
         write(tmp_path, rows[rows["seed"] == 2])
     old = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
-    def half(written: Any, path: Any, *_: Any, **__: Any) -> None:
-        Path(written if failing == "write_text" else path).write_bytes(b"half of it")
+    def half(parameter_text: Any, path: Any, *_: Any, **__: Any) -> None:
+        Path(parameter_text if failing == "write_text" else path).write_bytes(b"half of it")
         raise OSError(28, "No space left on device")
 
     owner = {

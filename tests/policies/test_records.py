@@ -16,7 +16,7 @@ from tvbandits.acquisition.widths import DEFAULT_WIDTH
 from tvbandits.datasets import DriftingBump
 from tvbandits.forgetting.aging import Ages
 from tvbandits.policies import POLICIES, Policy
-from tvbandits.policies.names import load, parse_call, written
+from tvbandits.policies.names import load, parse_call, parameter_text
 from tvbandits.policies.setting import FROM_THE_PROBLEM
 from tvbandits.protocols import Domain
 from tvbandits.validation import Array
@@ -62,7 +62,7 @@ def test_signature_docstring_and_command_line_agree(name: str) -> None:
     settable = [each for each in signature if each not in FROM_THE_PROBLEM]
     of_options = ["robust"] if "options" in settable else []
     assert [*policy.parameters] == [each for each in settable if each != "options"] + of_options
-    shown = [each.partition("=")[0] for each in written(policy.parameters).split(", ") if each]
+    shown = [each.partition("=")[0] for each in parameter_text(policy.parameters).split(", ") if each]
     assert shown == list(policy.parameters)
     of_a_model = "kernel" in signature and name != "ada-opkb"  # which has neither width nor mean
     assert ("beta" in signature) == ("mean" in signature) == of_a_model

@@ -61,14 +61,14 @@ MOST_POINTS, MOST_SEARCHED, MOST_SEARCHED_WITHIN = 100_000, 100, 15
 
 def check_search(n: int, domain: Domain, *, restricted: bool) -> None:
     """Raise a `ValueError` if so many points would be searched for one by one for minutes."""
-    chosen = chosen_of(domain)
-    few = isinstance(chosen, Space) and chosen.size <= ENUMERATED  # which are all looked at
-    if candidates_of(chosen) is not None or few:
+    choices = chosen_of(domain)
+    few = isinstance(choices, Space) and choices.size <= ENUMERATED  # which are all looked at
+    if candidates_of(choices) is not None or few:
         return
     most = MOST_SEARCHED_WITHIN if restricted else MOST_SEARCHED
     if n > most:
         points = "domain.sample(1000, rng)"
-        drawn = f"domain.table({points})" if isinstance(chosen, Space) else f"Candidates({points})"
+        drawn = f"domain.table({points})" if isinstance(choices, Space) else f"Candidates({points})"
         why = " within limits, `available`, `near` or move costs" if restricted else ""
         raise ValueError(
             f"n must be at most {most} where each point is searched for{why}, got {n}: ask for "
@@ -614,9 +614,9 @@ class Bandit:
         >>> print(bandit.retract([[0.0]], 8768).told, bandit.state.time)
         0 None
         """
-        found = find_readings(self._recipe, self._state, self._played(X, t), t)
-        states = self._outcomes.correct(self._state, found, retract=True)
-        state = replay(self._inference, self._state, found.before.without(found.rows))
+        correction = find_readings(self._recipe, self._state, self._played(X, t), t)
+        states = self._outcomes.correct(self._state, correction, retract=True)
+        state = replay(self._inference, self._state, correction.before.without(correction.rows))
         self._state = replace(state, outcomes=states)
         return self._state.info
 

@@ -192,9 +192,9 @@ class Inference:
             if same and each.is_of(state, before):
                 rng.bit_generator.state = each.after
                 return each.apply_to(state), each.view
-        start, gone = state, state.gone
+        start, expired = state, state.gone
         state = self._at_first_step(state, now)
-        count = gone.rewards + len(state.rewards.t) + gone.answers + len(state.answers.t)
+        count = expired.rewards + len(state.rewards.t) + expired.answers + len(state.answers.t)
         # Where the kernel is learned, the scale changes with that.
         model = state.model
         learns = self._online and (model.fit is None or model.fit.fits == 0)
@@ -216,8 +216,8 @@ class Inference:
         view = self._view(state, now, posterior, grid)
         info = self._info(state, view, in_use, count)
         result = replace(state, posterior=posterior, info=info)
-        done = _Conditioned(start, now, before, rng.bit_generator.state, result, view)
-        self._latest = (done, *self._latest[: CONFIG.memory - 1])
+        memo = _Conditioned(start, now, before, rng.bit_generator.state, result, view)
+        self._latest = (memo, *self._latest[: CONFIG.memory - 1])
         upcoming = result.model.next_model
         if upcoming is not None:
             model = result.model.with_prior_of(upcoming)
@@ -260,12 +260,12 @@ class Inference:
         """Observe some more of the readings with the noise variance of the next model."""
         _, used, effective = self._in_use(state, now, learns=False)
         data = self._data(state, used, effective).in_time()
-        known, t = self._replay(state, data), data.Z[:, -1]
-        rows = 0 if known is None else known.size
+        before, t = self._replay(state, data), data.Z[:, -1]
+        rows = 0 if before is None else before.size
         until = t[min(rows + CONFIG.replay_rows, len(t)) - 1]
         some, grid = data.rows(0, int(np.searchsorted(t, until, "right"))), self._grid(state)
         noise = self.noise_variance(state)
-        conditioning = Conditioning(kernel, some, grid, until, known, rng, noise)
+        conditioning = Conditioning(kernel, some, grid, until, before, rng, noise)
         self._replay_memo = model, self.recipe.beliefs[0].condition(conditioning)
 
     def _replay(self, state: State, data: Data) -> Posterior | None:

@@ -94,15 +94,15 @@ def change_candidates(recipe: Recipe, state: State, X: Any) -> Candidates | Cand
     domain = recipe.domain
     if isinstance(domain, Arms):
         return domain.changed(X)
-    chosen = candidates_of(domain)
-    if type(chosen) is not Candidates:
+    choices = candidates_of(domain)
+    if type(choices) is not Candidates:
         raise ValueError(f"with_candidates needs a domain of Candidates, got {domain!r}")
-    offered = Candidates(as_points(X, chosen.dimension), chosen.context)
+    offered = Candidates(as_points(X, choices.dimension), choices.context)
     control = recipe.options.control
     named = [*recipe.options.safe, *([] if control is None else [control])]
     points = np.array(named).reshape(-1, domain.dimension)
     points = np.concatenate([state.visited, state.pending.X, state.answers.X, points])
-    return with_others(domain, with_retired(offered, points[:, : chosen.dimension]))
+    return with_others(domain, with_retired(offered, points[:, : choices.dimension]))
 
 
 def move_to_candidates(

@@ -269,11 +269,11 @@ def find_readings(
     try:
         return Correction(table, table, points, table.rows_of(points, times))
     except PlayError as error:
-        gone = history.gone
-        if not gone.rewards:
+        expired = history.gone
+        if not expired.rewards:
             raise
         left = "{gone} rewards from before {until} have left the history"
-        values = error.values | {"gone": gone.rewards, "until": gone.until}
+        values = error.values | {"gone": expired.rewards, "until": expired.until}
         raise PlayError(f"{error.sentence}; {left}", **values) from error
 
 
@@ -298,13 +298,15 @@ def validate_correction(
     values, variances = values_and_variance(
         "y", right, count, noise_variance, recipe.noise_variance
     )
-    found = find_readings(recipe, history, X, t)
-    table, rows = found.before, found.rows
+    correction = find_readings(recipe, history, X, t)
+    table, rows = correction.before, correction.rows
     values = table.y[rows] if y is None else values
     stays = noise_variance is None and not isinstance(y, Counted)
     variances = table.variance[rows] if stays else variances
     times = table.t[rows] if to is None else as_times(to, count, "to")
-    return replace(found, after=table.replace_rows(rows, t=times, y=values, variance=variances))
+    return replace(
+        correction, after=table.replace_rows(rows, t=times, y=values, variance=variances)
+    )
 
 
 def decision_waiting(asked_for: float | None, time: float | None) -> float | None:

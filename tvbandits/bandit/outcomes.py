@@ -114,8 +114,8 @@ def probability_after(
     deviation = np.maximum(deviation, 1e-150)
     moves = np.clip(np.abs(moves), 1e-12 * deviation, deviation)
     left = stdtrit(degrees, limit.probability) * np.sqrt(deviation**2 - moves**2)
-    known = ndtr((high - left - mean) / moves) - ndtr((low + left - mean) / moves)
-    return np.asarray(np.maximum(known, 0.0))
+    probability = ndtr((high - left - mean) / moves) - ndtr((low + left - mean) / moves)
+    return np.asarray(np.maximum(probability, 0.0))
 
 
 @dataclass(frozen=True)

@@ -243,12 +243,12 @@ class Recipe:
         count = len(as_finite(self.domain, "an ensemble of models"))
         usual = {"aging": Constant(), "learn": None, "reset": None, "mean": "online"}
         for name, plain in usual.items():
-            given = getattr(self, name)
-            require(given == plain, f"an ensemble learns by itself: {name}", f"{plain!r}", given)
+            value = getattr(self, name)
+            require(value == plain, f"an ensemble learns by itself: {name}", f"{plain!r}", value)
         asking = self.asking
         if asking is not None and not (asking.reuse_answers and asking.most_answers is None):
-            given = "Asking(reuse_answers=True, most_answers=None)"
-            raise ValueError(f"an ensemble keeps every answer: give {given}")
+            needs = "Asking(reuse_answers=True, most_answers=None)"
+            raise ValueError(f"an ensemble keeps every answer: give {needs}")
         situation = Situation(math.nan, 1, count, math.nan, lambda: math.nan)
         if not math.isfinite(self.beta(situation)):
             needs = "depends on the information gain under one kernel"
@@ -260,13 +260,15 @@ class Recipe:
         shown_as = getattr(self.domain, "decode", None)
         (point,) = self.domain.sample(1, np.random.default_rng(0))
         columns = coordinate_names(self.domain) if shown_as is None else shown_as([point]).columns
-        if taken := set(names) & {*columns, *COLUMNS, *OF_TABLES}:
-            raise ValueError(f"an outcome may not be called as a column is, got {', '.join(taken)}")
+        if taken_names := set(names) & {*columns, *COLUMNS, *OF_TABLES}:
+            raise ValueError(
+                f"an outcome may not be called as a column is, got {', '.join(taken_names)}"
+            )
         none = isinstance(options.safe, list | tuple) and len(options.safe) == 0
-        given, chosen = options.safe, chosen_of(self.domain)
+        points, choices = options.safe, chosen_of(self.domain)
         with suppress(ValueError):  # places alone, which have no context
-            given = joined(chosen.check(given, "safe"), point[chosen.dimension :])
-        safe = [] if none else self.domain.check(given, "safe").tolist()
+            points = joined(choices.check(points, "safe"), point[choices.dimension :])
+        safe = [] if none else self.domain.check(points, "safe").tolist()
         if safe and not options.limits:
             raise ValueError("safe points are for limits, and there are none")
         settle(self, options=replace(options, safe=tuple(map(tuple, safe))))

@@ -34,11 +34,11 @@ def update(inference: Inference, state: State, new: Told, rng: np.random.Generat
     if recipe.asking is not None:
         due = queries.due or recipe.consult == "before ask"
         queries = replace(queries, pool=inference.query_pool(state, visited), due=due)
-    gone, outliers = state.gone, 0 if state.outliers is None else len(state.outliers)
+    expired, outliers = state.gone, 0 if state.outliers is None else len(state.outliers)
     info = replace(
         state.info,
-        told=gone.rewards + len(record.rewards.t) + outliers,
-        failed=gone.failed + len(record.failed.t),
+        told=expired.rewards + len(record.rewards.t) + outliers,
+        failed=expired.failed + len(record.failed.t),
         outliers=outliers,
     )
     state = replace(state, record=record, visited=visited, queries=queries, info=info)

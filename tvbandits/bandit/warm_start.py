@@ -51,17 +51,17 @@ def replay(inference: Inference, before: State, readings: ReadingTable) -> State
         if decides and (state.time is None or new.latest >= state.time):
             state, _ = inference.condition(state, new.latest, rng)
         state = update(inference, state, new, rng)
-    gone = before.gone
-    if gone.rewards and len(state.rewards):
-        gone = replace(gone, first=float(state.rewards.y[0]))
-    state = state.with_record(answers=before.answers, gone=gone)
+    expired = before.gone
+    if expired.rewards and len(state.rewards):
+        expired = replace(expired, first=float(state.rewards.y[0]))
+    state = state.with_record(answers=before.answers, gone=expired)
     waiting = decision_waiting(before.record.asked_for, state.time)
     if decides and waiting is not None:
         state, _ = inference.condition(state, waiting, rng)
     info = replace(
         state.info,
-        told=gone.rewards + len(state.rewards) + state.info.outliers,
-        failed=gone.failed + len(state.failed),
+        told=expired.rewards + len(state.rewards) + state.info.outliers,
+        failed=expired.failed + len(state.failed),
         queries=before.info.queries,
         beta=before.info.beta,
     )

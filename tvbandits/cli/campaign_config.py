@@ -35,7 +35,7 @@ from tvbandits.domains.space import Arms, Space
 from tvbandits.experts.budgeted import Budgeted
 from tvbandits.io import check_regular, naming
 from tvbandits.policies import POLICIES
-from tvbandits.policies.names import instance_of, known_spec, load, means_none, parse_call
+from tvbandits.policies.names import find_spec, instance_of, load, means_none, parse_call
 from tvbandits.policies.setting import Policy
 from tvbandits.protocols import Domain, Expert
 from tvbandits.validation import (
@@ -222,7 +222,7 @@ NO_MODEL = "{} has no model of the reward, and no campaign can be made of it"
 
 def _with_a_model(where: str, spec: str) -> tuple[Policy, str]:
     """The policy of "name:key=value,...", and the spec with the name as it is known."""
-    known = known_spec("policy", spec, POLICIES) or ""
+    known = find_spec("policy", spec, POLICIES) or ""
     policy = POLICIES.get(known.partition(":")[0])
     if policy is None:
         raise ValueError(f"{where} must be one that `tvbandits policies` lists, got {spec!r}")

@@ -12,13 +12,13 @@ from tvbandits.datasets import table
 from tvbandits.datasets.registry import problems
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import (
-    known_spec,
+    find_spec,
     load,
+    parameter_text,
     parameters_of,
     parse_call,
     parse_spec,
     path_of,
-    written,
 )
 from tvbandits.protocols import Problem
 
@@ -39,7 +39,7 @@ def problem_label(text: str) -> str:
         If it is neither a known name nor "package.module:problem".
     """
     try:
-        return known_spec("problem", text, PROBLEMS) or text
+        return find_spec("problem", text, PROBLEMS) or text
     except ValueError as error:
         name = text.partition(":")[0].strip()
         if name.casefold() in POLICIES:
@@ -110,7 +110,9 @@ def _loaded(text: str, horizon: int | None) -> Problem:
 
 def list_policies() -> None:
     """Print the policies: name, what it is, and its parameters."""
-    _print_list([(each.name, each.title, written(each.parameters)) for each in POLICIES.values()])
+    _print_list(
+        [(each.name, each.title, parameter_text(each.parameters)) for each in POLICIES.values()]
+    )
 
 
 def list_problems() -> None:
@@ -118,7 +120,7 @@ def list_problems() -> None:
     entries: list[tuple[str, str, str]] = []
     for name, each in PROBLEMS.items():
         files = 1 if each.files is None or name == "table" else each.files
-        entries.append((name, each.summary, written(parameters_of(each.make, given=files))))
+        entries.append((name, each.summary, parameter_text(parameters_of(each.make, given=files))))
     _print_list(entries)
 
 

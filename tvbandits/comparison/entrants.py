@@ -17,9 +17,9 @@ from tvbandits.domains.candidates import Candidates
 from tvbandits.experts.functions import CallableExpert
 from tvbandits.policies import POLICIES, Policy, Setting
 from tvbandits.policies.names import (
+    find_spec,
     instance_of,
     is_needed,
-    known_spec,
     load,
     parameters_of,
     parse_call,
@@ -158,7 +158,7 @@ def makers_of(
         for text in [policies] if one else several("policies", policies, needs):
             if not isinstance(text, str):
                 raise TypeError(f"policies must be {needs}; got {shown(text)}")
-            known = known_spec("policy", text, POLICIES)
+            known = find_spec("policy", text, POLICIES)
             label = text if known is None else known
             named = makers[label] = Named(label)
             # Checked here, so that a bad value is met before the first run, not after hours.

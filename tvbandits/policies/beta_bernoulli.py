@@ -63,9 +63,9 @@ class BetaBernoulli:
         if self.time > -np.inf:
             self.counts *= self.discount ** (latest - self.time)
         success = rewards.y - self.worst  # where less is better, the signed rewards lie in [-1, 0]
-        told = np.column_stack([success, 1.0 - success])
+        outcomes = np.column_stack([success, 1.0 - success])
         weights = trials * self.discount ** (latest - rewards.t)
-        np.add.at(self.counts, self.domain.index(rewards.X), weights[:, None] * told)
+        np.add.at(self.counts, self.domain.index(rewards.X), weights[:, None] * outcomes)
         self.time = latest
 
 

@@ -161,11 +161,11 @@ class Policy:
     def parameters(self) -> dict[str, inspect.Parameter]:
         """What a user may set, by name."""
         own = parameters_of(self.recipe)
-        known = {name: each for name, each in own.items() if name not in FROM_THE_PROBLEM}
-        if known.pop("options", None) is not None:
+        parameters = {name: each for name, each in own.items() if name not in FROM_THE_PROBLEM}
+        if parameters.pop("options", None) is not None:
             options = parameters_of(Options)
-            known |= {name: options[name] for name in WRITTEN_OPTIONS}
-        return known
+            parameters |= {name: options[name] for name in WRITTEN_OPTIONS}
+        return parameters
 
     def bandit(self, **values: Any) -> Player:
         """Make it from parameters of its recipe, and from those of `Options` by their names."""

@@ -222,19 +222,19 @@ class CandidatePool:
         """
         if self.seen == len(visited):
             return self
-        rows, known = self.rows.tolist(), self.known
+        rows, posterior = self.rows.tolist(), self.known
         for row in range(self.seen, len(visited)):
             if size is None or len(rows) < size:
                 rows.append(row)
                 continue
-            if known is None:
-                known = _knowing(kernel, inputs(visited[rows]), None)
+            if posterior is None:
+                posterior = _knowing(kernel, inputs(visited[rows]), None)
             z = inputs(visited[row : row + 1])
-            left = float(known.predict(z)[1][0])
+            left = float(posterior.predict(z)[1][0])
             if left > DETERMINED * float(kernel.diag(z)[0]):
                 rows.append(row)
-                known = _knowing(kernel, inputs(visited[rows]), known)
-        return CandidatePool(np.array(rows, dtype=np.int64), len(visited), known)
+                posterior = _knowing(kernel, inputs(visited[rows]), posterior)
+        return CandidatePool(np.array(rows, dtype=np.int64), len(visited), posterior)
 
 
 def _knowing(kernel: Any, Z: Array, previous: ExactPosterior | None) -> ExactPosterior:
@@ -517,16 +517,16 @@ def questions(beliefs: JointPosterior, budget: int, asked: int = 0) -> Index:
     if budget >= len(beliefs):
         return np.arange(len(beliefs))
     free = np.ones(len(beliefs), dtype=bool)
-    chosen: list[int] = []
-    while len(chosen) < budget:
+    rows: list[int] = []
+    while len(rows) < budget:
         ranked = _by_promise(beliefs, np.arange(len(free)))
-        candidates, number = ranked[free[ranked]][:LOOKED_AT], asked + len(chosen) + 1
+        candidates, number = ranked[free[ranked]][:LOOKED_AT], asked + len(rows) + 1
         row = _most_helpful(beliefs, number, np.flatnonzero(free), candidates, ranked)
-        chosen.append(row)
+        rows.append(row)
         free[row] = False
-        if len(chosen) < budget:
+        if len(rows) < budget:
             beliefs = beliefs.after(row)
-    return np.array(chosen, dtype=np.int64)
+    return np.array(rows, dtype=np.int64)
 
 
 def _most_helpful(

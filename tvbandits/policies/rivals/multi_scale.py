@@ -281,13 +281,13 @@ def master(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    kernel = prior_kernel(ruled.chosen_domain(domain), kernel)
+    kernel = prior_kernel(ruled.domain_of_choice(domain), kernel)
     if base is not None:
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
     unit, noise, prior = ruled.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
     rule = Master(
         base,
-        ruled.chosen_domain(domain),
+        ruled.domain_of_choice(domain),
         kernel,
         noise,
         beta,

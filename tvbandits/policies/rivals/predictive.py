@@ -285,7 +285,7 @@ def predictive_sampling(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    kernel = prior_kernel(ruled.chosen_domain(domain), kernel)
+    kernel = prior_kernel(ruled.domain_of_choice(domain), kernel)
     finite_number("forgetting_rate", forgetting_rate, low=0.0, below=1.0)
     width, arms = ruled.width_number(beta), ruled.finite(domain, "predictive sampling")
     unit, noise, prior = ruled.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
