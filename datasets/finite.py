@@ -68,7 +68,7 @@ def table(
     --------
     >>> from pathlib import Path
     >>> from tvbandits.datasets import table
-    >>> parameter_text = Path("recipes.csv").write_text("salt,heat,reward\n1,20,0.3\n2,40,0.9\n3,60,0.4\n")
+    >>> written = Path("recipes.csv").write_text("salt,heat,reward\n1,20,0.3\n2,40,0.9\n3,60,0.4\n")
     >>> problem = table("recipes.csv", horizon=50, noise_variance=0.01)
     >>> print(len(problem.domain), problem.best(1))
     3 0.9

@@ -112,7 +112,7 @@ def unpacked(path: Path) -> Iterator[io.BufferedReader]:
     >>> from pathlib import Path
     >>> from tvbandits.datasets.tables.spreadsheets import unpacked
     >>> with gzip.open("values.csv.gz", "wb") as file:
-    ...     parameter_text = file.write(b"time,a\n1,0.5\n")
+    ...     written = file.write(b"time,a\n1,0.5\n")
     >>> with unpacked(Path("values.csv.gz")) as stream:
     ...     print(stream.readline())
     b'time,a\n'
@@ -207,7 +207,7 @@ def read_spreadsheet(path: Path, decimal: str | None = None, **options: Any) -> 
     --------
     >>> from pathlib import Path
     >>> from tvbandits.datasets.tables.spreadsheets import read_spreadsheet
-    >>> parameter_text = Path("sites.csv").write_bytes("id;x\nKöln;1,5\n".encode("cp1252"))
+    >>> written = Path("sites.csv").write_bytes("id;x\nKöln;1,5\n".encode("cp1252"))
     >>> print(read_spreadsheet(Path("sites.csv")))
          id    x
     0  Köln  1.5
@@ -294,7 +294,7 @@ def is_parquet(path: Path) -> bool:
     --------
     >>> from pathlib import Path
     >>> from tvbandits.datasets.tables.spreadsheets import is_parquet
-    >>> parameter_text = Path("sites.csv").write_text("id,x,y\n")
+    >>> written = Path("sites.csv").write_text("id,x,y\n")
     >>> print(is_parquet(Path("sites.csv")))
     False
     """

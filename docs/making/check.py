@@ -152,8 +152,8 @@ def differing_cells(shown: Shown, done: dict[str, Path]) -> list[str]:
             values = [now[row[0]][check["value"]]]
             if "±" in row[place]:
                 values.append(now[row[0]][f"{check['value']}_ci95"])
-            for parameter_text, value in zip(numbers(row[place]), values, strict=False):
-                if not abs(parameter_text - value) <= check.get("wider", {}).get(row[0], check["within"]):
+            for written, value in zip(numbers(row[place]), values, strict=False):
+                if not abs(written - value) <= check.get("wider", {}).get(row[0], check["within"]):
                     found.append(f"{column}, {row[0]}: {written:g} on the page, {value:.4g} now")
         if not now.keys() & {cells_of(row)[0] for row in rows}:
             found.append(

@@ -158,7 +158,7 @@ def test_the_command_prints_tables_and_writes_files(command: Command, tmp_path: 
     said = command(
         *GIVEN, "--budgets", 1, 2, "--plan", "plausible", "--plan", "random", "--out", out
     )
-    parameter_text = "rows.csv.gz, summary.csv, regret.png, run.json, frontier.csv, frontier.png"
+    written = "rows.csv.gz, summary.csv, regret.png, run.json, frontier.csv, frontier.png"
     assert (said.status, said.err) == (0, f"wrote {written} in {out}\n")
     assert f"{SMALL}, width 2, 1 seed, 12 steps, regret in ppb" in said.out
     policies = frontier_policies([1, 2], ["plausible", "random"])

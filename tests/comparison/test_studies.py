@@ -246,8 +246,8 @@ def test_a_failure_while_writing_leaves_whole_files(
         write(tmp_path, rows[rows["seed"] == 2])
     old = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
-    def half(parameter_text: Any, path: Any, *_: Any, **__: Any) -> None:
-        Path(parameter_text if failing == "write_text" else path).write_bytes(b"half of it")
+    def half(written: Any, path: Any, *_: Any, **__: Any) -> None:
+        Path(written if failing == "write_text" else path).write_bytes(b"half of it")
         raise OSError(28, "No space left on device")
 
     owner = {

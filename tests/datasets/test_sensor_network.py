@@ -125,9 +125,9 @@ def test_files_of_a_german_spreadsheet(encoding: str, tmp_path: Path) -> None:
     values.index = values.index.strftime("%d.%m.%Y %H:%M:%S")
     sites = SITES.assign(id=names)
     files = [tmp_path / "values.csv", tmp_path / "sites.csv"]
-    parameter_text = {"sep": ";", "decimal": ",", "encoding": encoding}
-    values.to_csv(files[0], **parameter_text)
-    sites.to_csv(files[1], index=False, **parameter_text)
+    written = {"sep": ";", "decimal": ",", "encoding": encoding}
+    values.to_csv(files[0], **written)
+    sites.to_csv(files[1], index=False, **written)
     problem = made(*files)
     np.testing.assert_array_equal(problem.values, VALUES.to_numpy() + 0.25)
     assert problem.labels == tuple(names)

@@ -148,8 +148,8 @@ def test_no_table_serves_more_swaps_than_its_largest_age() -> None:
             super().refresh()
 
     chain = Watched(np.diag(np.linspace(1.0, 2.0, 40)) + 0.1, np.arange(8), JITTER)
-    chain.run(4 * k_dpp.REFRESH, np.random.default_rng(0))
-    assert np.diff([*ages, chain.accepted]).max() <= k_dpp.REFRESH < chain.accepted
+    chain.run(4 * k_dpp.CONFIG.refresh, np.random.default_rng(0))
+    assert np.diff([*ages, chain.accepted]).max() <= k_dpp.CONFIG.refresh < chain.accepted
     assert table_error(chain) < 1e-12
 
 

@@ -202,7 +202,7 @@ class Names:
             return {name: [*given] for name, given in rows.items()}
         return None if mask is None else [int(row) for row in np.flatnonzero(mask)]
 
-    def parameter_text(self, cells: Sequence[str]) -> str:
+    def written(self, cells: Sequence[str]) -> str:
         """What stands in the `columns` of a table, as `point` takes it."""
         if isinstance(self.domain, Space):
             pairs = zip(self.coordinates, cells, strict=True)

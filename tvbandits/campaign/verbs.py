@@ -22,7 +22,7 @@ from tvbandits.campaign.store.store import check_name
 from tvbandits.campaign.times import number_of, numbers_of
 from tvbandits.counts import with_variance
 from tvbandits.domains.availability import Availability
-from tvbandits.domains.context import Context, completed, measured, parameter_text
+from tvbandits.domains.context import Context, completed, measured, written
 from tvbandits.domains.parameters import has_names, rows_by_name, texts
 from tvbandits.validation import Array, as_floats, positive_number, several, shown, whole_number
 
@@ -75,7 +75,7 @@ def ask(
         near=None if near is None else positive_number("near", near),
         available=_check_available(available),
         without=excluded or None,
-        context=parameter_text(context),
+        context=written(context),
     )
 
     def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def tell(
         if counts.ndim != 2 or counts.shape[1] != 2:
             raise ValueError(f"counts must be pairs, got {shown(counts)}")
         made = {name: read.pop(name) for name in ("y", "noise_variance")}
-    sent = _sent(X=_places(X), t=times, counts=counts, context=parameter_text(context), **read)
+    sent = _sent(X=_places(X), t=times, counts=counts, context=written(context), **read)
     return Request("told", sent, _at(X, context, times, **made))
 
 

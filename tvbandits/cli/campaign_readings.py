@@ -318,7 +318,7 @@ def _reading(
         COUNTS[counted](*counts)  # or it says what is wrong with them
     site = cells.get("site")
     if site is None:
-        site = names.parameter_text([cells[each.lower()] for each in names.columns])
+        site = names.written([cells[each.lower()] for each in names.columns])
     return Input(
         site=site,
         value=None if counts else number("reward"),

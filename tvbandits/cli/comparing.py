@@ -227,7 +227,7 @@ def board(order: SuiteRun) -> None:
         raise StoppedError(stopped)
     rows = pd.concat([done[key] for plan in plans for key in plan.runs], ignore_index=True)
     made_by = provenance(name, shlex.join(["tvbandits", *sys.argv[1:]]))
-    parameter_text = write_board(Board.of(rows, problems), made_by, out)
+    written = write_board(Board.of(rows, problems), made_by, out)
     print((out / "board.md").read_text())
     say(f"wrote {', '.join(written)} in {out}; every run in {out / files.RUNS}")
 

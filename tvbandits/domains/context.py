@@ -306,7 +306,7 @@ class _Sloped(_Sliced):
         return values, slopes[:, : X.shape[1]]
 
 
-def parameter_text(context: Context) -> Any:
+def written(context: Context) -> Any:
     """Return a context as a journal holds it: plain values by name, or in their order."""
     if isinstance(context, Mapping):
         return {

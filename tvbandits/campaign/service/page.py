@@ -108,8 +108,8 @@ def campaign_page(campaign: Campaign) -> str:
     >>> from tvbandits.campaign.service.page import campaign_page
     >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     >>> with Campaign.create("campaign.db", bandit) as campaign:
-    ...     parameter_text = Path("campaign.html").write_text(campaign_page(campaign), encoding="utf-8")
-    >>> print(parameter_text > 1000)
+    ...     written = Path("campaign.html").write_text(campaign_page(campaign), encoding="utf-8")
+    >>> print(written > 1000)
     True
     """
     facts = Facts(campaign)
