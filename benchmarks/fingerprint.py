@@ -28,7 +28,7 @@ from benchmarks.harness import DATA
 from tvbandits import Bandit, Box, Candidates, experts, policies
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.compare import Comparison, iterate
-from tvbandits.comparison.playing import Run
+from tvbandits.comparison.summary import Run
 from tvbandits.gp.sparse import Nystrom
 from tvbandits.policies.expert import PLANS
 from tvbandits.validation import Array

@@ -24,7 +24,7 @@ import pandas as pd
 
 from benchmarks.harness import arguments, course, heading, kept, line
 from tvbandits import Bandit, policies
-from tvbandits.comparison.compare import simulated
+from tvbandits.comparison.compare import simulator
 from tvbandits.datasets import (
     AutoregressiveArms,
     DriftingBump,
@@ -188,7 +188,7 @@ PLAYERS: dict[str, Callable[[Problem, int], Bandit]] = {
     "frugal_gp_ucb": lambda problem, seed: policies.frugal_gp_ucb(
         problem.domain,
         noise_variance=problem.noise_variance,
-        expert=simulated(problem, seed),
+        expert=simulator(problem, seed),
         budget=ANSWERS,
         seed=seed,
     ),

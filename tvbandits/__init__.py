@@ -13,7 +13,6 @@ if TYPE_CHECKING:
         bandit as bandit,
         datasets as datasets,
         experts as experts,
-        plots as plots,
         policies as policies,
         queries as queries,
     )
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from tvbandits.bandit.state import Info as Info, State as State
     from tvbandits.campaign import Campaign as Campaign
     from tvbandits.campaign.clock import Clock as Clock
+    from tvbandits.comparison import plots as plots
     from tvbandits.comparison.compare import compare as compare
     from tvbandits.counts import count as count, rate as rate
     from tvbandits.data import Dataset as Dataset
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         Problem as Problem,
     )
 
-# Where the names stand, as above.
+# The modules of the names, as above.
 _HOMES = {
     "domains.availability": "NothingAvailableError",
     "bandit.bandit": "Bandit",
@@ -77,7 +77,10 @@ _HOMES = {
     "gp.state_space": "StateSpace",
 }
 
-_PACKAGES = ("bandit", "datasets", "experts", "plots", "policies", "queries")
+# Modules and packages that are names of their own.
+_PACKAGES = {
+    name: f"tvbandits.{name}" for name in ("bandit", "datasets", "experts", "policies", "queries")
+} | {"plots": "tvbandits.comparison.plots"}
 
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
@@ -86,13 +89,13 @@ __all__ = sorted([*_HOME_OF, *_PACKAGES, "__version__"])
 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
-        return import_module(f"tvbandits.{name}")
+        return import_module(_PACKAGES[name])
     if name in _HOME_OF:
-        found = globals()[name] = getattr(import_module(f"tvbandits.{_HOME_OF[name]}"), name)
-        return found
+        value = globals()[name] = getattr(import_module(f"tvbandits.{_HOME_OF[name]}"), name)
+        return value
     raise AttributeError(f"module 'tvbandits' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """What is public, whether it has been imported yet or not."""
+    """Return the public names, whether they have been imported yet or not."""
     return sorted(__all__)

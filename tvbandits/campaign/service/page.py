@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass, field
 from html import escape
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,13 @@ def sign_in_page(complaint: str = "") -> str:
 def generator_of(campaign: Campaign) -> str:
     """What a page of a campaign says that it was made by and of."""
     return f"tvbandits campaign {campaign.id}"
+
+
+def generated_by(path: Path, generator: str) -> bool:
+    """Return whether a file is a page whose head names this generator."""
+    head = f'<meta name="generator" content="{escape(generator)}">'.encode()
+    with path.open("rb") as file:
+        return head in file.read(300 + len(head))
 
 
 def _rendered(scripts: list[str], **values: Any) -> str:
