@@ -34,7 +34,7 @@ from tvbandits.datasets import (
     ozone,
     sensor_field,
 )
-from tvbandits.datasets.tables.problem import autoregressive
+from tvbandits.datasets.base import autoregressive
 from tvbandits.gp.ensemble import filters, mixture, models, seasons
 from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.protocols import Problem

@@ -13,7 +13,7 @@ from tests.helpers.refusals import refused
 from tvbandits.cli.problems import make_problem
 from tvbandits.datasets import TableProblem, sensor_field
 from tvbandits.datasets.tables.readings import as_times, read_table
-from tvbandits.datasets.tables.sensor_field import estimated_noise, kilometres
+from tvbandits.datasets.tables.sensor_field import kilometres, noise_from_changes
 from tvbandits.experts import SimulatorExpert
 from tvbandits.protocols import Problem, added_noise
 
@@ -373,14 +373,14 @@ def test_noise_is_estimated_from_changes() -> None:
     walked = made(table + drift, noise_variance=None)
     assert walked.noise_variance == pytest.approx(0.09 + 0.09 / 3, rel=0.1)
     steady = table + np.arange(4000.0)[:, None] * [0.1, 1.0, -3.0]
-    assert estimated_noise(steady) == pytest.approx(estimated_noise(table))
+    assert noise_from_changes(steady) == pytest.approx(noise_from_changes(table))
     paused = table.set_axis(np.r_[0:2000, 9000:11000].astype(float), axis=0)
     paused.iloc[2000:] += 1000
-    assert estimated_noise(paused) == pytest.approx(0.09, rel=0.05)
+    assert noise_from_changes(paused) == pytest.approx(0.09, rel=0.05)
     gap = table.copy()
     gap.iloc[2000] = np.nan
     gap.iloc[2001:] += 1000
-    assert estimated_noise(gap) == pytest.approx(0.09, rel=0.05)
+    assert noise_from_changes(gap) == pytest.approx(0.09, rel=0.05)
 
 
 def test_nothing_is_added_to_readings() -> None:

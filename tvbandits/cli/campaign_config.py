@@ -24,8 +24,8 @@ from tvbandits.campaign.names import Names
 from tvbandits.campaign.store.places import place_of
 from tvbandits.campaign.store.store import check_name
 from tvbandits.cli.options import escaped
-from tvbandits.datasets.tables.readings import numbers
-from tvbandits.datasets.tables.sensor_field import degrees_in, in_words, points_of
+from tvbandits.datasets.tables.readings import finite_column
+from tvbandits.datasets.tables.sensor_field import find_degrees, places_text, points_of
 from tvbandits.datasets.tables.spreadsheets import read_spreadsheet
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
@@ -204,16 +204,18 @@ def _sites(
         names = [str(each).strip() for each in (range(len(frame)) if name is None else frame[name])]
         if len(set(names)) < len(names):
             raise ValueError("two sites have one name")
-        places = pd.DataFrame({str(c): numbers(frame[c], str(c)) for c in columns}, index=names)
+        places = pd.DataFrame(
+            {str(c): finite_column(frame[c], str(c)) for c in columns}, index=names
+        )
         sites = Candidates(points_of(places))
-    degrees = degrees_in(places.columns)
+    degrees = find_degrees(places.columns)
     about = {"names": json.dumps(names), "coordinates": json.dumps([*places.columns])}
     if degrees is not None:
         others = [each for each in places.columns if each not in degrees]
         about["coordinates"] = json.dumps(["km east", "km north", *others])
         about["given"] = json.dumps(places.to_dict("list"))
         about["length_unit"] = "km"
-        about["places"] = in_words(places.columns)
+        about["places"] = places_text(places.columns)
     return sites, about
 
 

@@ -13,7 +13,7 @@ from tvbandits.acquisition.confidence import Confidence
 from tvbandits.bandit.told import usual_variance
 from tvbandits.comparison.environment import Environment, Stream
 from tvbandits.data import Dataset
-from tvbandits.datasets.tables.problem import mean_change
+from tvbandits.datasets.base import mean_change
 from tvbandits.domains.candidates import Candidates
 from tvbandits.gp.fitting import standardisation
 from tvbandits.gp.fitting.evidence import fit, information_gains

@@ -13,7 +13,7 @@ from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.status import HALF_WIDTH
-from tvbandits.datasets.tables.sensor_field import degrees_in
+from tvbandits.datasets.tables.sensor_field import find_degrees
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.context import AtContext, measured
 from tvbandits.experts.calibrated import estimate
@@ -225,7 +225,7 @@ class Facts:
         if names.given:  # degrees, of all sites, in their order
             rows = domain.index(places)
             table = pd.DataFrame(names.given).iloc[rows.tolist()]
-        degrees = degrees_in(table.columns)
+        degrees = find_degrees(table.columns)
         if degrees is not None:
             latitude, longitude = degrees
             x, y = (table[column].to_numpy(dtype=float) for column in (longitude, latitude))
