@@ -282,7 +282,7 @@ def test_generalised_peaks_are_their_formula() -> None:
     for t in (1, 26, 100):
         expected = [plain_gmpb(problem, x, t) for x in X]
         np.testing.assert_allclose(problem.value(X, float(t)), expected, rtol=1e-9)
-    turns = problem.landscapes["turns"][-1]
+    turns = problem.landscapes["rotations"][-1]
     for turn in turns:
         np.testing.assert_allclose(turn @ turn.T, np.eye(3), atol=1e-9)
 
