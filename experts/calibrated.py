@@ -115,9 +115,12 @@ class Calibration:
         if self.pairs == 0:
             return "too few pairs: 0"
         low, high = self.interval
+        variance = (
+            f": true variance about {self.ratio:.3g} ({low:.3g}-{high:.3g}) times the stated one, "
+            f"{self.used:.3g} used"
+        )
         parts = [
-            f"{self.verdict}: true variance about {self.ratio:.3g} ({low:.3g}-{high:.3g}) times "
-            f"the stated one, {self.used:.3g} used" * (self.pairs >= FEWEST),
+            self.verdict + (variance if self.pairs >= FEWEST else ""),
             f"bias {self.bias:+.3g} (standard error {self.standard_error:.3g})"
             + ", not zero" * self.biased,
             f"{self.pairs} pair{'s' * (self.pairs > 1)}",

@@ -332,6 +332,11 @@ def test_the_picture_is_in_the_page(text: str) -> None:
     assert base64.b64decode(drawn).startswith(b"\x89PNG")
 
 
+def test_regrets_have_their_unit(text: str) -> None:
+    headings = re.findall(r'<th scope="col"[^>]*>([^<]+)', text)
+    assert {"average regret [m/s]", "± 95% [m/s]", "last fifth [m/s]", "ms a step"} < {*headings}
+
+
 def test_names_are_text_only(text: str) -> None:
     assert "<b>odd" not in text
     assert "&lt;b&gt;odd" in text
@@ -366,6 +371,7 @@ def test_a_browser_draws_it(text: str, tmp_path: Path, width: int, dark: bool) -
     with looking(place.as_uri(), width, dark=dark) as looked:
         looked.page.wait_for_selector("figure img")
         assert looked.fits
+        assert looked.hidden("div.scroll, pre") == []
         assert looked.complaints == []
         assert looked.requests == [place.as_uri()]
 

@@ -30,6 +30,8 @@ COLUMNS = {
     "violations a step": "violations_per_step",
     "move cost a step": "move_cost_per_step",
 }
+# Those in the unit of the reward.
+REGRETS = ("average_regret", "average_regret_ci95", "last_fifth_regret")
 
 
 def comparison_report(folder: Path) -> str:
@@ -105,26 +107,29 @@ def _panel(content: Content, panel: Panel) -> str:
     """Return the section of a panel: numbers and a table."""
     lines = summarise(panel.rows).sort_values("average_regret")
     lines["milliseconds"] = 1e3 * lines["seconds_per_step"]
+    unit = content.units.get(panel.problem, "")
     present = [*lines.columns[lines.notna().any()], "average_regret_ci95"]
-    columns = {heading: name for heading, name in COLUMNS.items() if name in present}
+    columns = {
+        f"{heading} [{unit}]" if unit and name in REGRETS else heading: name
+        for heading, name in COLUMNS.items()
+        if name in present
+    }
     cells = lines[list(columns.values())].values.tolist()
     references: References | None = content.references.get(panel.problem)
     for name, value in ({} if references is None else references._asdict()).items():
         label, _ = plots.REFERENCES[name]
         cells.append([f"({label})", "", float(value), *[None] * (len(columns) - 3)])
-    unit = content.units.get(panel.problem, "")
     counts: list[tuple[str, object]] = [
         ("seeds", int(panel.rows["seed"].nunique())),
         ("steps", int(panel.rows["t"].max())),
         ("policies", len(lines)),
         ("unit", unit or "none"),
     ]
-    label = f" in {unit}" if unit else ""
     return section(
         f"{panel.problem}, {panel.width}",
         cards(counts),
         f'<div class="scroll">{table(list(columns), cells)}</div>',
-        f'<p class="soft">± is half of a 95% interval over the seeds{escape(label)}.</p>',
+        '<p class="soft">± is half of a 95% interval over the seeds.</p>',
     )
 
 
