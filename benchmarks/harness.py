@@ -22,7 +22,7 @@ from scipy.stats import t as student
 from threadpoolctl import threadpool_info
 
 from tvbandits.comparison.environment import Environment
-from tvbandits.protocols import Problem
+from tvbandits.domains.problem import Problem
 from tvbandits.validation import Array
 
 # Real measurements, where they lie beside the repository.

@@ -35,9 +35,9 @@ from tvbandits.datasets import (
     sensor_field,
 )
 from tvbandits.datasets.base import autoregressive
+from tvbandits.domains.problem import Problem
 from tvbandits.gp.ensemble import filters, mixture, models, seasons
 from tvbandits.gp.ensemble.models import ModelSpec
-from tvbandits.protocols import Problem
 from tvbandits.queries import plans
 from tvbandits.threads import one_blas_thread
 from tvbandits.validation import Array

@@ -26,8 +26,8 @@ from tvbandits.acquisition.confidence import Theory
 from tvbandits.comparison.compare import simulator
 from tvbandits.comparison.setup import prepare
 from tvbandits.datasets import DriftingBump
+from tvbandits.experts.protocol import Answers, Expert
 from tvbandits.policies import theory
-from tvbandits.protocols import Answers, Expert
 from tvbandits.validation import Array
 
 STEPS, MEAN = 500, 1.6

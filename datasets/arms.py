@@ -26,9 +26,9 @@ from tvbandits.datasets.base import (
     draw_paths,
 )
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.problem import NamedProblem
 from tvbandits.domains.space import Arms
 from tvbandits.gp.linalg import cholesky, inverse, square_root
-from tvbandits.protocols import NamedProblem
 from tvbandits.validation import Array, finite_number, flag, not_negative
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from tvbandits.datasets.base import PathProblem
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.problem import NamedProblem
 from tvbandits.gp.linalg import cholesky, inverse
-from tvbandits.protocols import NamedProblem
 from tvbandits.validation import Array, choice
 
 Draw = Callable[[Array, np.random.Generator, int], Array]

@@ -23,8 +23,8 @@ from tvbandits.datasets.tables.readings import (
     standardise,
 )
 from tvbandits.datasets.tables.spreadsheets import File, read_as_text
+from tvbandits.domains.problem import NamedProblem
 from tvbandits.io import naming
-from tvbandits.protocols import NamedProblem
 from tvbandits.validation import (
     Array,
     file_path,

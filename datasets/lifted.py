@@ -20,7 +20,7 @@ from scipy.stats import qmc
 from tvbandits.datasets.base import Synthetic, mean_change
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
-from tvbandits.protocols import NamedProblem
+from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import Array, choice, positive_number
 
 Formula = Callable[[Array], Array]

@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from tvbandits.acquisition.limits import Limit
 from tvbandits.datasets.base import CandidatesProblem, RandomProblem, autoregressive, draw_paths
 from tvbandits.domains.candidates import Candidates
-from tvbandits.protocols import NamedProblem
+from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import Array
 
 

@@ -24,7 +24,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.datasets.base import IntervalProblem, RandomProblem
 from tvbandits.domains.box import Box
-from tvbandits.protocols import NamedProblem
+from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import LARGEST_WHOLE, Array, as_points, as_time, not_negative
 
 

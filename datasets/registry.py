@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from tvbandits.protocols import NamedProblem
+from tvbandits.domains.problem import NamedProblem
 
 
 @cache

@@ -22,7 +22,7 @@ from tvbandits.datasets.base import (
     mean_change,
 )
 from tvbandits.domains.candidates import Candidates
-from tvbandits.protocols import NamedProblem
+from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import (
     LARGEST_WHOLE,
     Array,

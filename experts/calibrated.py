@@ -32,7 +32,7 @@ from scipy.special import ndtr
 
 from tvbandits.data import Dataset, Source
 from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
-from tvbandits.protocols import Answers, Expert, inform, restored, state_of
+from tvbandits.experts.protocol import Answers, Expert, inform, restore_state, state_of
 from tvbandits.validation import (
     Array,
     Index,
@@ -375,7 +375,7 @@ class Calibrated(Wrapper):
             inside = state["expert"]
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"not the state of a calibration: {error!r}") from error
-        restored(self.expert, inside)
+        restore_state(self.expert, inside)
         with self._lock.now:
             self._pairs, self._answers, self._rewards = pairs, answers, rewards
             self._newest, self._latest = newest, None

@@ -33,21 +33,21 @@ if TYPE_CHECKING:
     from tvbandits.domains.box import Box as Box
     from tvbandits.domains.candidates import Candidates as Candidates
     from tvbandits.domains.parameters import Integer as Integer
+    from tvbandits.domains.problem import Problem as Problem
     from tvbandits.domains.space import Arms as Arms, Space as Space
+    from tvbandits.experts.protocol import (
+        Answers as Answers,
+        Expert as Expert,
+        ExpertDownWarning as ExpertDownWarning,
+        ExpertError as ExpertError,
+        ExpertUnavailableError as ExpertUnavailableError,
+    )
     from tvbandits.gp.exact import Exact as Exact
     from tvbandits.gp.fitting.online import Every as Every
     from tvbandits.gp.sparse import Nystrom as Nystrom
     from tvbandits.gp.sparse_filter import NystromFilter as NystromFilter
     from tvbandits.gp.state_space import StateSpace as StateSpace
     from tvbandits.io import SavedFileError as SavedFileError
-    from tvbandits.protocols import (
-        Answers as Answers,
-        Expert as Expert,
-        ExpertDownWarning as ExpertDownWarning,
-        ExpertError as ExpertError,
-        ExpertUnavailableError as ExpertUnavailableError,
-        Problem as Problem,
-    )
 
 # The modules of the names, as above.
 _HOMES = {
@@ -68,7 +68,8 @@ _HOMES = {
     "acquisition.limits": "Limit LimitWarning",
     "data": "Dataset",
     "domains.parameters": "Integer",
-    "protocols": "Answers Expert ExpertDownWarning ExpertError ExpertUnavailableError Problem",
+    "domains.problem": "Problem",
+    "experts.protocol": "Answers Expert ExpertDownWarning ExpertError ExpertUnavailableError",
     "domains.space": "Arms Space",
     "gp.fitting.online": "Every",
     "gp.exact": "Exact",

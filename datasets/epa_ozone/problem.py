@@ -21,7 +21,7 @@ from tvbandits.datasets.tables.sensor_field import (
     kilometres,
 )
 from tvbandits.datasets.tables.spreadsheets import File
-from tvbandits.protocols import NamedProblem
+from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import finite_number, noise_variance_number, optional, text, whole_number
 
 

@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist
 
 from tvbandits.datasets.base import autoregressive
 from tvbandits.datasets.tables.problem import TableProblem
-from tvbandits.protocols import NamedProblem
+from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import Array, whole_number
 
 

@@ -32,7 +32,7 @@ from tvbandits.validation import (
 
 @dataclass(frozen=True, eq=False)
 class TableProblem(CandidatesProblem):
-    """A drifting reward in a table of A points and T times; a `tvbandits.protocols.Problem`.
+    """A drifting reward in a table of A points and T times; a `tvbandits.domains.problem.Problem`.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ from tvbandits.datasets.tables.readings import (
     select_times,
     with_index_as_column,
 )
-from tvbandits.protocols import NamedProblem
+from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import Array, finite_number
 
 

@@ -29,9 +29,10 @@ from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Run, summarise
 from tvbandits.datasets import DriftingBump, GPDrift, TableProblem, ozone_network
+from tvbandits.domains.problem import Problem, noise_to_add
 from tvbandits.experts import SimulatorExpert
+from tvbandits.experts.protocol import Answers
 from tvbandits.policies import POLICIES, Setting
-from tvbandits.protocols import Answers, Problem, added_noise
 from tvbandits.validation import Array
 
 COLUMNS = (
@@ -511,7 +512,7 @@ def test_what_a_comparison_needs_it_estimates_from_the_first_sample() -> None:
     prepared = prepare("measured", measured(), 0, 100)
     assert prepared.noise_variance == pytest.approx(0.04, rel=0.6)
     assert prepared.setting_for(None, None).noise_variance is None
-    assert added_noise(prepared.problem) == 0.0
+    assert noise_to_add(prepared.problem) == 0.0
 
 
 def test_an_expert_on_it_must_state_its_own_noise() -> None:

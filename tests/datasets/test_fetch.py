@@ -160,9 +160,7 @@ def test_ctrl_c_leaves_nothing(served: Served, tmp_path: Path) -> None:
 @pytest.mark.parametrize("body", [BROKEN, NOT_A_ZIP, b""], ids=["broken", "html", "empty"])
 def test_what_does_not_open_is_removed(served: Served, tmp_path: Path, body: bytes) -> None:
     served.files[ZIP] = body
-    refused(
-        OSError, rf"{served.url}/{ZIP}: the download does not open", get, served, tmp_path
-    )
+    refused(OSError, rf"{served.url}/{ZIP}: the download does not open", get, served, tmp_path)
     assert names(tmp_path) == set()
 
 

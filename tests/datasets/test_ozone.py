@@ -24,7 +24,7 @@ from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.epa_ozone.simulated import OzoneField, ozone_network
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.sensor_field import kilometres
-from tvbandits.protocols import Problem
+from tvbandits.domains.problem import Problem
 from tvbandits.validation import Array
 
 REAL = DATA / "ozone"

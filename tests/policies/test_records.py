@@ -14,11 +14,11 @@ from tests.policies.test_recipes import setting
 from tvbandits import Bandit, Recipe, compare, policies
 from tvbandits.acquisition.confidence import DEFAULT_WIDTH
 from tvbandits.datasets import DriftingBump
+from tvbandits.domains.domain import Domain
 from tvbandits.forgetting.aging import Ages
 from tvbandits.policies import POLICIES, Policy
 from tvbandits.policies.names import load, parse_call, written
 from tvbandits.policies.setting import FROM_THE_PROBLEM
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array
 
 

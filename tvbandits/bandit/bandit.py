@@ -46,13 +46,14 @@ from tvbandits.data import changed
 from tvbandits.domains.availability import Availability, Available, availability_of, decision_domain
 from tvbandits.domains.candidates import Candidates, CandidatesInContext, candidates_of
 from tvbandits.domains.context import Context, chosen_of, completed, inputs_of
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Named
 from tvbandits.domains.space import ENUMERATED, Space
 from tvbandits.errors import PlayError
+from tvbandits.experts.protocol import restore_state, state_of
 from tvbandits.gp.fitting.noise import NoiseEstimate
 from tvbandits.gp.predictions import View
 from tvbandits.io import save_value
-from tvbandits.protocols import Domain, restored, state_of
 from tvbandits.threads import Turns, in_turn
 from tvbandits.validation import Array, as_generator, as_time, flag, of_kind, whole_number
 
@@ -129,7 +130,7 @@ class Bandit:
         expert = None if recipe.asking is None else recipe.asking.expert
         known = state_of(expert)
         if known is not None and state.expert and known["kind"] == state.expert["kind"]:
-            restored(expert, state.expert)
+            restore_state(expert, state.expert)
         return bandit
 
     @classmethod

@@ -44,12 +44,12 @@ from tvbandits.data import Dataset, Told, changed
 from tvbandits.domains.availability import Allowed, Available, NothingAvailableError, narrowed
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.context import at_values_of, chosen_of
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import Move, Position, check_near, distances, nearby, tour
 from tvbandits.errors import PlayError
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.predictions import View
 from tvbandits.gp.top_candidates import Request
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, Index
 
 # So many decisions are taken to profit from what a look opens.

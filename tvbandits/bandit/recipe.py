@@ -36,6 +36,7 @@ from tvbandits.domains.candidates import (
     with_retired,
 )
 from tvbandits.domains.context import chosen_of, coordinate_names, joined, measured
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.space import Arms
 from tvbandits.domains.space_kernel import with_arms
 from tvbandits.forgetting.aging import Aging, Constant, Paced, Window, has_pace
@@ -52,7 +53,6 @@ from tvbandits.gp.kernels.space_time import Beside
 from tvbandits.gp.kernels.structure import check_kernel, inputs, is_space_time
 from tvbandits.gp.kernels.terms import same_form
 from tvbandits.gp.posterior import PosteriorRule
-from tvbandits.protocols import Domain
 from tvbandits.queries.plans import Asking, CandidatePool
 from tvbandits.validation import (
     LARGEST_VALUE,

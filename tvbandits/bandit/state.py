@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from tvbandits.bandit.history import as_html, as_text
 from tvbandits.data import Dataset, Outliers, Record
 from tvbandits.domains.availability import Available
+from tvbandits.domains.domain import Domain
 from tvbandits.forgetting.aging import Aging
 from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.gp.fitting.calibration import IntervalCalibration
@@ -21,7 +22,6 @@ from tvbandits.gp.fitting.online import Learned
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.posterior import Posterior
 from tvbandits.gp.rows import AppendBuffer, CandidateGrid
-from tvbandits.protocols import Domain
 from tvbandits.queries.plans import CandidatePool
 from tvbandits.validation import Array
 

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from tvbandits.arrays import row_keys
 from tvbandits.counts import Counted, with_variance
 from tvbandits.data import Dataset, Record, Told, answers_of, changed
+from tvbandits.domains.domain import Domain
 from tvbandits.errors import PlayError
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, Index, as_times, as_values, as_variances, is_of
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from tvbandits.domains.availability import (
 )
 from tvbandits.domains.candidates import candidates_of
 from tvbandits.domains.context import Context, coordinate_names, measured
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Category, Parameter, exactly, texts
 from tvbandits.domains.space import Arms, Space
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, as_rows, require, shown
 
 # Of a history besides the coordinates: if one is called so, or as an outcome, all keep their numbers.

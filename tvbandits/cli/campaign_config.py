@@ -30,14 +30,15 @@ from tvbandits.datasets.tables.spreadsheets import read_spreadsheet
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.domains.context import coordinate_names
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Integer
 from tvbandits.domains.space import Arms, Space
 from tvbandits.experts.budgeted import Budgeted
+from tvbandits.experts.protocol import Expert
 from tvbandits.io import check_regular, naming
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import instance_of, known_spec, load, means_none, parse_call
 from tvbandits.policies.setting import Policy
-from tvbandits.protocols import Domain, Expert
 from tvbandits.validation import (
     LARGEST_VALUE,
     as_floats,

@@ -28,10 +28,10 @@ from tvbandits.comparison.frontier import frontier_policies, frontier_table
 from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.summary import Key, Run, problem_references, summarise
 from tvbandits.datasets.tables.references import References
+from tvbandits.domains.problem import Problem
 from tvbandits.policies import FIRST_COMPARISON
 from tvbandits.policies.expert import PLANS
 from tvbandits.policies.names import sources_of
-from tvbandits.protocols import Problem
 from tvbandits.validation import file_path
 
 

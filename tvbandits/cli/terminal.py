@@ -36,8 +36,8 @@ from tvbandits.comparison.summary import (
     summarise,
 )
 from tvbandits.datasets.tables.references import References
+from tvbandits.domains.problem import Problem
 from tvbandits.io import put_in_place
-from tvbandits.protocols import Problem
 from tvbandits.validation import cleaned
 
 messages = Console(stderr=True)

@@ -15,7 +15,9 @@ from tvbandits.acquisition.confidence import Confidence, as_confidence
 from tvbandits.bandit.state import Player
 from tvbandits.comparison.summary import NO_WIDTH
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.problem import Problem
 from tvbandits.experts.functions import CallableExpert
+from tvbandits.experts.protocol import Expert
 from tvbandits.policies import POLICIES, Policy, Setting
 from tvbandits.policies.names import (
     PATH,
@@ -28,7 +30,6 @@ from tvbandits.policies.names import (
     parse_spec,
     path_of,
 )
-from tvbandits.protocols import Expert, Problem
 from tvbandits.validation import (
     is_finite_number,
     optional,

@@ -31,7 +31,7 @@ from tvbandits.comparison.summary import (
     summarise,
     winners,
 )
-from tvbandits.protocols import Problem
+from tvbandits.domains.problem import Problem
 
 # Policies that this package proposes itself: a board shows first where they are beaten.
 OURS = ("adaptive-gp-ucb", "frugal-gp-ucb")

@@ -33,8 +33,9 @@ from tvbandits.comparison.arguments import (
 from tvbandits.comparison.run import Conditions, play_equally, play_run
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Key, Run, as_seeds
+from tvbandits.domains.problem import Problem
 from tvbandits.experts.functions import SimulatorExpert
-from tvbandits.protocols import Expert, Problem
+from tvbandits.experts.protocol import Expert
 from tvbandits.threads import one_blas_thread
 from tvbandits.validation import flag, function, is_whole, optional, settle, whole_number
 

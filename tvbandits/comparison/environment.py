@@ -13,8 +13,8 @@ from scipy.stats import binom
 
 from tvbandits.acquisition.limits import Limit
 from tvbandits.domains.moving import MoveCost
+from tvbandits.domains.problem import Problem, noise_to_add
 from tvbandits.experts.keyed_noise import keyed_normal
-from tvbandits.protocols import Problem, added_noise
 from tvbandits.validation import Array, finite_number
 
 
@@ -107,7 +107,7 @@ class Environment:
         noise = float(keyed_normal(seed, stream, x, t)[0])
         if self.trials is not None:
             return reward, float(binom.ppf(ndtr(noise), self.trials, reward)) / self.trials
-        return reward, reward + added_noise(problem) ** 0.5 * noise
+        return reward, reward + noise_to_add(problem) ** 0.5 * noise
 
     def outcomes(self, X: Array, t: float) -> dict[str, Array]:
         """Return the true values (n,) of each outcome that has a limit, by name."""

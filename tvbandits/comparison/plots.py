@@ -28,12 +28,12 @@ from tvbandits.comparison.summary import Ranks, count_text, panels_of
 from tvbandits.data import Dataset
 from tvbandits.datasets.tables.references import References
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Category, Integer, Real
 from tvbandits.domains.space import Table, space_of
 from tvbandits.gp.kernels.additive import ends_of
 from tvbandits.policies import POLICIES
 from tvbandits.policies.expert import PLANS
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, Index, of_kind
 
 

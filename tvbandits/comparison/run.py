@@ -21,8 +21,8 @@ from tvbandits.comparison.environment import Environment, Stream
 from tvbandits.comparison.setup import Realisation
 from tvbandits.comparison.summary import NO_WIDTH, Run
 from tvbandits.domains.moving import costs_along
+from tvbandits.experts.protocol import Expert
 from tvbandits.policies.theory import regret_bound
-from tvbandits.protocols import Expert
 from tvbandits.queries.plans import Asking, Following, RandomPoints
 from tvbandits.validation import Array, finite_number, shown
 

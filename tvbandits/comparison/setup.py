@@ -15,13 +15,14 @@ from tvbandits.comparison.environment import Environment, Stream
 from tvbandits.data import Dataset
 from tvbandits.datasets.base import mean_change
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.problem import Problem
+from tvbandits.experts.protocol import Expert
 from tvbandits.gp.fitting import standardisation
 from tvbandits.gp.fitting.evidence import fit, information_gains
 from tvbandits.gp.fitting.noise import estimated_noise
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import without_bounds
 from tvbandits.policies import Setting
-from tvbandits.protocols import Expert, Problem
 from tvbandits.validation import Array
 
 

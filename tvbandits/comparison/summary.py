@@ -23,7 +23,7 @@ from scipy.stats import friedmanchisquare, studentized_range, t as student
 from tvbandits.comparison.environment import Environment
 from tvbandits.datasets.tables.references import References, references
 from tvbandits.domains.candidates import Candidates
-from tvbandits.protocols import Problem
+from tvbandits.domains.problem import Problem
 from tvbandits.validation import several, whole_number
 
 # Problem, policy and seed of a run: its label, and the columns that have it.

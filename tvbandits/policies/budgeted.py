@@ -38,6 +38,7 @@ from tvbandits.acquisition.confidence import DEFAULT_WIDTH, BBKBProgramWidth, BB
 from tvbandits.acquisition.rules import Decision, ThompsonSampling, UpperConfidenceBound
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
+from tvbandits.domains.domain import Domain
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.sparse import Nystrom
 from tvbandits.gp.sparse_filter import NystromFilter
@@ -54,7 +55,6 @@ from tvbandits.policies.common import (
     width_of,
 )
 from tvbandits.policies.forgetting import forgetting_kernel
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, choice, finite_number, whole_number
 
 

@@ -24,7 +24,9 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.context import measured
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.space import Arms, Space, space_of
+from tvbandits.experts.protocol import Expert
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold, Window
 from tvbandits.gp.ensemble.arms import IndependentArms
@@ -56,7 +58,6 @@ from tvbandits.policies.common import (
     learning_rule,
     prior_kernel,
 )
-from tvbandits.protocols import Domain, Expert
 from tvbandits.queries import plans
 from tvbandits.validation import (
     check_part,
