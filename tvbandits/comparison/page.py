@@ -148,22 +148,29 @@ def _provenance(record: Mapping[str, Any]) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
-    """Return a table: numbers to the right with four digits, everything escaped."""
+    """Return a table: numbers to the right with four digits, everything escaped.
+
+    On a narrow screen each row of three columns or more becomes a list, by the names of its columns.
+    """
     lines = [list(row) for row in rows]
     numeric = [
         bool(lines) and all(isinstance(row[i], int | float | None) for row in lines)
         for i in range(len(header))
     ]
+    sides = [" class=number" if right else "" for right in numeric]
+    columns = list(zip(header, sides, strict=True))
+    head = "".join(f'<th scope="col"{side}>{escape(name)}</th>' for name, side in columns)
 
-    def cells(start: str, row: Sequence[object], end: str) -> str:
-        sides = [" class=number>" if right else ">" for right in numeric]
-        pairs = zip(sides, row, strict=True)
-        return "".join(start + side + escape(_cell(value)) + end for side, value in pairs)
+    def cells(row: Sequence[object]) -> str:
+        return "".join(
+            f'<td{side} data-label="{escape(name)}">{escape(_cell(value))}</td>'
+            for (name, side), value in zip(columns, row, strict=True)
+        )
 
-    head = cells('<th scope="col"', header, "</th>")
-    body = "".join(f"<tr>{cells('<td', row, '</td>')}</tr>" for row in lines)
+    body = "".join(f"<tr>{cells(row)}</tr>" for row in lines)
     title = f"<caption class=soft>{escape(caption)}</caption>" if caption else ""
-    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    kind = " class=stacks" if len(header) > 2 else ""
+    return f"<table{kind}>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _cell(value: object) -> str:
