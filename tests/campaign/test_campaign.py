@@ -27,8 +27,8 @@ from tvbandits.campaign.names import Names
 from tvbandits.campaign.replay import JournaledExpert, Replay
 from tvbandits.campaign.store.store import SCHEMA, Row, Store
 from tvbandits.experts import Budgeted, Calibrated, CallableExpert
+from tvbandits.experts.protocol import Answers, ExpertError, state_of
 from tvbandits.io import SavedFileError
-from tvbandits.protocols import Answers, ExpertError, state_of
 
 
 def plain(seed: int = 3) -> Bandit:

@@ -26,7 +26,7 @@ from tvbandits.validation import Array
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
+def call_alone() -> Iterator[None]:
     """Matrices are small here: threads would only wait for each other."""
     with threadpool_limits(limits=1):
         yield

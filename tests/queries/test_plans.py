@@ -28,8 +28,8 @@ from tvbandits import (
 )
 from tvbandits.data import Dataset
 from tvbandits.experts.keyed_noise import keyed_normal
+from tvbandits.experts.protocol import MISTAKES, inform
 from tvbandits.gp.lookahead import JointPosterior
-from tvbandits.protocols import MISTAKES, inform
 from tvbandits.queries.plans import (
     DETERMINED,
     DISCOVER_EVERY,

@@ -33,12 +33,12 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.domain import Domain
 from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import embed
 from tvbandits.gp.posterior import Posterior
 from tvbandits.gp.rows import AppendBuffer, CandidateGrid, Data, Groups
 from tvbandits.gp.sparse import SparsePosterior
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, Index, finite_number, require, whole_number
 
 # Of a batch's bounds to those of its start.

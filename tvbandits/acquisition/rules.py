@@ -27,13 +27,13 @@ from tvbandits.acquisition import batches
 from tvbandits.arrays import row_of_largest
 from tvbandits.domains.availability import Allowed, Available
 from tvbandits.domains.candidates import Candidates, as_finite, rows_apart
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import Move
 from tvbandits.gp import linalg
 from tvbandits.gp.predictions import View
 from tvbandits.gp.rows import CandidateGrid
 from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.gp.top_candidates import CandidateScorer, Request, TopCandidates
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, shown, whole_number
 
 

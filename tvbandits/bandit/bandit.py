@@ -44,12 +44,13 @@ from tvbandits.counts import Counted
 from tvbandits.domains.availability import Availability, availability_of, decision_domain
 from tvbandits.domains.candidates import Candidates, CandidatesInContext, candidates_of
 from tvbandits.domains.context import Context, chosen_of, completed, inputs_of
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Named
 from tvbandits.domains.space import ENUMERATED, Space
 from tvbandits.errors import PlayError
+from tvbandits.experts.protocol import restore_state, state_of
 from tvbandits.gp.fitting.noise import NoiseEstimate
 from tvbandits.io import save_value
-from tvbandits.protocols import Domain, restored, state_of
 from tvbandits.threads import Turns, in_turn
 from tvbandits.validation import Array, as_generator, as_time, flag, of_kind, whole_number
 
@@ -123,7 +124,7 @@ class Bandit:
         expert = None if recipe.asking is None else recipe.asking.expert
         memory, saved = state_of(expert), state.queries.expert
         if memory is not None and saved and memory["kind"] == saved["kind"]:
-            restored(expert, saved)
+            restore_state(expert, saved)
         return bandit
 
     @classmethod

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from tvbandits.acquisition.limits import Limit
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.context import coordinate_names
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import MoveCost, costs_along
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, cut
 
 # Nothing was read but rewards.

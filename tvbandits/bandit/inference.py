@@ -22,6 +22,7 @@ from tvbandits.bandit.state import ModelState, State, generator_of
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Available
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.domain import Domain
 from tvbandits.forgetting.aging import Ages, Aging, Constant, Paced, at_noise, has_pace, is_monotone
 from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.gp.fitting import noise, standardisation
@@ -31,7 +32,6 @@ from tvbandits.gp.posterior import Conditioning, Posterior
 from tvbandits.gp.predictions import View
 from tvbandits.gp.rows import NEGLIGIBLE, CandidateGrid, Data, without_levels
 from tvbandits.gp.top_candidates import TopCandidates
-from tvbandits.protocols import Domain
 from tvbandits.queries.plans import CandidatePool
 from tvbandits.validation import Array, Index, flag, is_finite_number, shown
 

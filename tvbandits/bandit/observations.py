@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from tvbandits.arrays import row_keys
 from tvbandits.counts import Counted, with_variance
 from tvbandits.data import Dataset, Plays, Record, Told, answers_of
+from tvbandits.domains.domain import Domain
 from tvbandits.errors import PlayError
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, Index, as_times, as_values, as_variances, is_of
 
 

@@ -48,9 +48,9 @@ from tvbandits.data import Dataset, Told
 from tvbandits.domains.availability import Allowed, Available, NothingAvailableError, narrowed
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.context import at_values_of, chosen_of
+from tvbandits.domains.domain import Domain
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.predictions import View
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, Index
 
 

@@ -22,19 +22,19 @@ from tvbandits.data import Dataset, Told, answers_of
 from tvbandits.domains.availability import Available, availability_of
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.context import at_values_of
-from tvbandits.gp.fitting.online import step_of
-from tvbandits.gp.lookahead import EVERY, JointPosterior, Rows
-from tvbandits.gp.predictions import View
-from tvbandits.protocols import (
+from tvbandits.domains.domain import Domain
+from tvbandits.experts.protocol import (
     Answers,
-    Domain,
     Expert,
     ExpertDownWarning,
     ExpertError,
-    checked_answers,
+    check_answers,
     inform,
     is_mistake,
 )
+from tvbandits.gp.fitting.online import step_of
+from tvbandits.gp.lookahead import EVERY, JointPosterior, Rows
+from tvbandits.gp.predictions import View
 from tvbandits.queries.plans import Asking, Pool
 from tvbandits.validation import Array, Index, as_rows, as_time, error_line
 
@@ -354,7 +354,7 @@ def ask_expert(expert: Expert, points: Array, t: float) -> tuple[Answers, Except
             why = f"the expert failed on {q} points at t = {t}: {error_line(error)}"
             raise ExpertError(why) from error
         return Answers.none(q, notes=(error_line(error),)), error
-    return checked_answers(answers, q), None
+    return check_answers(answers, q), None
 
 
 def show(expert: Expert, rewards: Dataset) -> None:

@@ -21,6 +21,7 @@ from tvbandits.bandit.options import Options, check_mean
 from tvbandits.data import Dataset
 from tvbandits.domains.candidates import Candidates, as_finite
 from tvbandits.domains.context import chosen_of, coordinate_names, joined, measured
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.space import Arms
 from tvbandits.forgetting.aging import Aging, Constant, Window, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
@@ -33,7 +34,6 @@ from tvbandits.gp.kernels.additive import joint_box_kernel, space_kernels
 from tvbandits.gp.kernels.space_time import Beside
 from tvbandits.gp.kernels.structure import check_kernel, inputs, is_space_time
 from tvbandits.gp.posterior import PosteriorRule
-from tvbandits.protocols import Domain
 from tvbandits.queries.plans import Asking
 from tvbandits.validation import (
     Array,

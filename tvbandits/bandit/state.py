@@ -14,6 +14,7 @@ from tvbandits.bandit.history import as_html, as_text
 from tvbandits.bandit.info import Info
 from tvbandits.data import Dataset, Gone, Outliers, Plays, Record
 from tvbandits.domains.availability import Available
+from tvbandits.domains.domain import Domain
 from tvbandits.forgetting.aging import Aging
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate
@@ -21,7 +22,6 @@ from tvbandits.gp.fitting.online import Learned
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.posterior import Posterior
 from tvbandits.gp.rows import AppendBuffer, CandidateGrid
-from tvbandits.protocols import Domain
 from tvbandits.queries.plans import CandidatePool
 from tvbandits.validation import Array
 

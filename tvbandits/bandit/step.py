@@ -24,10 +24,10 @@ from tvbandits.data import Told
 from tvbandits.domains.availability import Allowed, Available, NothingAvailableError, narrowed
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.context import at_values_of
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import Move, Position, check_near, distances, nearby, tour
 from tvbandits.errors import PlayError
 from tvbandits.gp.top_candidates import Request as TopRequest
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array
 
 

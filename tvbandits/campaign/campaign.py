@@ -33,8 +33,9 @@ from tvbandits.counts import Counted
 from tvbandits.domains.availability import Availability
 from tvbandits.domains.candidates import candidates_of
 from tvbandits.domains.context import Context
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Named
-from tvbandits.protocols import Domain, Expert, state_of
+from tvbandits.experts.protocol import Expert, state_of
 from tvbandits.validation import (
     Array,
     as_time,

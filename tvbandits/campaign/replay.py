@@ -38,18 +38,18 @@ from tvbandits.campaign.store.journal import as_text, numbers, points
 from tvbandits.campaign.store.store import DONE, Row, Snapshot, Store, Turn, next_row
 from tvbandits.data import Dataset
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
-from tvbandits.io import to_bytes
-from tvbandits.protocols import (
+from tvbandits.experts.protocol import (
     Answers,
     Expert,
     ExpertDownWarning,
     ExpertUnavailableError,
-    checked_answers,
+    check_answers,
     inform,
     is_mistake,
-    restored,
+    restore_state,
     state_of,
 )
+from tvbandits.io import to_bytes
 from tvbandits.validation import Array
 
 # Writes a row of a kind with a body; it is on the disk on return.
@@ -138,7 +138,7 @@ class JournaledExpert:
         about = {"X": X.tolist(), "t": t}
         self._written("consulting", about)
         try:
-            answers = checked_answers(expert.query(X.copy(), t), len(X))
+            answers = check_answers(expert.query(X.copy(), t), len(X))
         except Exception as error:
             if is_mistake(error):
                 raise
@@ -179,7 +179,7 @@ class JournaledExpert:
     def _know(self, knowledge: Mapping[str, Any] | None) -> None:
         self._knowledge = knowledge
         if self._expert is not None and knowledge is not None:
-            restored(self._expert, knowledge)
+            restore_state(self._expert, knowledge)
 
 
 # --- playing rows again ---------------------------------------------------------------------------

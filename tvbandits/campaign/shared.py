@@ -29,7 +29,7 @@ from tvbandits.campaign.store.store import Row, Store, check_name
 from tvbandits.campaign.times import clock_of, length_of
 from tvbandits.campaign.verbs import Request
 from tvbandits.errors import PlayError, time_text
-from tvbandits.protocols import Expert
+from tvbandits.experts.protocol import Expert
 from tvbandits.validation import Array
 
 if TYPE_CHECKING:

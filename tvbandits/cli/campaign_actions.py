@@ -22,7 +22,6 @@ from tvbandits.campaign.store.journal import without_nan
 from tvbandits.campaign.times import number_of, time_in
 from tvbandits.cli.campaign_readings import Input, bring, several
 from tvbandits.cli.options import Call, Change, escaped
-from tvbandits.comparison.html import generated_by
 from tvbandits.domains.candidates import candidates_of
 from tvbandits.validation import Array, file_path
 
@@ -247,7 +246,7 @@ def report(place: str, out: str | None) -> None:
         If there is none, or something else where the page goes, or nobody said where the page of a
         campaign on a server goes.
     """
-    from tvbandits.campaign.service.page import campaign_page, generator_of
+    from tvbandits.campaign.service.page import campaign_page, generated_by, generator_of
     from tvbandits.campaign.store.places import check_name
     from tvbandits.cli.terminal import write_page
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from tvbandits.datasets import table
 from tvbandits.datasets.registry import problems
+from tvbandits.domains.problem import Problem
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import (
     find_spec,
@@ -20,7 +21,6 @@ from tvbandits.policies.names import (
     parse_spec,
     path_of,
 )
-from tvbandits.protocols import Problem
 
 PROBLEMS = problems()
 

@@ -25,16 +25,19 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, Self, TypeGuard, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tvbandits.data import Dataset, Source
 from tvbandits.validation import (
     Array,
     Index,
+    columned,
     finite_number,
     function,
     noise_variance_number,
     optional,
     positive_number,
+    refuse,
     several,
     whole_number,
 )
@@ -421,3 +424,17 @@ def at_noise(aging: Aging, variance: float) -> Aging:
     if isinstance(aging, DiscardAbove) and aging.threshold == LogThreshold(None):
         return DiscardAbove(LogThreshold(variance))
     return aging
+
+
+def check_effective(values: ArrayLike, n: int) -> Array:
+    """Return the effective variances (n,) that an aging map made: positive, infinite if forgotten.
+
+    Raises
+    ------
+    ValueError
+        If a variance is NaN or not positive, or there are not `n` of them.
+    """
+    column = columned(values, n, "what the aging map returns")
+    needs = "the aging map must return positive variances, infinite for what is forgotten"
+    refuse(~(column > 0), column, needs)
+    return column

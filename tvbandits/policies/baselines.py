@@ -24,9 +24,9 @@ from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.domain import Domain
 from tvbandits.policies import ruled
 from tvbandits.policies.common import Seed
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, positive_number, shown, whole_number
 
 

@@ -15,10 +15,10 @@ import numpy as np
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.domain import Domain
 from tvbandits.policies import ruled
 from tvbandits.policies.common import Seed
 from tvbandits.policies.setting import Policy
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, finite_number, refuse
 
 

@@ -17,6 +17,7 @@ from tvbandits.acquisition.widths import Fixed, PlaysAtATime, as_confidence
 from tvbandits.bandit.options import Options
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.context import measured
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.space import Arms, Space, space_of
 from tvbandits.forgetting.aging import Window
 from tvbandits.gp.ensemble.arms import IndependentArms
@@ -43,7 +44,6 @@ from tvbandits.policies.common import (
     posterior_of,
     prior_kernel,
 )
-from tvbandits.protocols import Domain
 from tvbandits.validation import require
 
 

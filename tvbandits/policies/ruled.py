@@ -29,11 +29,11 @@ from tvbandits.domains.context import (
     joined,
     measured,
 )
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Named
 from tvbandits.gp.fitting.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, due, estimated_noise
 from tvbandits.io import save_value
 from tvbandits.policies.common import Mean, Seed, check_domain
-from tvbandits.protocols import Domain
 from tvbandits.validation import (
     LARGEST_VALUE,
     Array,

@@ -21,6 +21,8 @@ from typing import Any
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
+from tvbandits.domains.domain import Domain
+from tvbandits.experts.protocol import Expert
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold
 from tvbandits.gp.exact import Exact
@@ -34,7 +36,6 @@ from tvbandits.policies.common import (
     posterior_of,
     prior_kernel,
 )
-from tvbandits.protocols import Domain, Expert
 from tvbandits.queries.plans import KDPP, MOST_QUESTIONS, Asking, LogSchedule, QueryPlan
 from tvbandits.validation import (
     check_part,

@@ -31,11 +31,11 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
+from tvbandits.experts.protocol import Expert
 from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.linalg import first_largest
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.rows import Data
-from tvbandits.protocols import Expert
 from tvbandits.queries import k_dpp
 from tvbandits.validation import (
     Array,

@@ -30,11 +30,11 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed, NothingAvailableError
+from tvbandits.domains.domain import Domain
 from tvbandits.policies import ruled
 from tvbandits.policies.common import DEFAULT_WIDTH, Mean, Seed, Width, prior_kernel
 from tvbandits.policies.forgetting import gp_ucb
 from tvbandits.policies.rivals.predictive import Centre
-from tvbandits.protocols import Domain
 from tvbandits.validation import (
     LARGEST_VALUE,
     Array,

@@ -38,12 +38,12 @@ import numpy as np
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.domain import Domain
 from tvbandits.gp.linalg import cholesky, inverse
 from tvbandits.gp.state_space import ROUNDING
 from tvbandits.policies import ruled
 from tvbandits.policies.common import Seed, prior_kernel
 from tvbandits.policies.rivals.predictive import Centre, features_of
-from tvbandits.protocols import Domain
 from tvbandits.validation import (
     Array,
     finite_number,

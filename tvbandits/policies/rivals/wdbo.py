@@ -28,13 +28,13 @@ from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.domain import Domain
 from tvbandits.gp.fitting.evidence import fit
 from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.linalg import cholesky, inverse
 from tvbandits.policies import ruled
 from tvbandits.policies.common import Seed
-from tvbandits.protocols import Domain
 from tvbandits.validation import (
     LARGEST_VARIANCE,
     Array,
