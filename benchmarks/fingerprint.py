@@ -147,7 +147,10 @@ def comparisons() -> Iterator[Case]:
     for name in ("sparq-gp-ucb", "sw-gp-ucb"):
         yield f"bump theory {name}", compared(BUMP, name, beta="theory")
     for plan in PLANS:
-        yield f"bump plan {plan}", compared(BUMP, f"frugal-gp-ucb:queries_per_step=2,plan={plan}", 40)
+        yield (
+            f"bump plan {plan}",
+            compared(BUMP, f"frugal-gp-ucb:queries_per_step=2,plan={plan}", 40),
+        )
     for name in (*LONG, "tv-gp-ucb:forgetting_rate=0.03,posterior=nystrom"):
         yield f"bump long {name}", compared(BUMP, name, 200)
     yield "bump long frugal", compared(BUMP, "frugal-gp-ucb:queries_per_step=2", 130)

@@ -122,7 +122,7 @@ def contests() -> list[Contest]:
     """
     setting = prepare(PROBLEM.name, PROBLEM, 0, STEPS).setting(Theory(), None)
     period = window = theory.window_length(*setting.budgets)
-    discount, epsilon = theory.discount(*setting.budgets), setting.epsilon
+    discount, epsilon = theory.discount(*setting.budgets), setting.forgetting_rate
     rate = 2 * (1 - (1 - epsilon) ** 0.5) * setting.scale**2
     s2 = PROBLEM.noise_variance
     parts: Any = {"domain": DOMAIN, "kernel": RBF(3.5), "noise_variance": s2}

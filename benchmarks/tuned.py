@@ -54,7 +54,10 @@ def grids(horizon: int) -> list[list[str]]:
         [f"r-gp-ucb:reset_every={each}" for each in steps],
         [f"sw-gp-ucb:window={each}" for each in steps],
         [f"w-gp-ucb:discount={1 - lost:.4g}" for lost in np.geomspace(*DISCOUNTED, SETTINGS)],
-        [f"tv-gp-ucb:forgetting_rate={epsilon:.2g}" for epsilon in np.geomspace(*EPSILONS, SETTINGS)],
+        [
+            f"tv-gp-ucb:forgetting_rate={epsilon:.2g}"
+            for epsilon in np.geomspace(*EPSILONS, SETTINGS)
+        ],
     ]
 
 

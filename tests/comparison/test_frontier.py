@@ -33,7 +33,7 @@ from tvbandits.plots import (
     styles_of,
 )
 from tvbandits.policies import POLICIES, gp_ucb
-from tvbandits.policies.expert import PLANS
+from tvbandits.policies.frugal import PLANS
 
 SMALL = "ozone-network:stations=5"
 HORIZON = 12
@@ -98,7 +98,9 @@ def test_a_picture(rows: pd.DataFrame) -> None:
     drawn = curves(axes)
     assert set(drawn) == {"plausible", "random", "sparq-gp-ucb"}
     for plan in ("plausible", "random"):
-        mine = summary.loc[[f"frugal-gp-ucb:queries_per_step={budget},plan={plan}" for budget in (1, 2)]]
+        mine = summary.loc[
+            [f"frugal-gp-ucb:queries_per_step={budget},plan={plan}" for budget in (1, 2)]
+        ]
         line, _, (bars,) = drawn[plan].lines
         np.testing.assert_allclose(line.get_xdata(orig=False), mine["queries_per_step"])
         np.testing.assert_allclose(line.get_ydata(orig=False), mine["average_regret"])
@@ -124,8 +126,10 @@ def test_a_picture(rows: pd.DataFrame) -> None:
 
 
 def test_curves_are_told_apart_without_colour(rows: pd.DataFrame) -> None:
-    one = rows[rows["policy"].str.endswith("budget=1,plan=random")]
-    many = pd.concat([one.assign(policy=f"frugal-gp-ucb:queries_per_step=1,plan={plan}") for plan in PLANS])
+    one = rows[rows["policy"].str.endswith("queries_per_step=1,plan=random")]
+    many = pd.concat(
+        [one.assign(policy=f"frugal-gp-ucb:queries_per_step=1,plan={plan}") for plan in PLANS]
+    )
     (axes,) = frontier_figure(many).axes
     lines = [each.lines[0] for each in curves(axes).values()]
     assert len(lines) == len(PLANS)

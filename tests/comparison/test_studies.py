@@ -169,7 +169,7 @@ def test_a_width_that_is_found_out_by_seed_is_one_policys() -> None:
     problem = Exoskeleton(candidates=11)
 
     def wide(setting: Setting) -> Bandit:
-        width = 1.0 + setting.epsilon
+        width = 1.0 + setting.forgetting_rate
         return policies.gp_ucb(**setting.parts, beta=width, seed=setting.seed)
 
     plan = Comparison(problem, {"wide": wide, "gp-ucb": POLICIES["gp-ucb"].make}, 3, 8)

@@ -415,7 +415,7 @@ def test_a_kernel_is_fitted_where_none_is_recommended(truth: float, seed: int) -
 @pytest.mark.parametrize("epsilon", [0.01, 0.05, 0.2])
 def test_epsilon_is_near_the_truth(epsilon: float) -> None:
     problem = GPDrift(epsilon=epsilon, points_per_axis=10, horizon=200)
-    found = [prepare("p", problem, seed, 200).known.epsilon for seed in range(4)]
+    found = [prepare("p", problem, seed, 200).known.forgetting_rate for seed in range(4)]
     assert all(epsilon / 2 < one < 2 * epsilon for one in found), found
     assert np.median(found) == pytest.approx(epsilon, rel=0.35)
 
@@ -440,7 +440,7 @@ def test_variation_is_the_problem_s_own_or_seen() -> None:
 def test_same_seed_same_findings() -> None:
     problem = Switching(every=20, candidates=40, horizon=60)
     one, again, other = (prepare("p", problem, seed, 60) for seed in (4, 4, 5))
-    for name in ("scale", "variation", "epsilon"):
+    for name in ("scale", "variation", "forgetting_rate"):
         assert getattr(one.known, name) == getattr(again.known, name) != getattr(other.known, name)
     np.testing.assert_array_equal(one.gains, again.gains)
     assert one.problem.value(one.problem.domain.sample(1, np.random.default_rng(0)), 1.0) != (

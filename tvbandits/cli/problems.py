@@ -20,6 +20,7 @@ from tvbandits.policies.names import (
     path_of,
     written,
 )
+from tvbandits.policies.setting import written_options
 from tvbandits.protocols import Problem
 
 PROBLEMS = problems()
@@ -109,8 +110,13 @@ def _loaded(text: str, horizon: int | None) -> Problem:
 
 
 def list_policies() -> None:
-    """Print the policies: name, what it is, and its parameters."""
-    _print_list([(each.name, each.title, written(each.parameters)) for each in POLICIES.values()])
+    """Print the policies: name, what it is, its parameters; and the options that most of them take."""
+    entries = []
+    for each in POLICIES.values():
+        more = ", options" if len(each.parameters) > len(each.own_parameters) else ""
+        entries.append((each.name, each.title, written(each.own_parameters) + more))
+    _print_list(entries)
+    print(f"\noptions: {written(written_options())}")
 
 
 def list_problems() -> None:

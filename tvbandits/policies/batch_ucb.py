@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvbandits.acquisition.batches import Batching, ProductRatio
+from tvbandits.acquisition.batches import ProductRatio
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.policies.common import DEFAULT_WIDTH, Seed, Width, make_bandit
@@ -67,7 +67,7 @@ def gp_bucb(
         domain,
         kernel,
         noise_variance,
-        batching=Batching(ProductRatio(ratio_bound)),
+        batch_rule=ProductRatio(ratio_bound),
         beta=beta,
         minimize=minimize,
         options=options,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.acquisition.batches import MOST_RATIO, Batching
+from tvbandits.acquisition.batches import MOST_RATIO, Batching, One
 from tvbandits.acquisition.rules import Decision, UpperConfidenceBound
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
@@ -101,7 +101,7 @@ def mini_gp_ucb(
         kernel,
         noise_variance,
         acquisition=RepeatedUpperBound(ratio_bound),
-        batching=Batching(),
+        batch_rule=One(),
         beta=beta,
         minimize=minimize,
         options=options,

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from tvbandits.acquisition.batches import Batching, GlobalRatio, LocalRatio
+from tvbandits.acquisition.batches import GlobalRatio, LocalRatio
 from tvbandits.acquisition.widths import DEFAULT_WIDTH, BBKBProgramWidth, BBKBWidth, BKBWidth
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
@@ -164,7 +164,7 @@ def bbkb(
         domain,
         kernel,
         noise_variance,
-        batching=Batching(RATIOS[choice("rule", rule, RATIOS)](ratio_bound)),
+        batch_rule=RATIOS[choice("rule", rule, RATIOS)](ratio_bound),
         beta=width_of(beta, BBKB_WIDTHS),
         posterior=Nystrom(oversampling),
         minimize=minimize,
@@ -233,7 +233,7 @@ def tv_bbkb(
         domain,
         forgetting_kernel(prior_kernel(domain, kernel), number),
         noise_variance,
-        batching=Batching(RATIOS[choice("rule", rule, RATIOS)](ratio_bound)),
+        batch_rule=RATIOS[choice("rule", rule, RATIOS)](ratio_bound),
         learn=rule_of_rate,
         beta=width_of(beta, BBKB_WIDTHS),
         posterior=NystromFilter(),
