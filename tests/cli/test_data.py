@@ -165,7 +165,7 @@ def test_all_of_them_at_once_in_one_process_and_in_two(folder: Path) -> None:
     given[-1] = "--expert=lab.ours:Flat"  # the class itself makes one, too
     assert one == compared(folder, "lab.ours:problem:candidates=31", *given, jobs=2)
     assert [f"--policy={line['policy']}" for line in one] == given[:3]
-    widths = [line["beta"] for line in one]
+    widths = [line["width"] for line in one]
     assert widths == ["1", "lab.ours:Shrinking", "lab.ours:Shrinking"]
     assert {line["problem"] for line in one} == {"lab.ours:problem:candidates=31"}
     assert one[2]["answered_per_step"] > 1

@@ -71,9 +71,7 @@ def test_no_name_is_cut_on_a_narrow_terminal(
 ) -> None:
     made = functools.partial(Console, width=width)
     monkeypatch.setattr("tvbandits.cli.terminal.Console", lambda **_: made())
-    long = (
-        "sparq-gp-ucb:queries_per_step=2.0,forgetting_rate=1.0,consult=before ask,posterior=exact"
-    )
+    long = "sparq-gp-ucb:queries_per_step=2.0,forgetting_rate=1.0,robust=true,posterior=exact"
     said = command("compare", SMALL, "--policy", long, "--horizon=3", "--seeds=1", "--jobs=1")
     assert said.status == 0
     cells = re.findall(r"^│ (.+?) *│", said.out, re.MULTILINE)

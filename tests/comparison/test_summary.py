@@ -48,7 +48,7 @@ def make_rows(seeds: int, horizon: int) -> pd.DataFrame:
         {
             "problem": problem,
             "policy": policy,
-            "beta": "theory",
+            "width": "theory",
             "seed": seed,
             "t": t,
             "regret": float(rng.exponential()),
@@ -87,7 +87,7 @@ def plainly(rows: list[dict[str, Any]], problem: str, policy: str) -> dict[str, 
     return {
         "problem": problem,
         "policy": policy,
-        "beta": "theory",
+        "width": "theory",
         "seeds": len(seeds),
         "horizon": horizon,
         "average_regret": mean,
@@ -113,10 +113,10 @@ def test_summary_against_loops(seeds: int, horizon: int) -> None:
 
 def test_widths_are_kept_apart() -> None:
     rows = make_rows(2, 3)
-    rows = pd.concat([rows, rows.assign(beta="2", regret=0.0)])
+    rows = pd.concat([rows, rows.assign(width="2", regret=0.0)])
     found = summarise(rows)
     assert len(found) == 8
-    assert (found["average_regret"] == 0.0).tolist() == (found["beta"] == "2").tolist()
+    assert (found["average_regret"] == 0.0).tolist() == (found["width"] == "2").tolist()
 
 
 def plain_references(problem: Any, points: np.ndarray, horizon: int) -> tuple[float, ...]:

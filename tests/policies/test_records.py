@@ -67,7 +67,8 @@ def test_signature_docstring_and_command_line_agree(name: str) -> None:
     shown = [each.partition("=")[0] for each in written(policy.parameters).split(", ") if each]
     assert shown == list(policy.parameters)
     of_a_model = "kernel" in signature and name != "ada-opkb"  # which has neither width nor mean
-    assert ("beta" in policy.parameters) == ("mean" in policy.parameters) == of_a_model
+    assert ("beta" in policy.parameters) == of_a_model
+    assert ("mean" in policy.parameters) == (of_a_model or name == "boba")  # whose width is nothing
 
 
 # A text for each parameter that has none as its default, or should be another.
@@ -104,7 +105,7 @@ def test_every_parameter_can_be_set_by_its_text(name: str) -> None:
                 raise
             continue
         assert made.ask(1.0).shape[1] == 1, text
-    if "mean" in policy.parameters:
+    if {"mean", "beta"} <= policy.parameters.keys():
         both = parse_call(policy.parameters, f"{name}:mean=0,beta=1.25")
         made = policy.make(setting(), **both)
         if not isinstance(made, Bandit):
@@ -176,6 +177,6 @@ def test_a_new_policy_takes_an_aging_map_and_a_record() -> None:
     rows = compare(problem, [name, f"{name}:life=3,beta=1", "gp-ucb"], 1).to_dict("records")
     regret = {row["policy"]: row["average_regret"] for row in rows}
     assert len(regret) == 3
-    assert {row["beta"] for row in rows} == {f"{DEFAULT_WIDTH:g}", "1"}
+    assert {row["width"] for row in rows} == {f"{DEFAULT_WIDTH:g}", "1"}
     assert load(name) is HALVING
     assert list(HALVING.parameters) == ["noise_variance", "life", "beta"]

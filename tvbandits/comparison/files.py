@@ -41,7 +41,7 @@ OF_NO_CONSEQUENCE = ("jobs", "interrupted")
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib", "matplotlib")
 
 # Columns that are taken as they are: no label is a number, or a missing value.
-TEXTS = ("problem", "policy", "beta")
+TEXTS = ("problem", "policy", "width")
 # Columns of whole numbers, and others that must be there.
 WHOLE = ("seed", "t", "queries", "answered", "batch_size")
 REGRETS = ("regret", "average_regret")

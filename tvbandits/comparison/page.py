@@ -18,7 +18,7 @@ from tvbandits.datasets.tables.references import References
 # Of the summary, by their headings; the last two are there where a problem counts them.
 COLUMNS = {
     "policy": "policy",
-    "width": "beta",
+    "width": "width",
     "average regret": "average_regret",
     "± 95%": "average_regret_ci95",
     "last fifth": "last_fifth_regret",

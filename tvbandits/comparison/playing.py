@@ -168,7 +168,7 @@ def _run(
         {
             "problem": label,
             "policy": name,
-            "beta": _width_text(maker, player, conditions.text),
+            "width": _width_text(maker, player, conditions.text),
             "seed": known.seed,
             **columns,
         }

@@ -40,7 +40,7 @@ unit = "1h"
 origin = "2024-01-01"
 """
 
-BROUGHT = CONFIG.format(policy="frugal-gp-ucb", options="options = { budget = 2 }")
+BROUGHT = CONFIG.format(policy="frugal-gp-ucb", options="options = { queries_per_step = 2 }")
 
 
 @pytest.fixture

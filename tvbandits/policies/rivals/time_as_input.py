@@ -119,16 +119,16 @@ def time_gp_ucb(
     )
 
 
-def constant_width(epsilon: float) -> float:
+def constant_width(forgetting_rate: float) -> float:
     """Return the width of [MK] for a rate of change, in deviations.
 
     Their best constants beta of mean + sqrt(beta) deviation are 2.12, 4.34 and 6.36 for rates of 0.1,
     0.01 and 0.001, on 400 points with an RBF kernel of length scale 0.1. The width is the line through
-    the roots of the first and the last in the logarithm of the rate, 1.46 + 0.53 (-log10(epsilon) - 1),
+    the roots of the first and the last in the logarithm of the rate, 1.46 + 0.53 (-log10(rate) - 1),
     and not below 0. At 0.01 it is 1.99, and their best 2.08.
     """
-    finite_number("epsilon", epsilon, above=0.0, below=1.0)
-    return max(1.46 + 0.53 * (-math.log10(epsilon) - 1.0), 0.0)
+    finite_number("forgetting_rate", forgetting_rate, above=0.0, below=1.0)
+    return max(1.46 + 0.53 * (-math.log10(forgetting_rate) - 1.0), 0.0)
 
 
 def mk_gp_ucb(
