@@ -25,6 +25,7 @@ from benchmarks import regression
 from benchmarks.harness import arguments, cell, half_interval, heading, line
 from tvbandits import Options, policies
 from tvbandits.acquisition.widths import BBKBProgramWidth, BKBWidth, Theory
+from tvbandits.bandit.options import Mean
 from tvbandits.datasets import TableProblem
 from tvbandits.validation import Array
 
@@ -47,16 +48,17 @@ def modelled(policy: Any, width: Any = None, bandwidth: float | None = None, **o
     def make(problem: TableProblem, horizon: int, seed: int) -> Any:
         beta = {} if width is None else {"beta": width(delta=1 / horizon)}
         kernel = problem.kernel if bandwidth is None else RBF(bandwidth)
-        parts = {"kernel": kernel, "noise_variance": problem.noise_variance}
-        return policy(problem.domain, **parts, **beta, mean=0.0, seed=seed, **options)
+        parts: dict[str, Any] = {"kernel": kernel, "noise_variance": problem.noise_variance}
+        parts |= {"options": Options(mean=0.0), "seed": seed, **beta, **options}
+        return policy(problem.domain, **parts)
 
     return make
 
 
-def bbkb(rule: str, mean: Any = 0.0) -> Any:
+def bbkb(rule: str, mean: Mean = 0.0) -> Any:
     """BBKB as in its paper."""
     return lambda problem, horizon, seed: regression.bbkb(
-        problem, horizon, seed, rule=rule, options=Options(mean=mean)
+        problem, horizon, seed, rule=rule, mean=mean
     )
 
 
@@ -78,10 +80,10 @@ CONTESTANTS = {
     "GP-BUCB": Contestant(modelled(policies.gp_bucb, Theory), "-.", "#00805d", 1000),
     "GP-BUCB, 12.5": Contestant(modelled(policies.gp_bucb, Theory, 12.5), "-.", "#3a86c8", 1000),
     "Thompson, batch 30": Contestant(
-        modelled(policies.thompson, batch=30), (0, (6, 1, 1, 1, 1, 1)), "black"
+        modelled(policies.thompson, batch_size=30), (0, (6, 1, 1, 1, 1, 1)), "black"
     ),
     "Thompson, 10": Contestant(
-        modelled(policies.thompson, None, 10.0, batch=30), "--", "0.6", weight=2.4
+        modelled(policies.thompson, None, 10.0, batch_size=30), "--", "0.6", weight=2.4
     ),
     "regularised evolution": Contestant(free(policies.evolution), (0, (1, 1)), "#333314"),
     "epsilon-greedy": Contestant(free(policies.eps_greedy), (0, (8, 2)), "#294e66"),

@@ -24,7 +24,7 @@ from benchmarks.harness import arguments, half_interval, heading, kept, line
 from tvbandits.acquisition.widths import DEFAULT_WIDTH
 from tvbandits.datasets import Lifted
 from tvbandits.gp.kernels.additive import Bounded
-from tvbandits.policies.expert import box_width
+from tvbandits.policies.models import CONFIG, box_coordinates
 
 POLICIES = ("adaptive-gp-ucb", "GP-UCB")
 # Function, policy, width and seed.
@@ -34,7 +34,9 @@ Run = tuple[str, str, str, int]
 def widths(name: str, more: bool) -> list[str]:
     """What a function is played at, the defaults first."""
     box = Lifted(name).domain
-    own = box_width(box) if isinstance(box, Bounded) and box.dimension > 1 else DEFAULT_WIDTH
+    own = DEFAULT_WIDTH
+    if isinstance(box, Bounded) and box.dimension > 1:
+        own = min(CONFIG.box_width / box_coordinates(box), DEFAULT_WIDTH)
     rest = [w for w in (0.5, 1.0) if more and not 5 / 6 < own / w < 7 / 6]
     return list(dict.fromkeys(f"{width:.3g}" for width in (own, DEFAULT_WIDTH, *rest)))
 

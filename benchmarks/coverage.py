@@ -19,13 +19,13 @@ import math
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import DATA, arguments, heading, line
-from tvbandits import Bandit, policies
+from tvbandits import Bandit, Options, policies
 from tvbandits.cli.problems import make_problem
 from tvbandits.domains.problem import Problem, noise_to_add
 from tvbandits.validation import Array
@@ -66,11 +66,13 @@ ASKING: dict[str, Maker] = {
 }
 
 
-def adaptive(posterior: str | None) -> Maker:
+def adaptive(posterior: Literal["ensemble"] | None) -> Maker:
     """A policy that asks nobody."""
-    options: Any = {} if posterior is None else {"posterior": posterior}
     return lambda problem, seed: policies.adaptive_gp_ucb(
-        problem.domain, noise_variance=problem.noise_variance, seed=seed, **options
+        problem.domain,
+        noise_variance=problem.noise_variance,
+        seed=seed,
+        options=Options(posterior=posterior),
     )
 
 

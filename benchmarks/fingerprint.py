@@ -30,6 +30,7 @@ from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.compare import Comparison, iterate
 from tvbandits.comparison.summary import Run
 from tvbandits.gp.sparse import Nystrom
+from tvbandits.policies import Policy
 from tvbandits.policies.frugal import PLANS
 from tvbandits.validation import Array
 
@@ -108,16 +109,16 @@ SPARSE = ("gp", "r-gp", "sw-gp", "w-gp", "ui-gp", "sparq-gp", "et-gp")
 ON_BUMP = [
     *(f"{name}-ucb:posterior=nystrom" for name in SPARSE),
     "tv-gp-ucb:forgetting_rate=0.03,posterior=nystrom",
-    "w-gp-ucb:learn=true",
-    "ui-gp-ucb:learn=true",
+    "w-gp-ucb:discount=learn",
+    "ui-gp-ucb:forgetting_rate=learn",
     "ui-gp-ucb:growth=linear",
-    "sparq-gp-ucb:learn=true",
+    "sparq-gp-ucb:forgetting_rate=learn",
     "bbkb:rule=local",
     "bbkb:minimum_batch=4",
     "bkb:keep=false",
     "gp-bucb:minimum_batch=3",
 ]
-LONG = ("w-gp-ucb", "sparq-gp-ucb", "bkb", "gp-ucb", "ui-gp-ucb:learn=true")
+LONG = ("w-gp-ucb", "sparq-gp-ucb", "bkb", "gp-ucb", "ui-gp-ucb:forgetting_rate=learn")
 OZONE = [DATA / "ozone" / "daily_ozone_2008.csv"]
 TABLE = [DATA / "tables" / "abalone.csv"]
 WIND = [DATA / "networks" / f"ireland_wind_{kind}.csv" for kind in ("daily", "sites")]
@@ -169,17 +170,18 @@ def by_hand() -> Iterator[Case]:
     runs: list[tuple[str, Any, tuple[Any, Any], dict[str, Any], int, bool]] = [
         ("box gp", p.gp_ucb, box, WIDTH, 40, False),
         ("box sw", p.sw_gp_ucb, square, {"window": 15, **WIDTH}, 25, False),
-        ("box tv late", p.tv_gp_ucb, box, {"epsilon": 0.02, **WIDTH}, 30, True),
+        ("box tv late", p.tv_gp_ucb, box, {"forgetting_rate": 0.02, **WIDTH}, 30, True),
         ("box tv learned", p.adaptive_gp_ucb, (BOX, None), WIDTH, 30, False),
         ("box bbkb", p.bbkb, square, WIDTH, 20, False),
-        ("box tv nystrom", p.tv_gp_ucb, box, {"epsilon": 0.02, **sparse}, 30, False),
+        ("box tv nystrom", p.tv_gp_ucb, box, {"forgetting_rate": 0.02, **sparse}, 30, False),
         ("box gp_bucb", p.gp_bucb, box, WIDTH, 20, False),
         ("line w late", p.w_gp_ucb, line, {"discount": 0.95, **WIDTH}, 40, True),
         ("line gp mean 0", p.gp_ucb, line, {"mean": 0.0, **WIDTH}, 90, False),
         ("line sw nystrom late", p.sw_gp_ucb, line, {"window": 20, **sparse}, 60, True),
     ]
     for name, policy, (domain, kernel), options, steps, late in runs:
-        make = partial(policy, domain, kernel=kernel, noise_variance=0.01, **options)
+        values = {"domain": domain, "kernel": kernel, "noise_variance": 0.01, **options}
+        make: Any = partial(Policy(policy).bandit, **values)
         yield name, loop(make, steps, late)
 
     def asking(policy: Any, parts: Any, expert: Callable[[], Any], **more: Any) -> Any:
@@ -187,7 +189,7 @@ def by_hand() -> Iterator[Case]:
         return lambda: policy(parts[0], expert=expert(), **options)
 
     yield "box sparq", loop(asking(p.sparq_gp_ucb, box, wave_expert), 30)
-    frugal = asking(p.frugal_gp_ucb, (SQUARE, None), wave_expert, budget=2)
+    frugal = asking(p.frugal_gp_ucb, (SQUARE, None), wave_expert, queries_per_step=2)
     yield "box frugal", loop(frugal, 20)
     levels = np.array([truth(LINE.X, t) for t in np.arange(60.0)])
     ids = [str(i) for i in range(len(LINE))]

@@ -93,7 +93,7 @@ def named(name: str, **options: Any) -> Callable[[Setting], Any]:
 
 PLAYERS: dict[str, Callable[[Setting], Any]] = {
     "tv-bbkb": named("tv-bbkb"),
-    "tv-bbkb, learned": named("tv-bbkb", learn=True),
+    "tv-bbkb, learned": named("tv-bbkb", forgetting_rate="learn"),
     "tv-gp-ucb, 1000 of them": lambda setting: named("tv-gp-ucb")(subset(setting)),
     "adaptive-gp-ucb, 1000 of them": lambda setting: policies.adaptive_gp_ucb(
         subset(setting).domain, noise_variance=setting.noise_variance, seed=setting.seed

@@ -193,7 +193,7 @@ def adaptive(setting: Setting) -> Bandit:
 KNOWING: dict[str, Callable[[Setting], Bandit]] = {
     "adaptive": adaptive,
     "tv": lambda setting: policies.tv_gp_ucb(
-        **setting.parts, forgetting_rate=setting.epsilon, seed=setting.seed
+        **setting.parts, forgetting_rate=setting.forgetting_rate, seed=setting.seed
     ),
     "w": lambda setting: policies.w_gp_ucb(**setting.parts, seed=setting.seed),
 }

@@ -11,6 +11,7 @@ import numpy as np
 from benchmarks.harness import DATA, clock
 from tvbandits import Bandit, Options, policies
 from tvbandits.acquisition.widths import BBKBWidth
+from tvbandits.bandit.options import Mean
 from tvbandits.datasets import TableProblem, abalone, california
 from tvbandits.domains.problem import noise_to_add
 from tvbandits.validation import Array
@@ -65,7 +66,7 @@ def uniform_regret(problem: TableProblem) -> float:
 
 
 def bbkb(
-    problem: TableProblem, horizon: int, seed: int, *, mean: Any = 0.0, **options: Any
+    problem: TableProblem, horizon: int, seed: int, *, mean: Mean = 0.0, **values: Any
 ) -> Bandit:
     """BBKB with the settings of its authors: q = 2, C = 2, F = 1, delta = 1/T."""
     return policies.bbkb(
@@ -74,6 +75,6 @@ def bbkb(
         noise_variance=problem.noise_variance,
         beta=BBKBWidth(delta=1 / horizon),
         seed=seed,
-        **options,
         options=Options(mean=mean),
+        **values,
     )

@@ -21,7 +21,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from benchmarks.harness import Pair, Row, clock, course, summary
 from benchmarks.plain import Forgetting, PlainSparQ, PlainUCB
-from tvbandits import Candidates, policies
+from tvbandits import Candidates, Options, policies
 from tvbandits.acquisition.widths import Theory
 from tvbandits.comparison.compare import simulator
 from tvbandits.comparison.setup import prepare
@@ -40,7 +40,7 @@ DOMAIN = Candidates(np.linspace(-50.0, 50.0, PROBLEM.candidates)[:, None])
 Make = Callable[[int, Expert], Any]
 
 # The prior mean and the width of both sides.
-WIDTH: Any = {"mean": MEAN, "beta": "theory"}
+WIDTH: Any = {"beta": "theory", "options": Options(mean=MEAN)}
 
 
 @dataclass
@@ -137,11 +137,13 @@ def contests() -> list[Contest]:
         grown = s2 * (1 + (t - i) ** 2)
         return np.where((grown > s2 * np.log(max(t, 1))) & (i < t), np.inf, grown)
 
-    def contest(name: str, policy: Any, forgetting: Forgetting, **options: Any) -> Contest:
+    def contest(
+        name: str, policy: Any, forgetting: Forgetting, epsilon: float = 0.0, **options: Any
+    ) -> Contest:
         return Contest(
             name,
             lambda seed, _: policy(**parts, **WIDTH, seed=seed, **options),
-            lambda *_: plain(forgetting, options.get("epsilon", 0.0)),
+            lambda *_: plain(forgetting, epsilon),
         )
 
     return [
@@ -164,12 +166,18 @@ def contests() -> list[Contest]:
             lambda i, t: s2 / discount ** (t + 1 - i),
             discount=discount,
         ),
-        contest(f"tv-gp-ucb, epsilon {epsilon:.3f}", policies.tv_gp_ucb, never, epsilon=epsilon),
+        contest(
+            f"tv-gp-ucb, epsilon {epsilon:.3f}",
+            policies.tv_gp_ucb,
+            never,
+            epsilon,
+            forgetting_rate=epsilon,
+        ),
         contest(
             f"ui-gp-ucb, rate {rate:.4f}",
             policies.ui_gp_ucb,
             lambda i, t: s2 + rate * (t + 1 - i),
-            rate=rate,
+            forgetting_rate=rate,
         ),
         Contest(
             "sparq-gp-ucb",

@@ -46,7 +46,7 @@ def value(X: Array) -> Array:
     return np.asarray(np.exp(-0.5 * squares / BUMP**2).max(axis=1))
 
 
-def play(candidates: Any, plays: int, **options: Any) -> str:
+def play(candidates: Any, plays: int, largest_batch: int = 1_000) -> str:
     """What so many plays took."""
     begun = clock()
     domain = Candidates(candidates)
@@ -54,8 +54,7 @@ def play(candidates: Any, plays: int, **options: Any) -> str:
         domain,
         kernel=RBF(LENGTH_SCALE),
         noise_variance=NOISE_VARIANCE,
-        **options,
-        options=Options(mean=0.0),
+        options=Options(mean=0.0, largest_batch=largest_batch),
     )
     rng, lost, batches = np.random.default_rng(2), 0.0, 0
     while bandit.info.told < plays:

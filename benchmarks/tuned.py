@@ -31,7 +31,7 @@ PROBLEMS = (
     "ozone:sites=28",
 )
 # The policies that learn their rate.
-LEARNED = ("adaptive-gp-ucb", "ui-gp-ucb:learn=true", "w-gp-ucb:learn=true")
+LEARNED = ("adaptive-gp-ucb", "ui-gp-ucb:forgetting_rate=learn", "w-gp-ucb:discount=learn")
 
 # Settings of a hand-tuned policy.
 SETTINGS = 8

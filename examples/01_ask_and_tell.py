@@ -19,7 +19,7 @@ def reward(x: np.ndarray, t: float) -> float:
 def main(out: Path = HERE) -> float:
     rng = np.random.default_rng(0)
     domain = Candidates(np.linspace(0, 10, 101)[:, None])
-    # Without an epsilon the bandit learns how fast the reward drifts.
+    # Without a rate the bandit learns how fast the reward drifts.
     bandit = policies.adaptive_gp_ucb(
         domain, kernel=RBF(1.0), noise_variance=0.01, beta=2.0, seed=0
     )

@@ -1,7 +1,7 @@
 """Batch rules against brute force, and what they guarantee about whole batches of a bandit."""
 
-import functools
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.stats import chi2_contingency
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
+from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
@@ -278,13 +279,7 @@ each_posterior = pytest.mark.parametrize("posterior", [Exact(), Nystrom()], ids=
 
 def player(posterior: Any, told: int = 5, **options: Any) -> Bandit:
     options = {"mean": 0.3, "seed": 1, **options}
-    made = thompson(
-        LINE,
-        kernel=KERNEL,
-        noise_variance=NOISE_THOMPSON,
-        **options,
-        options=Options(posterior=posterior),
-    )
+    made: Bandit = build(thompson, LINE, **PRIOR, **options, posterior=posterior)
     if told:
         made.tell(X[:told], Y[:told], t=1.0)
     return made
@@ -380,13 +375,15 @@ MANY = Candidates(np.arange(2001.0)[:, None])
     ],
 )
 def test_wrong_parts_are_refused(domain: Any, options: dict[str, Any], match: str) -> None:
-    refused(ValueError, match, thompson, domain, **PRIOR, **options)
+    refused(ValueError, match, build, thompson, domain, **PRIOR, **options)
 
 
-@pytest.mark.parametrize("make", [gp_ucb, functools.partial(thompson, posterior=Exact())])
+@pytest.mark.parametrize(
+    "make", [partial(build, gp_ucb), partial(build, thompson, posterior=Exact())], ids=["ucb", "ts"]
+)
 def test_more_visits_than_points_are_shared_by_who_is_likely_the_best(make: Any) -> None:
     """Against plain draws from the dense posterior, among what is available."""
-    bandit = make(LINE, kernel=KERNEL, noise_variance=NOISE_THOMPSON, mean=0.3, seed=3)
+    bandit = make(LINE, **PRIOR, mean=0.3, seed=3)
     bandit.tell(X, Y, t=1.0)
     there = np.arange(13) != 6
     shares = LINE.index(bandit.ask(2.0, n=4000, available=there))

@@ -9,6 +9,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern
 
 from tests.helpers.players import SITES, tides as value
+from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
@@ -284,7 +285,8 @@ def test_before_any_observation_everything_lasts() -> None:
 
 
 def bandit(**more: object) -> Bandit:
-    return policies.adaptive_gp_ucb(SITES, noise_variance=0.01, **more)  # type: ignore[arg-type]
+    made: Bandit = build(policies.adaptive_gp_ucb, SITES, noise_variance=0.01, **more)
+    return made
 
 
 def played(made: Bandit, steps: int, start: int = 1) -> Array:
@@ -327,7 +329,7 @@ def test_a_few_candidates_are_played_with_rival_models() -> None:
     assert recipe.posterior == ModelEnsemble(both=True)
     assert recipe.learn is None
     assert bandit(beta=1.5).recipe == replace(recipe, beta=1.5)
-    for other in ({"posterior": StateSpace()}, {"learn": True}, {"mean": 1.0}):
+    for other in ({"posterior": StateSpace()}, {"refit": True}, {"mean": 1.0}):
         assert bandit(**other).recipe.learn is not None
     assert bandit(posterior="ensemble").recipe.posterior == ModelEnsemble()
     for kernel, X in ((RBF(1.0), SITES.X), (None, np.arange(20_001.0)[:, None])):

@@ -168,7 +168,7 @@ SHARED: tuple[tuple[Any, str], ...] = (
     (5, "reset_every window total horizon every high"),
     (2008, "years"),
     (0.01, "noise_variance variance"),
-    (0.1, "epsilon"),
+    (0.1, "epsilon forgetting_rate"),
     (0.9, "discount"),
     (1.0, "rate"),
     (4.0, "t"),
@@ -223,8 +223,8 @@ GOOD: dict[str, Callable[[], Any]] = {
 
 # Where the same name means something else: callable.parameter.
 SPECIAL: dict[str, Callable[[], Any]] = {
-    "tvbandits.Observations.t": lambda: [1.0],
-    "tvbandits.Observations.variance": lambda: [0.01],
+    "tvbandits.Dataset.t": lambda: [1.0],
+    "tvbandits.Dataset.variance": lambda: [0.01],
     "tvbandits.Answers.values": lambda: [0.5, 0.1],
     "tvbandits.Answers.variance": lambda: 0.01,
     "tvbandits.Clock.time.number": lambda: 3.0,

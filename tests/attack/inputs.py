@@ -139,7 +139,7 @@ def use_as_a_part(made: Any) -> None:
         play(Bandit(Recipe(line(), RBF(1.5), 0.01, asking=Asking(made, expert(), about="domain"))))
     elif "aging" in type(made).__module__:
         play(Bandit(Recipe(line(), RBF(1.5), 0.01, aging=made)))
-    elif "beta" in type(made).__module__:
+    elif "widths" in type(made).__module__:
         play(Bandit(Recipe(line(), RBF(1.5), 0.01, beta=made)))
     elif isinstance(made, float | np.floating):
         assert not np.isnan(made), "a number is NaN"

@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tests.attack.bad_values import NODATA
 from tests.attack.report import HALF_DONE, WRONG, Count, Found, Trial, in_the_loop, in_time
-from tvbandits import Answers, Bandit, Box, Candidates, ExpertError
+from tvbandits import Answers, Bandit, Box, Candidates, ExpertError, Options
 from tvbandits.experts import Reading, SensorExpert, Station
 from tvbandits.policies import POLICIES
 
@@ -91,14 +91,16 @@ def policy_of(name: str, seed: int) -> tuple[Any, Any, np.random.Generator]:
         "noise_variance": float(rng.choice([1e-2, 1e-2, 1e-50, 1e100, 1e-12])),
         "expert": expert_of(domain, rng),
         **dict.fromkeys(("window", "reset_every"), 3),
-        **dict.fromkeys(("discount", "epsilon", "delta"), 0.5),
-        **{each: min(abs(some(rng)), 5.0) for each in ("queries", "budget")},
-        "rate": abs(some(rng)),
+        **dict.fromkeys(("discount", "delta"), 0.5),
+        "queries_per_step": min(abs(some(rng)), 5.0),
+        "forgetting_rate": 0.5 if rng.random() < 0.5 else abs(some(rng)),
         "ratio_bound": 1.0 + abs(some(rng)),
-        "mean": "online" if rng.random() < 0.6 else some(rng),
         "minimize": bool(rng.random() < 0.3),
         "beta": float(rng.choice([2.0, 0.0, 1e10, 1e100, 1e300])),
-        "consult": str(rng.choice(["after tell", "before ask"])),
+        "options": Options(
+            mean="online" if rng.random() < 0.6 else some(rng),
+            consult="after tell" if rng.random() < 0.5 else "before ask",
+        ),
     }
     needed = {name for name, each in known.items() if each.default is inspect.Parameter.empty}
     chosen = [name for name in given if name in needed or (name in known and rng.random() < 0.5)]

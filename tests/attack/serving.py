@@ -85,7 +85,7 @@ def started(
     place, log, port = folder / "campaign.db", folder / "log", free_port()
     lines = [f"S{i},{10 * i / (STATIONS - 1):.6f}" for i in range(STATIONS)]
     (folder / "sites.csv").write_text("site,km\n" + "\n".join(lines) + "\n")
-    options = {"sw-gp-ucb": "window = 200", "tv-gp-ucb": "epsilon = 0.05"}.get(policy, "")
+    options = {"sw-gp-ucb": "window = 200", "tv-gp-ucb": "forgetting_rate = 0.05"}.get(policy, "")
     (folder / "campaign.toml").write_text(CONFIG.format(policy=policy, options=options))
     command = [sys.executable, "-m", "tvbandits", "campaign"]
     config = ["--config", str(folder / "campaign.toml")]

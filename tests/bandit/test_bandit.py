@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import KERNEL, LINE, NOISE
+from tests.helpers.recipes import build
 from tests.oracles.dense import Dense
 from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
@@ -49,8 +50,8 @@ MAKERS: dict[str, tuple[Make, dict[str, Any]]] = {
     "r-gp-ucb": (policies.r_gp_ucb, {"reset_every": 13}),
     "sw-gp-ucb": (policies.sw_gp_ucb, {"window": 20}),
     "w-gp-ucb": (policies.w_gp_ucb, {"discount": 0.9}),
-    "tv-gp-ucb": (policies.tv_gp_ucb, {"epsilon": 0.05}),
-    "ui-gp-ucb": (policies.ui_gp_ucb, {"rate": 0.02}),
+    "tv-gp-ucb": (policies.tv_gp_ucb, {"forgetting_rate": 0.05}),
+    "ui-gp-ucb": (policies.ui_gp_ucb, {"forgetting_rate": 0.02}),
     "sparq-gp-ucb": (policies.sparq_gp_ucb, {"expert": Known()}),
 }
 
@@ -63,7 +64,9 @@ def make(
     **options: Any,
 ) -> Bandit:
     recipe, parameters = MAKERS[policy]
-    return recipe(domain, kernel=kernel, noise_variance=noise_variance, **{**parameters, **options})
+    values = {"kernel": kernel, "noise_variance": noise_variance, **parameters, **options}
+    bandit: Bandit = build(recipe, domain, **values)
+    return bandit
 
 
 def told(bandit: Bandit, rows: list[int], times: list[float], **options: Any) -> Bandit:
@@ -189,7 +192,7 @@ def test_asking_predicting_and_recommending_agree(policy: str) -> None:
 
 
 def test_the_recommendation_is_about_the_time_given() -> None:
-    bandit = make("tv-gp-ucb", epsilon=0.3, mean=0.0)
+    bandit = make("tv-gp-ucb", forgetting_rate=0.3, mean=0.0)
     bandit.tell(LINE.X[[5, 35]], [2.0, 1.9], [1.0, 6.0])
     # The best reward seen is the first, but it is five steps older.
     assert bandit.recommend(7.0)[0] == LINE.X[35, 0]
@@ -204,7 +207,7 @@ def test_the_unit_and_the_origin_of_the_reward_do_not_matter(policy: str) -> Non
     factor, shift = 1e6, -3e7
     options: dict[str, Any] = {}
     if policy == "ui-gp-ucb":
-        options = {"rate": 0.02 * factor**2}  # reward squared per unit of time
+        options = {"forgetting_rate": 0.02 * factor**2}  # reward squared per unit of time
     if policy == "sparq-gp-ucb":
         options = {"expert": Known(factor, shift)}
     kernel = RBF(3.0)  # so long that no two candidates differ by rounding alone

@@ -8,6 +8,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import NOISE, SITES, deciding
+from tests.helpers.recipes import build
 from tvbandits import Bandit, Box, Candidates, Options, StateSpace, policies
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.gp.fitting.calibration import IntervalCalibration
@@ -24,7 +25,9 @@ def reward(X: Array, t: float) -> Array:
 
 def learning(domain: Any = SITES, **more: Any) -> Bandit:
     fitted = {} if isinstance(domain, Box) else {"posterior": StateSpace()}
-    return policies.adaptive_gp_ucb(domain, noise_variance=NOISE, **{**fitted, **more})
+    values = {"noise_variance": NOISE, **fitted, **more}
+    bandit: Bandit = build(policies.adaptive_gp_ucb, domain, **values)
+    return bandit
 
 
 def play(bandit: Bandit, times: range, sign: float = 1.0) -> Bandit:

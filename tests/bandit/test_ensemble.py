@@ -8,6 +8,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import NOISE, SITES, deciding, tides as value
+from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
 from tvbandits import Answers, Bandit, Box, Candidates, Every, Options, Recipe, policies
 from tvbandits.acquisition.widths import Theory
@@ -39,15 +40,15 @@ class Truth:
 
 
 def frugal(expert: Any = None, **more: Any) -> Bandit:
-    return policies.frugal_gp_ucb(
-        SITES, noise_variance=NOISE, expert=expert, **{"budget": 2.0, **more}
-    )
+    values = {"noise_variance": NOISE, "expert": expert, "queries_per_step": 2.0, **more}
+    bandit: Bandit = build(policies.frugal_gp_ucb, SITES, **values)
+    return bandit
 
 
 def alone(**more: Any) -> Bandit:
-    return policies.adaptive_gp_ucb(
-        SITES, noise_variance=NOISE, **{"posterior": "ensemble", **more}
-    )
+    values = {"noise_variance": NOISE, "posterior": "ensemble", **more}
+    bandit: Bandit = build(policies.adaptive_gp_ucb, SITES, **values)
+    return bandit
 
 
 def play(bandit: Bandit, times: range, sign: float = 1.0) -> Array:
@@ -72,7 +73,7 @@ def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
         ).recipe.learn
         is not None
     )
-    for options in ({"learn": True}, {"mean": 3.0}, {"beta": "theory"}):
+    for options in ({"refit": True}, {"mean": 3.0}, {"beta": "theory"}):
         assert frugal(**options).recipe.learn is not None
     for domain in (Box([(0, 3), (0, 3)]), Candidates(SITES.X, context=[1])):
         assert (
@@ -171,7 +172,7 @@ def test_info_says_which_models_carry_weight() -> None:
 def test_other_parts_can_go_on_from_it_and_it_from_others() -> None:
     bandit = frugal(Truth())
     play(bandit, range(1, 7))
-    fit = frugal(Truth(), learn=Every(8, first=(4,), observations=20, iterations=1)).recipe
+    fit = frugal(Truth(), refit=Every(8, first=(4,), observations=20, iterations=1)).recipe
     other = Bandit.from_state(fit, bandit.state)
     assert other.predict(SITES.X, 7.0)[0].shape == (10,)
     back = Bandit.from_state(bandit.recipe, other.state)

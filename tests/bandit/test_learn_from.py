@@ -8,7 +8,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import refused
-from tvbandits import Bandit, Box, Candidates, Limit, Space, policies
+from tvbandits import Bandit, Box, Candidates, Every, Limit, Space, policies
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.validation import Array
 
@@ -77,14 +77,12 @@ def test_a_fit_begins_with_the_numbers_that_were_learned(space: Any) -> None:
 
 
 def test_a_pace_carries_over() -> None:
-    there = played(policies.ui_gp_ucb(THERE, kernel=RBF(2.0), noise_variance=None, learn=20), 45)
-    here = policies.ui_gp_ucb(HERE, kernel=RBF(2.0), noise_variance=None, learn=20).learn_from(
-        there
-    )
+    there = played(policies.ui_gp_ucb(THERE, kernel=RBF(2.0), forgetting_rate=Every(20)), 45)
+    here = policies.ui_gp_ucb(HERE, kernel=RBF(2.0), forgetting_rate=Every(20)).learn_from(there)
     assert here.recipe.aging.pace == pytest.approx(there.state.model.aging.pace, rel=0.5)
     assert (
         here.recipe.aging
-        != policies.ui_gp_ucb(HERE, kernel=RBF(2.0), noise_variance=None, learn=20).recipe.aging
+        != policies.ui_gp_ucb(HERE, kernel=RBF(2.0), forgetting_rate=Every(20)).recipe.aging
     )
 
 
@@ -93,7 +91,7 @@ def test_a_pace_carries_over() -> None:
     [
         policies.adaptive_gp_ucb(HERE, noise_variance=1.0),
         policies.adaptive_gp_ucb(Box([(0, 10)]), noise_variance=1.0),
-        policies.ui_gp_ucb(HERE, kernel=RBF(2.0), noise_variance=1.0, learn=20),
+        policies.ui_gp_ucb(HERE, kernel=RBF(2.0), noise_variance=1.0, forgetting_rate=Every(20)),
     ],
 )
 def test_a_noise_that_is_given_is_that_of_readings_whose_noise_was_learned(here: Any) -> None:

@@ -12,6 +12,7 @@ from tvbandits import Bandit, Box, Candidates, Options, policies
 from tvbandits.experts import CallableExpert
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.fitting.noise import estimated_noise
+from tvbandits.policies.rivals.multi_scale import Thresholds
 from tvbandits.validation import Array
 
 DOMAIN = Candidates(np.linspace(0.0, 10.0, 41)[:, None])
@@ -94,7 +95,10 @@ def test_a_constant_added_to_all_rewards_is_no_news_of_the_noise(name: str) -> N
         np.testing.assert_allclose(found, (mean + 2.0**20, deviation), rtol=1e-6)
 
 
-RIVALS: dict[str, dict[str, Any]] = {"predictive_sampling": {"epsilon": 0.03}, "ada_opkb": {}}
+RIVALS: dict[str, dict[str, Any]] = {
+    "predictive_sampling": {"forgetting_rate": 0.03},
+    "ada_opkb": {},
+}
 
 
 @pytest.mark.parametrize("name", [*RIVALS, "w_dbo"])
@@ -115,13 +119,17 @@ def test_a_rival_learns_the_noise_as_well(name: str, tmp_path: Path) -> None:
 
 
 def test_copies_of_a_bandit_begin_with_what_was_learned() -> None:
-    bandit = policies.master(DOMAIN, kernel=RBF(1.5), noise_variance=None, horizon=20)
+    bandit = policies.master(
+        DOMAIN, kernel=RBF(1.5), noise_variance=None, thresholds=Thresholds(20)
+    )
     play(bandit, 1, 20)
     assert bandit.rule.block.copies[-1].bandit.noise.variance == bandit.noise.variance
 
 
 def test_copies_of_a_bandit_are_told_the_noise_that_is_given() -> None:
-    bandit = policies.master(DOMAIN, kernel=RBF(1.5), noise_variance=0.25, horizon=20)
+    bandit = policies.master(
+        DOMAIN, kernel=RBF(1.5), noise_variance=0.25, thresholds=Thresholds(20)
+    )
     play(bandit, 1, 5)
     told = [copy.bandit.state.rewards.variance for copy in bandit.rule.block.copies]
     assert {0.25} == {float(each) for each in np.concatenate(told)}

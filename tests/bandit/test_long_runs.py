@@ -50,11 +50,11 @@ MAKERS: dict[str, Any] = {
         LINE,
         kernel=KERNEL,
         noise_variance=0.01,
-        epsilon=0.03,
-        posterior=StateSpace(),
+        forgetting_rate=0.03,
+        options=Options(posterior=StateSpace()),
     ),
     "exact filter": partial(
-        policies.tv_gp_ucb, LINE, kernel=RBF(9.0), noise_variance=0.01, epsilon=0.03
+        policies.tv_gp_ucb, LINE, kernel=RBF(9.0), noise_variance=0.01, forgetting_rate=0.03
     ),
     "sparq": partial(
         policies.sparq_gp_ucb,
@@ -268,21 +268,21 @@ def test_a_history_is_long_enough_to_learn_from(wrong: Any) -> None:
         )
 
 
-@pytest.mark.parametrize("epsilon", [None, 0.1])
+@pytest.mark.parametrize("rate", [None, 0.1])
 def test_what_will_be_expensive_is_said_once(
-    epsilon: float | None, monkeypatch: pytest.MonkeyPatch
+    rate: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inference, "CONFIG", replace(inference.CONFIG, expensive_rows=12))
     box, X = Box([(0.0, 1.0)]), np.linspace(0.0, 1.0, 12)[:, None]
-    drifts = {} if epsilon is None else {"epsilon": epsilon}
-    recipe = policies.gp_ucb if epsilon is None else policies.tv_gp_ucb
+    drifts = {} if rate is None else {"forgetting_rate": rate}
+    recipe = policies.gp_ucb if rate is None else policies.tv_gp_ucb
     bandit = recipe(box, kernel=RBF(0.3), noise_variance=0.01, **drifts)
     bandit.tell(X, np.sin(X[:, 0]), 1)
     bandit.ask(2)
     bandit.drop(bandit.pending)
     bandit.tell([[0.5]], [0.5], 2)
     before = bandit.state
-    match = "13 rows" if epsilon is None else "13 rows.*StateSpace"
+    match = "13 rows" if rate is None else "13 rows.*StateSpace"
     refused(ExpensiveWarning, match, bandit.ask, 3)  # warnings are errors here
     assert bandit.state == before
     bandit.ask(3)

@@ -13,8 +13,9 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tests.bandit.test_measured_context import learnable
+from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
-from tvbandits import Bandit, Candidates, Options, policies
+from tvbandits import Bandit, Candidates, Every, Options, policies
 from tvbandits.bandit import recipe
 from tvbandits.domains import candidates, rows
 from tvbandits.gp import top_candidates as leaders
@@ -37,7 +38,9 @@ def value(X: Array) -> Array:
 
 
 def bbkb(domain: Any, **options: Any) -> Bandit:
-    return policies.bbkb(domain, kernel=RBF(0.6), noise_variance=0.01, seed=3, **options)
+    values = {"kernel": RBF(0.6), "noise_variance": 0.01, "seed": 3, **options}
+    bandit: Bandit = build(policies.bbkb, domain, **values)
+    return bandit
 
 
 def play(bandit: Bandit, plays: int = 80, **asked: Any) -> Array:
@@ -122,7 +125,7 @@ POLICIES: dict[str, Callable[[Candidates], Bandit]] = {
         domain, kernel=RBF(0.6), noise_variance=0.01, forgetting_rate=0.05
     ),
     "a rate that is learned": lambda domain: policies.tv_bbkb(
-        domain, kernel=RBF(0.6), noise_variance=0.01, learn=10
+        domain, kernel=RBF(0.6), noise_variance=0.01, forgetting_rate=Every(10)
     ),
     "far apart": lambda domain: policies.bkb(domain, kernel=RBF(0.003), noise_variance=0.01),
 }

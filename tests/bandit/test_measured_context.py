@@ -9,8 +9,10 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import refused
-from tvbandits import Bandit, Box, Candidates, Space, policies
+from tvbandits import Bandit, Box, Candidates, Recipe, Space, policies
 from tvbandits.domains.domain import Domain
+from tvbandits.queries import KDPP, LogSchedule
+from tvbandits.queries.plans import Asking
 from tvbandits.validation import Array
 
 OUTSIDE: dict[str, Any] = {"outside": (-15, 20)}
@@ -33,7 +35,7 @@ def played(domain: Domain, steps: int = 8) -> Bandit:
 def learnable(recipe: Callable[..., Any]) -> dict[str, Any]:
     """What a recipe needs besides a domain."""
     needed: dict[str, Any] = {"expert": None, "kernel": KERNEL, "noise_variance": 0.1}
-    needed |= {"epsilon": 0.05, "window": 20, "reset_every": 10, "batch": 2, "horizon": 50}
+    needed |= {"forgetting_rate": 0.05, "window": 20, "reset_every": 10, "batch_size": 2}
     parameters = inspect.signature(recipe).parameters.items()
     return {
         name: needed[name]
@@ -130,8 +132,8 @@ def test_only_what_is_available_is_played_at_a_context() -> None:
 
 
 def test_questions_are_about_the_context_of_the_decision() -> None:
-    bandit = policies.sparq_gp_ucb(
-        BOX, kernel=KERNEL, noise_variance=0.01, expert=None, about="domain", queries_per_step=4.0
+    bandit = Bandit(
+        Recipe(BOX, KERNEL, 0.01, asking=Asking(KDPP(LogSchedule(4.0)), about="domain"), lead=1.0)
     )
     for t in range(1, 6):
         X = bandit.ask(t, context={"outside": float(t)})

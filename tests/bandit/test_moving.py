@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
 from tests.oracles.moving import plain_trajectory
 from tvbandits import Bandit, Box, Candidates, Integer, Limit, Space, policies
@@ -27,9 +28,9 @@ def dear(x: Array, z: Array) -> float:
 
 def bandit_on(domain: Any, **more: Any) -> Bandit:
     kernel = domain.kernel() if isinstance(domain, Space) else RBF(2.0)
-    return policies.tv_gp_ucb(
-        domain, kernel=kernel, noise_variance=0.01, forgetting_rate=0.05, **more
-    )
+    values = {"kernel": kernel, "noise_variance": 0.01, "forgetting_rate": 0.05, **more}
+    bandit: Bandit = build(policies.tv_gp_ucb, domain, **values)
+    return bandit
 
 
 def reward(X: Array, t: float) -> Array:

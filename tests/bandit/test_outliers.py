@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.helpers.recipes import build
 from tvbandits import Answers, Arms, Bandit, Box, Campaign, Candidates, Options, Space, policies
 from tvbandits.bandit.outliers import CONFIG, agreeing, far_from_the_others
 from tvbandits.data import Dataset, Outliers
@@ -39,27 +41,23 @@ class Nobody:
 
 NOBODY = Nobody()
 MAKERS: dict[str, Callable[..., Bandit]] = {
-    "ensemble": lambda **more: policies.adaptive_gp_ucb(SITES, noise_variance=0.01, **more),
-    "fitted": lambda **more: policies.adaptive_gp_ucb(
-        SITES, noise_variance=0.01, **more, options=Options(refit=10)
+    "ensemble": partial(build, policies.adaptive_gp_ucb, SITES, noise_variance=0.01),
+    "fitted": partial(build, policies.adaptive_gp_ucb, SITES, noise_variance=0.01, refit=10),
+    "on a box": partial(build, policies.adaptive_gp_ucb, BOX, noise_variance=0.01),
+    "frugal": partial(build, policies.frugal_gp_ucb, SITES, noise_variance=0.01, expert=NOBODY),
+    "tv": partial(build, policies.tv_gp_ucb, SITES, kernel=RBF(2.0), noise_variance=0.01),
+    "w": partial(build, policies.w_gp_ucb, SITES, kernel=RBF(2.0), noise_variance=0.01),
+    "w on a dictionary": partial(
+        build, policies.w_gp_ucb, SITES, kernel=RBF(2.0), noise_variance=0.01, posterior="nystrom"
     ),
-    "on a box": lambda **more: policies.adaptive_gp_ucb(BOX, noise_variance=0.01, **more),
-    "frugal": lambda **more: policies.frugal_gp_ucb(
-        SITES, noise_variance=0.01, expert=NOBODY, **more
+    "ui": partial(build, policies.ui_gp_ucb, SITES, kernel=RBF(2.0), noise_variance=0.01),
+    "time as input": partial(build, policies.time_gp_ucb, SITES, noise_variance=0.01),
+    "sparq": partial(
+        build, policies.sparq_gp_ucb, SITES, kernel=RBF(2.0), noise_variance=0.01, expert=NOBODY
     ),
-    "tv": lambda **more: policies.tv_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01, **more),
-    "w": lambda **more: policies.w_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01, **more),
-    "w on a dictionary": lambda **more: policies.w_gp_ucb(
-        SITES, kernel=RBF(2.0), noise_variance=0.01, **more, options=Options(posterior="nystrom")
-    ),
-    "ui": lambda **more: policies.ui_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01, **more),
-    "time as input": lambda **more: policies.time_gp_ucb(SITES, noise_variance=0.01, **more),
-    "sparq": lambda **more: policies.sparq_gp_ucb(
-        SITES, kernel=RBF(2.0), noise_variance=0.01, expert=NOBODY, **more
-    ),
-    "learned noise": lambda **more: policies.adaptive_gp_ucb(SITES, **more),
-    "minimizing": lambda **more: policies.tv_gp_ucb(
-        SITES, kernel=RBF(2.0), noise_variance=0.01, minimize=True, **more
+    "learned noise": partial(build, policies.adaptive_gp_ucb, SITES),
+    "minimizing": partial(
+        build, policies.tv_gp_ucb, SITES, kernel=RBF(2.0), noise_variance=0.01, minimize=True
     ),
 }
 

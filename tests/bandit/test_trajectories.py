@@ -66,9 +66,14 @@ POLICIES: dict[str, tuple[Recipe, dict[str, Any], plain.Scheme, float]] = {
     "sw": (policies.sw_gp_ucb, {"window": 23}, plain.window(23), 0.0),
     "sw-long": (policies.sw_gp_ucb, {"window": 104}, plain.window(104), 0.0),
     "w": (policies.w_gp_ucb, {"discount": 0.9}, plain.discounts(0.9), 0.0),
-    "tv": (policies.tv_gp_ucb, {"epsilon": 0.03}, plain.never, 0.03),
-    "ui-wiener": (policies.ui_gp_ucb, {"rate": 0.05}, plain.wiener(0.05), 0.0),
-    "ui-linear": (policies.ui_gp_ucb, {"rate": 0.3, "growth": "linear"}, plain.linear(0.3), 0.0),
+    "tv": (policies.tv_gp_ucb, {"forgetting_rate": 0.03}, plain.never, 0.03),
+    "ui-wiener": (policies.ui_gp_ucb, {"forgetting_rate": 0.05}, plain.wiener(0.05), 0.0),
+    "ui-linear": (
+        policies.ui_gp_ucb,
+        {"forgetting_rate": 0.3, "growth": "linear"},
+        plain.linear(0.3),
+        0.0,
+    ),
 }
 
 
@@ -119,8 +124,8 @@ def side_by_side(case: Case, policy: str, mean: Mean, width: float | str, *, see
         case.domain,
         kernel=case.kernel,
         noise_variance=case.noise_variance,
-        mean=mean,
         beta=width,
+        options=Options(mean=mean),
         seed=seed,
         **parameters,
     )

@@ -10,6 +10,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import KERNEL, LINE
+from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
 from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
@@ -42,10 +43,11 @@ class Moody:
 
 def make(policy: str = "gp-ucb", domain: Any = LINE, expert: Any = None, **options: Any) -> Bandit:
     if policy == "sparq-gp-ucb":
-        return policies.sparq_gp_ucb(
-            domain, kernel=KERNEL, noise_variance=0.01, expert=expert or Moody(), seed=3, **options
-        )
-    return policies.gp_ucb(domain, kernel=KERNEL, noise_variance=0.01, seed=3, **options)
+        options["expert"] = expert or Moody()
+    recipe: Any = policies.sparq_gp_ucb if policy == "sparq-gp-ucb" else policies.gp_ucb
+    values = {"kernel": KERNEL, "noise_variance": 0.01, "seed": 3, **options}
+    bandit: Bandit = build(recipe, domain, **values)
+    return bandit
 
 
 def play(bandit: Bandit, steps: int) -> Array:
@@ -179,7 +181,7 @@ FAILING: dict[str, tuple[Any, str, Any, Call, type[Exception], str]] = {
         )
         for bad in (2.5, -1, NAN, math.inf)
     },
-    "plan": (Raising, "queries", True, tell, RuntimeError, "no plan"),
+    "plan": (Raising, "queries_per_step", True, tell, RuntimeError, "no plan"),
     "threshold": (
         lambda: Switchable(0.02),
         "threshold",
@@ -231,19 +233,18 @@ def test_a_kernel_that_does_not_fit() -> None:
         LINE,
         kernel=RBF([1.0] * 3),
         noise_variance=0.01,
-        epsilon=0.1,
+        forgetting_rate=0.1,
     )
 
 
-def test_a_first_sample_is_for_an_epsilon_that_is_learned() -> None:
-    made, says = policies.tv_gp_ucb, "first_sample is for an epsilon that is not given"
+def test_initial_points_are_for_a_rate_that_is_learned() -> None:
     refused(
         ValueError,
-        says,
-        made,
+        r"initial_points .*forgetting_rate=0\.1",
+        policies.tv_gp_ucb,
         LINE,
         kernel=KERNEL,
         noise_variance=0.01,
-        epsilon=0.1,
-        first_sample=9,
+        forgetting_rate=0.1,
+        initial_points=9,
     )

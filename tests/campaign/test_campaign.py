@@ -13,6 +13,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import KERNEL, LINE, NOISE, Known, noisy
+from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Box, Campaign, Clock, policies
 from tvbandits.campaign import (
@@ -29,6 +30,7 @@ from tvbandits.campaign.store.store import SCHEMA, Row, Store
 from tvbandits.experts import Budgeted, Calibrated, CallableExpert
 from tvbandits.experts.protocol import Answers, ExpertError, state_of
 from tvbandits.io import SavedFileError
+from tvbandits.queries import KDPP, LogSchedule
 
 
 def plain(seed: int = 3) -> Bandit:
@@ -38,9 +40,9 @@ def plain(seed: int = 3) -> Bandit:
 
 
 def asking(expert: Any, **more: Any) -> Bandit:
-    return policies.frugal_gp_ucb(
-        LINE, kernel=KERNEL, noise_variance=NOISE, expert=expert, queries_per_step=2, **more
-    )
+    values = {"noise_variance": NOISE, "expert": expert, "queries_per_step": 2, **more}
+    bandit: Bandit = build(policies.frugal_gp_ucb, LINE, kernel=KERNEL, **values)
+    return bandit
 
 
 def truth(X: Any, t: float) -> Any:
@@ -121,8 +123,7 @@ def test_an_expert_knows_every_reward_though_somebody_has_looked_first(tmp_path:
             kernel=KERNEL,
             noise_variance=NOISE,
             expert=expert,
-            queries_per_step=2.0,
-            ask_every=4,
+            queries_per_step=KDPP(LogSchedule(2.0, every=4)),
         )
 
     twin, place = bandit(), tmp_path / "campaign.db"

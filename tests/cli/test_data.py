@@ -165,7 +165,7 @@ def test_all_of_them_at_once_in_one_process_and_in_two(folder: Path) -> None:
     given[-1] = "--expert=lab.ours:Flat"  # the class itself makes one, too
     assert one == compared(folder, "lab.ours:problem:candidates=31", *given, jobs=2)
     assert [f"--policy={line['policy']}" for line in one] == given[:3]
-    widths = [line["beta"] for line in one]
+    widths = [line["width"] for line in one]
     assert widths == ["1", "lab.ours:Shrinking", "lab.ours:Shrinking"]
     assert {line["problem"] for line in one} == {"lab.ours:problem:candidates=31"}
     assert one[2]["answered_per_step"] > 1
@@ -208,7 +208,7 @@ sites = "sites.csv"
 name = "tv-gp-ucb"
 length_scale = 4.0
 noise_sd = 1.0
-options = { epsilon = 0.01 }
+options = { forgetting_rate = 0.01 }
 """
 
 SPACE = """
@@ -396,7 +396,11 @@ def test_a_season_is_left_out_by_a_word(command: Command) -> None:
 # --- every recipe
 
 
-NEEDED = {"sw-gp-ucb": "window=20", "r-gp-ucb": "reset_every=20", "mk-gp-ucb": "epsilon=0.05"}
+NEEDED = {
+    "sw-gp-ucb": "window=20",
+    "r-gp-ucb": "reset_every=20",
+    "mk-gp-ucb": "forgetting_rate=0.05",
+}
 
 
 def with_a_model() -> list[str]:
@@ -444,7 +448,7 @@ def test_what_is_recommended_is_had(command: Command) -> None:
     spec = "frugal-gp-ucb:queries_per_step=1,season=24"
     out = fine(command("campaign", "new", "c.db", "--policy", spec, "--config", "c2.toml"))
     assert "c2.toml is written: fill in sites, and then" in out
-    assert "\nbudget = 1.0\n# " in Path("c2.toml").read_text()
+    assert "\nqueries_per_step = 1.0\n# " in Path("c2.toml").read_text()
     error = wrong(command("campaign", "new", "d.db", "--policy", spec, "--config", "c2.toml"))
     assert "c2.toml: there is something already" in error
     assert "no model" in wrong(command("campaign", "new", "d.db", "--policy", "uniform"))

@@ -76,7 +76,7 @@ def test_no_name_is_cut_on_a_narrow_terminal(
 ) -> None:
     made = functools.partial(Console, width=width)
     monkeypatch.setattr("tvbandits.cli.terminal.Console", lambda **_: made())
-    long = "sparq-gp-ucb:queries_per_step=2.0,forgetting_rate=1.0,ask_every=2,posterior=exact"
+    long = "sparq-gp-ucb:queries_per_step=2.0,forgetting_rate=1.0,robust=true,posterior=exact"
     said = command("compare", SMALL, "--policy", long, "--horizon=3", "--seeds=1", "--jobs=1")
     assert said.status == 0
     cells = re.findall(r"^│ (.+?) *│", said.out, re.MULTILINE)
@@ -167,8 +167,15 @@ def test_files_of_data(command: Command, tmp_path: Path) -> None:
 
 def test_lists(command: Command) -> None:
     for name, known in (("policies", POLICIES), ("problems", PROBLEMS)):
-        lines = fine(command(name)).splitlines()
+        lines = fine(command(name)).partition("\n\n")[0].splitlines()
         assert [line.split()[0] for line in lines] == list(known)
+
+
+def test_options_of_most_policies_are_listed_once(command: Command) -> None:
+    listed, _, common = fine(command("policies")).partition("\n\n")
+    for option in ("robust", "mean", "posterior", "season", "largest_batch"):
+        assert option in common
+    assert "season" not in listed
 
 
 def test_settings_that_are_listed_can_be_said(command: Command) -> None:

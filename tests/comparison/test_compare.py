@@ -36,10 +36,10 @@ from tvbandits.policies import POLICIES, Setting
 from tvbandits.validation import Array
 
 COLUMNS = (
-    "problem policy beta seed t {} reward best regret cumulative_regret average_regret "
+    "problem policy width seed t {} reward best regret cumulative_regret average_regret "
     "queries answered cost seconds batch_size dictionary_size beta bound"
 )
-TEXT = {"problem", "policy", "beta"}
+TEXT = {"problem", "policy", "width"}
 WHOLE = {"seed", "t", "queries", "answered", "batch_size"}
 
 BUMP = DriftingBump(candidates=41, horizon=12)
@@ -279,9 +279,9 @@ def test_every_policy_plays_two_a_step() -> None:
 def test_widths() -> None:
     for width, text, beta in ((2, "2", 2.0), (np.float64(0.5), "0.5", 0.5), ("1.5", "1.5", 1.5)):
         rows = records(compare(BUMP, ["gp-ucb"], 1, 3, beta=width))
-        assert {(row["beta"], row["beta"]) for row in rows} == {(text, beta)}
+        assert {(row["width"], row["beta"]) for row in rows} == {(text, beta)}
     (first, *_) = records(compare(BUMP, ["gp-ucb"], 1, 3, beta=Fixed(3.0)))
-    assert (first["beta"], first["beta"]) == ("Fixed(value=3.0)", 3.0)
+    assert (first["width"], first["beta"]) == ("Fixed(value=3.0)", 3.0)
 
 
 def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:

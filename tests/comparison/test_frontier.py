@@ -126,7 +126,7 @@ def test_a_picture(rows: pd.DataFrame) -> None:
 
 
 def test_curves_are_told_apart_without_colour(rows: pd.DataFrame) -> None:
-    one = rows[rows["policy"].str.endswith("budget=1,plan=random")]
+    one = rows[rows["policy"].str.endswith("queries_per_step=1,plan=random")]
     many = pd.concat(
         [one.assign(policy=f"frugal-gp-ucb:queries_per_step=1,plan={plan}") for plan in PLANS]
     )
@@ -201,7 +201,7 @@ def make_rows(
     horizon: int = 40,
     seeds: int = 3,
     problem: str = "p",
-    beta: str = "theory",
+    width: str = "theory",
 ) -> pd.DataFrame:
     rng, t, runs = np.random.default_rng(5), np.arange(1, horizon + 1), []
     if levels is None:
@@ -209,7 +209,7 @@ def make_rows(
     for policy, level in zip(policies, np.broadcast_to(levels, len(policies)), strict=True):
         for seed in range(seeds):
             regret = level * rng.uniform(0.9, 1.1, horizon)
-            columns = {"problem": problem, "policy": policy, "beta": beta}
+            columns = {"problem": problem, "policy": policy, "width": width}
             columns |= {"seed": seed, "t": t, "regret": regret}
             columns |= {"average_regret": np.cumsum(regret) / t}
             columns |= {"queries": 5 if "sparq" in policy else 0}
@@ -304,7 +304,7 @@ def test_few_steps_few_seeds_no_regret(horizon: int, seeds: int, levels: float |
 
 def test_a_panel_for_each_problem_and_width() -> None:
     rows = pd.concat(
-        [make_rows(), make_rows(problem="q" * 300), make_rows(beta="2")], ignore_index=True
+        [make_rows(), make_rows(problem="q" * 300), make_rows(width="2")], ignore_index=True
     )
     figure = regret_figure(rows, None, {"p": "ppb"})
     titles = [axes.get_title("left") for axes in figure.axes]

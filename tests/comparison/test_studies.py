@@ -117,7 +117,7 @@ def test_rows_are_the_same_on_dask_and_a_killed_workers_run_is_played_again(tmp_
     rows = plain(iterate(Comparison(DriftingBump(candidates=21), ["uniform"], 2, 5)))
     for key, expected in rows.items():
         for one, other in zip(found[key], expected, strict=True):
-            assert {**one, "beta": other["beta"]} == other
+            assert {**one, "width": other["width"]} == other
     assert said[0].startswith("dashboard: http")
 
 
@@ -169,16 +169,16 @@ def test_a_width_that_is_found_out_by_seed_is_one_policys() -> None:
     problem = Exoskeleton(candidates=11)
 
     def wide(setting: Setting) -> Bandit:
-        width = 1.0 + setting.epsilon
+        width = 1.0 + setting.forgetting_rate
         return policies.gp_ucb(**setting.parts, beta=width, seed=setting.seed)
 
     plan = Comparison(problem, {"wide": wide, "gp-ucb": POLICIES["gp-ucb"].make}, 3, 8)
     rows = pd.concat([run.rows for run in iterate(plan)])
-    assert rows["beta"].nunique() > 2
+    assert rows["width"].nunique() > 2
     summary = Board.of(rows, {problem.name: problem}).summary
     assert summary["policy"].to_list() == ["wide", "gp-ucb"]
     assert summary["seeds"].to_list() == [3, 3]
-    assert summary["beta"].to_list() == ["by seed", "2"]
+    assert summary["width"].to_list() == ["by seed", "2"]
     pd.testing.assert_frame_equal(summarise(rows), summary[summarise(rows).columns])
     assert [panel.width for panel in panels_of(rows)] == ["several widths"]
 
@@ -227,7 +227,7 @@ def test_what_is_written_is_read_again(rows: pd.DataFrame, tmp_path: Path) -> No
     assert (references, units) == (REFERENCES, UNITS)
     assert found["policy"].unique().tolist() == ["NA", "sparq-gp-ucb"]
     assert found["problem"].unique().tolist() == ["1"]
-    assert found["beta"].unique().tolist() == ["none", "2"]
+    assert found["width"].unique().tolist() == ["none", "2"]
 
 
 def test_the_same_rows_make_the_same_files(rows: pd.DataFrame, tmp_path: Path) -> None:
@@ -306,9 +306,9 @@ NUMBERS = '{"uniform": 1, "best_fixed": 1, "last_best": 1, "all_read": %s}'
         scrambled,
         plain_files(""),
         plain_files("a,b\n1,2\n"),
-        plain_files("problem,policy,beta,t,seed,regret,average_regret,queries,bound\n"),
+        plain_files("problem,policy,width,t,seed,regret,average_regret,queries,bound\n"),
         plain_files(
-            "problem,policy,beta,t,seed,regret,average_regret,queries,bound\na,b,c,x,1,1,1,1,1"
+            "problem,policy,width,t,seed,regret,average_regret,queries,bound\na,b,c,x,1,1,1,1,1"
         ),
         lambda out: (out / files.ROWS).write_bytes(b"not gzip"),
         record(""),

@@ -48,7 +48,7 @@ def make_rows(seeds: int, horizon: int) -> pd.DataFrame:
         {
             "problem": problem,
             "policy": policy,
-            "beta": "theory",
+            "width": "theory",
             "seed": seed,
             "t": t,
             "regret": float(rng.exponential()),
@@ -87,7 +87,7 @@ def plainly(rows: list[dict[str, Any]], problem: str, policy: str) -> dict[str, 
     return {
         "problem": problem,
         "policy": policy,
-        "beta": "theory",
+        "width": "theory",
         "seeds": len(seeds),
         "horizon": horizon,
         "average_regret": mean,
@@ -113,10 +113,10 @@ def test_summary_against_loops(seeds: int, horizon: int) -> None:
 
 def test_widths_are_kept_apart() -> None:
     rows = make_rows(2, 3)
-    rows = pd.concat([rows, rows.assign(beta="2", regret=0.0)])
+    rows = pd.concat([rows, rows.assign(width="2", regret=0.0)])
     found = summarise(rows)
     assert len(found) == 8
-    assert (found["average_regret"] == 0.0).tolist() == (found["beta"] == "2").tolist()
+    assert (found["average_regret"] == 0.0).tolist() == (found["width"] == "2").tolist()
 
 
 def plain_references(problem: Any, points: np.ndarray, horizon: int) -> tuple[float, ...]:
@@ -421,7 +421,7 @@ def test_a_kernel_is_fitted_where_none_is_recommended(truth: float, seed: int) -
 @pytest.mark.parametrize("epsilon", [0.01, 0.05, 0.2])
 def test_epsilon_is_near_the_truth(epsilon: float) -> None:
     problem = GPDrift(epsilon=epsilon, points_per_axis=10, horizon=200)
-    found = [prepare("p", problem, seed, 200).setting.epsilon for seed in range(4)]
+    found = [prepare("p", problem, seed, 200).setting.forgetting_rate for seed in range(4)]
     assert all(epsilon / 2 < one < 2 * epsilon for one in found), found
     assert np.median(found) == pytest.approx(epsilon, rel=0.35)
 
@@ -446,7 +446,7 @@ def test_variation_is_the_problem_s_own_or_seen() -> None:
 def test_same_seed_same_findings() -> None:
     problem = Switching(every=20, candidates=40, horizon=60)
     one, again, other = (prepare("p", problem, seed, 60) for seed in (4, 4, 5))
-    for name in ("scale", "variation", "epsilon"):
+    for name in ("scale", "variation", "forgetting_rate"):
         assert (
             getattr(one.setting, name)
             == getattr(again.setting, name)

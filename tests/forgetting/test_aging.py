@@ -475,10 +475,10 @@ def recipe(name: str, unit: float = 1.0, learn: Any = LEARN) -> Bandit:
     parts: Any = {"domain": DOMAIN_LEARNED_RATE, "kernel": RBF(0.8), "noise_variance": noise}
     if name == "sparq":
         expert = CallableExpert(lambda X, t: unit * value(X, t), 0.01 * unit**2)
-        return policies.sparq_gp_ucb(**parts, expert=expert, forgetting_rate=None, learn=learn)
+        return policies.sparq_gp_ucb(**parts, expert=expert, forgetting_rate=learn)
     if name == "w":
-        return policies.w_gp_ucb(**parts, learn=learn)
-    return policies.ui_gp_ucb(**parts, learn=learn)
+        return policies.w_gp_ucb(**parts, discount=learn)
+    return policies.ui_gp_ucb(**parts, forgetting_rate=learn)
 
 
 NAMES = ["ui", "w", "sparq"]
@@ -525,8 +525,8 @@ def test_stated_pace_is_kept_and_other_map_has_its_own() -> None:
     play_learned_rate(given, range(1, 15))
     assert given.info.model.fits == 0
     assert given.state.model.aging == given.recipe.aging
-    with pytest.raises(ValueError, match=r"learn is for a rate that is not given, got rate = 0\.3"):
-        policies.ui_gp_ucb(**parts, forgetting_rate=0.3, learn=Every(5))
+    with pytest.raises(ValueError, match="never"):
+        policies.ui_gp_ucb(**parts, forgetting_rate="never")  # type: ignore[arg-type]
     for other in (recipe("w"), policies.gp_ucb(**parts), given):
         taken = Bandit.from_state(other.recipe, bandit.state)
         assert taken.state.model.aging == other.recipe.aging

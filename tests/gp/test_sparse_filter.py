@@ -10,10 +10,11 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tests.oracles.dense import assert_alike
 from tests.oracles.sparse import pseudo_root
-from tvbandits import Bandit, Candidates, Exact, NystromFilter, Recipe, policies
+from tvbandits import Bandit, Candidates, Exact, NystromFilter, Options, Recipe, policies
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posterior import Conditioning
 from tvbandits.gp.rows import Data
+from tvbandits.gp.sparse import Nystrom
 from tvbandits.validation import Array
 
 SPACE, EPSILON = 1.7 * RBF(0.3), 0.08
@@ -111,8 +112,10 @@ def played(make: Any, steps: int = 12, **options: Any) -> tuple[Array, Array]:
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_where_nothing_is_forgotten_it_is_bbkb(keep: bool) -> None:
-    still, said = played(policies.bbkb, keep=keep)
-    filtered, says = played(policies.tv_bbkb, epsilon=0.0, keep=keep)
+    still, said = played(policies.bbkb, options=Options(posterior=Nystrom(keep=keep)))
+    filtered, says = played(
+        policies.tv_bbkb, forgetting_rate=0.0, options=Options(posterior=NystromFilter(keep=keep))
+    )
     np.testing.assert_array_equal(filtered, still)
     np.testing.assert_allclose(says, said, atol=1e-8)
 

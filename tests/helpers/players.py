@@ -71,7 +71,7 @@ def setting(domain: Any = LINE, expert: Any = None, seed: int = 3) -> Setting:
         horizon=60,
         variation=0.1,
         scale=1.0,
-        epsilon=0.03,
+        forgetting_rate=0.03,
         information_gain=10.0,
         beta=Fixed(2.0),
         expert=lambda: Known() if expert is None else expert,
@@ -84,12 +84,12 @@ def variants() -> dict[str, tuple[str, dict[str, Any]]]:
     found: dict[str, tuple[str, dict[str, Any]]] = {}
     for name, policy in POLICIES.items():
         # One point an ask: what a batch of samples repeats is no matter of what is out.
-        options: dict[str, Any] = {"batch": 1} if "batch" in policy.parameters else {}
+        options: dict[str, Any] = {"batch_size": 1} if "batch_size" in policy.parameters else {}
         found[name] = (name, options)
         no_kernel = ("adaptive-gp-ucb", "frugal-gp-ucb")
         if "posterior" in policy.parameters and name not in (*no_kernel, "bkb", "bbkb"):
             found[f"{name} sparse"] = (name, {**options, "posterior": "nystrom"})
-    found["thompson exact"] = ("thompson", {"batch": 1, "posterior": "exact"})
+    found["thompson exact"] = ("thompson", {"batch_size": 1, "posterior": "exact"})
     return found
 
 

@@ -31,7 +31,7 @@ def hours() -> float:
 def quick(space: Any, **options: Any) -> Any:
     """Fixed numbers: what is tested is who tells what, and when."""
     return policies.tv_gp_ucb(
-        space, kernel=space.kernel(), noise_variance=0.01, **{"epsilon": 0.05, **options}
+        space, kernel=space.kernel(), noise_variance=0.01, **{"forgetting_rate": 0.05, **options}
     )
 
 
@@ -122,7 +122,7 @@ def test_it_goes_on_with_data_that_are_loaded() -> None:
         ({"name": "sw_gp_ucb", "window": 7}, 7),
         (partial(policies.sw_gp_ucb, window=7), 7),
         ("tests.integrations.test_xopt.quick", None),
-        (partial(quick, epsilon=0.2), None),
+        (partial(quick, forgetting_rate=0.2), None),
     ],
     ids=str,
 )
@@ -155,7 +155,7 @@ def test_a_function_that_no_file_can_name_is_refused_when_the_file_is_read() -> 
     clock = Clock()
     for options, value in (
         ({"clock": lambda: 0.0}, "<lambda>"),
-        ({"policy": partial(quick, epsilon=np.float32(0.1))}, "partial"),
+        ({"policy": partial(quick, forgetting_rate=np.float32(0.1))}, "partial"),
         ({"policy": "sw_gp_ucbb"}, "sw_gp_ucbb"),
         ({"clock": "nowhere.now"}, "nowhere.now"),
         ({"policy": 3}, "3"),

@@ -86,7 +86,7 @@ def plain_master(
     width: float,
     delta: float,
     regret: float,
-    sure: float,
+    factor: float,
 ) -> tuple[list[int], list[int]]:
     """MASTER (Wei & Luo 2021, Algorithms 1 to 3) around GP-UCB: rows played, and steps of restarts."""
 
@@ -94,7 +94,7 @@ def plain_master(
         return min(1.0, regret / math.sqrt(t))
 
     def rho_hat(t: int) -> float:
-        return sure * (math.log2(horizon) + 1) * math.log(horizon / delta) * rho(t)
+        return factor * (math.log2(horizon) + 1) * math.log(horizon / delta) * rho(t)
 
     played: list[int] = []
     restarts: list[int] = []

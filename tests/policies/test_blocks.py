@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct
 from tests.oracles.plain_rivals import plain_master
 from tvbandits import Candidates, policies
 from tvbandits.policies.rivals.multi_scale import Thresholds
-from tvbandits.policies.rivals.opkb import inverse_moment, strategy
+from tvbandits.policies.rivals.opkb import Constants, inverse_moment, strategy
 from tvbandits.policies.rivals.predictive import features_of
 
 LINE = Candidates(np.linspace(0, 1, 15)[:, None])
@@ -25,15 +25,20 @@ def world(t: float, switch: float = 60) -> Any:
 
 
 def test_the_thresholds_are_those_of_the_paper() -> None:
-    tests = Thresholds(horizon=1024, delta=0.1, regret=2.0, sure=6.0)
+    tests = Thresholds(horizon=1024, delta=0.1, regret=2.0, factor=6.0)
     assert tests.rho(1) == 1.0
     assert tests.rho(100) == pytest.approx(0.2)
     assert tests.rho_hat(100) == pytest.approx(6 * 11 * math.log(10240) * 0.2)
 
 
-def master(**constants: Any) -> Any:
+def master(**changes: float) -> Any:
     return policies.master(
-        LINE, kernel=RBF(0.2), noise_variance=0.01, mean=0.0, horizon=200, seed=4, **constants
+        LINE,
+        kernel=RBF(0.2),
+        noise_variance=0.01,
+        mean=0.0,
+        thresholds=Thresholds(200, **changes),
+        seed=4,
     )
 
 
@@ -62,10 +67,10 @@ def test_the_shortest_copy_plays_and_the_others_stand_still() -> None:
     assert player.rule.restarts == 0
 
 
-@pytest.mark.parametrize(("sure", "restarting"), [(6.0, False), (0.012, True)])
-def test_master_plays_and_restarts_as_its_restatement(sure: float, restarting: bool) -> None:
+@pytest.mark.parametrize(("factor", "restarting"), [(6.0, False), (0.012, True)])
+def test_master_plays_and_restarts_as_its_restatement(factor: float, restarting: bool) -> None:
     kernel = RBF(0.2) * DotProduct(1.0)  # no two points are alike: nothing ties
-    constants: Any = {"horizon": 200, "delta": 0.05, "regret": 2.0, "sure": sure}
+    constants: Any = {"horizon": 200, "delta": 0.05, "regret": 2.0, "factor": factor}
     played, restarts = plain_master(
         kernel(LINE.X),
         lambda row, t: float(world(t)[row]),
@@ -76,7 +81,13 @@ def test_master_plays_and_restarts_as_its_restatement(sure: float, restarting: b
         **constants,
     )
     player: Any = policies.master(
-        LINE, kernel=kernel, noise_variance=0.01, mean=0.0, beta=1.5, seed=4, **constants
+        LINE,
+        kernel=kernel,
+        noise_variance=0.01,
+        mean=0.0,
+        beta=1.5,
+        seed=4,
+        thresholds=Thresholds(**constants),
     )
     rows, times = [], []
     for t in range(1, 121):
@@ -101,7 +112,7 @@ def plainly_changed(block: Any, tests: Any) -> bool:
 
 
 def test_it_starts_again_when_a_test_says_so_and_only_then() -> None:
-    player = master(sure=0.012, regret=2.0)
+    player = master(factor=0.012, regret=2.0)
     tests, times = player.rule.tests, []
     for t in range(1, 121):
         x = player.ask(float(t))
@@ -117,7 +128,7 @@ def test_it_starts_again_when_a_test_says_so_and_only_then() -> None:
 
 @pytest.mark.parametrize("name", ["master", "ada-opkb"])
 def test_rewards_of_plays_that_were_out_together_all_count(name: str) -> None:
-    player = master(sure=6.0) if name == "master" else opkb()
+    player = master(factor=6.0) if name == "master" else opkb()
     X = np.concatenate([player.ask(float(t)) for t in (1, 2, 3, 4)])
     player.drop(X[[3]])
     player.tell(X[[2, 0]], [0.2, 0.1], [3.0, 1.0])
@@ -154,9 +165,16 @@ def test_the_strategy_is_optimal(weight: float) -> None:
     assert all(loss(P) <= loss(q) for q in rng.dirichlet(np.ones(15), 200))
 
 
-def opkb(**more: Any) -> Any:
-    options = {"c3": 0.5, "gain": 4.0, "horizon": 200, "seed": 2} | more
-    return policies.ada_opkb(LINE, kernel=RBF(0.2), noise_variance=0.01, **options)
+def opkb(adaptive: bool = True, **changes: float) -> Any:
+    constants: Any = {"horizon": 200, "gain": 4.0, "c3": 0.5} | changes
+    return policies.ada_opkb(
+        LINE,
+        kernel=RBF(0.2),
+        noise_variance=0.01,
+        constants=Constants(**constants),
+        adaptive=adaptive,
+        seed=2,
+    )
 
 
 def test_blocks_strategies_and_estimates_are_those_of_the_pseudo_code() -> None:
@@ -230,7 +248,11 @@ def test_rewards_told_together_may_end_several_blocks() -> None:
 
 def test_next_to_no_noise_leaves_designs_that_can_be_computed() -> None:
     player: Any = policies.ada_opkb(
-        LINE, kernel=RBF(0.2), noise_variance=1e-50, c3=0.02, gain=4.0, adaptive=False
+        LINE,
+        kernel=RBF(0.2),
+        noise_variance=1e-50,
+        constants=Constants(gain=4.0, c3=0.02),
+        adaptive=False,
     )
     for t in range(1, 13):
         player.tell(player.ask(t), [float(t % 3 == 2)], t)

@@ -9,6 +9,8 @@ import pytest
 from tests.helpers.players import Known, distinct, made, noisy, setting, warmed
 from tvbandits import Answers, Candidates
 from tvbandits.policies import POLICIES
+from tvbandits.policies.rivals.multi_scale import Thresholds
+from tvbandits.policies.rivals.opkb import Constants
 from tvbandits.validation import Array
 
 ARMS = Candidates(np.linspace(0.0, 10.0, 15)[:, None])
@@ -43,8 +45,8 @@ def plays(name: str, shift: float, steps: int, **options: Any) -> tuple[list[flo
 
 # Constants that make them start again within a test.
 EAGER: dict[str, dict[str, Any]] = {
-    "master": {"sure": 0.012, "regret": 2.0},
-    "ada-opkb": {"c3": 0.02, "c0": 0.02},
+    "master": {"thresholds": Thresholds(60, regret=2.0, factor=0.012)},
+    "ada-opkb": {"constants": Constants(60, c3=0.02, c0=0.02)},
 }
 
 

@@ -12,9 +12,8 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import deciding
 from tests.oracles import loops
-from tvbandits import Answers, Bandit, Box, Candidates, Every, ExpertDownWarning, policies
+from tvbandits import Answers, Bandit, Box, Candidates, Every, ExpertDownWarning, Options, policies
 from tvbandits.experts.keyed_noise import keyed_normal
-from tvbandits.policies.expert import INFORMED_WIDTH
 from tvbandits.queries import OnAverage, PlausibleMaximizers, RandomPoints
 from tvbandits.validation import Array
 
@@ -55,10 +54,15 @@ def frugal(
     expert: Any, domain: Any = LINE, unit: float = 1.0, kernel: Any = None, **more: Any
 ) -> Bandit:
     space = RBF(0.5) if kernel is None else kernel
-    parts = {"learn": LEARN, "budget": 2.0, "noise": NOISE, **more}
-    noise = parts.pop("noise")
+    parts = {"queries_per_step": 2.0, "noise": NOISE, "refit": LEARN, **more}
+    noise, options = parts.pop("noise"), Options(refit=parts.pop("refit"))
     return policies.frugal_gp_ucb(
-        domain, kernel=space, noise_variance=noise * unit**2, expert=expert, **parts
+        domain,
+        kernel=space,
+        noise_variance=noise * unit**2,
+        expert=expert,
+        options=options,
+        **parts,
     )
 
 
@@ -83,7 +87,9 @@ STEPS = range(1, 13)
 @settings(deadline=None, max_examples=20)
 def test_never_more_questions_than_the_budget(budget: float, sizes: list[int], seed: int) -> None:
     expert, rng = Asked(answers=lambda X, _t: X[:, 0] < 2.0), np.random.default_rng(seed)
-    bandit = frugal(expert, budget=budget, learn=Every(steps=3, observations=30, iterations=1))
+    bandit = frugal(
+        expert, queries_per_step=budget, refit=Every(steps=3, observations=30, iterations=1)
+    )
     for t, n in enumerate(sizes, 1):
         X = LINE.X[rng.integers(0, 10, n)]  # several rewards at once, some of them late
         info = bandit.tell(X, value(X, t), t - rng.integers(0, 2, n) * 0.5)
@@ -95,7 +101,9 @@ def test_never_more_questions_than_the_budget(budget: float, sizes: list[int], s
 
 
 def test_the_plan_is_the_one_that_is_given() -> None:
-    assert frugal(Asked(), budget=2.5).recipe.asking.plan == PlausibleMaximizers(OnAverage(2.5))
+    assert frugal(Asked(), queries_per_step=2.5).recipe.asking.plan == PlausibleMaximizers(
+        OnAverage(2.5)
+    )
     assert frugal(Asked(), plan=RandomPoints(2)).recipe.asking.plan == RandomPoints(2)
 
 
@@ -122,11 +130,11 @@ def test_answers_are_kept_as_observations() -> None:
 # --- the plays ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("beta", ["theory", 3.0, 0.4])
-def test_a_decision_after_answers_takes_a_smaller_width(beta: Any) -> None:
+@pytest.mark.parametrize("width", ["theory", 3.0, 0.4])
+def test_a_decision_after_answers_takes_a_smaller_width(width: Any) -> None:
     expert = Asked(answers=lambda X, t: np.full(len(X), t % 3 == 0))
-    bandit = frugal(expert, beta=beta)
-    assert bandit.recipe.asking.informed_width == INFORMED_WIDTH
+    bandit = frugal(expert, beta=width)
+    assert bandit.recipe.asking.informed_width == 1.0
     answered, differ = [], 0
     for t in range(1, 19):
         mean, deviation = bandit.predict(LINE.X, t)[0], deciding(bandit, LINE.X, t)
@@ -134,9 +142,9 @@ def test_a_decision_after_answers_takes_a_smaller_width(beta: Any) -> None:
         assert bandit.state.queries.answered == explored
         x = bandit.ask(t)
         beta = bandit.info.beta
-        if beta != "theory":
-            assert beta == beta  # the width is what it was, whatever is taken of it
-        upper, informed = mean + beta * deviation, mean + min(beta, INFORMED_WIDTH) * deviation
+        if width != "theory":
+            assert beta == width  # the width is what it was, whatever is taken of it
+        upper, informed = mean + beta * deviation, mean + min(beta, 1.0) * deviation
         expected = informed if explored else upper
         np.testing.assert_array_equal(bandit.predict(LINE.X, t)[0], mean)
         assert expected[LINE.index(x)[0]] == pytest.approx(expected.max(), abs=1e-12)
@@ -145,7 +153,7 @@ def test_a_decision_after_answers_takes_a_smaller_width(beta: Any) -> None:
         bandit.tell(x, value(x, t), t)
     assert 2 <= sum(answered) <= 9
     # One could not be taken for the other, unless the width is small anyway.
-    assert differ == 0 if beta == 0.4 else differ > 2
+    assert differ == 0 if width == 0.4 else differ > 2
 
 
 @pytest.mark.parametrize("domain", [LINE, Box([[0.0, 3.0]])], ids=str)

@@ -40,7 +40,7 @@ def test_what_is_no_rule_is_refused() -> None:
 def test_a_base_is_saved_by_its_name(tmp_path: Path) -> None:
     def make(base: Any) -> Any:
         return policies.master(
-            LINE, kernel=RBF(0.2), noise_variance=0.01, base=base, mean=0.0, horizon=50, seed=4
+            LINE, kernel=RBF(0.2), noise_variance=0.01, base=base, mean=0.0, seed=4
         )
 
     make(None).save(tmp_path / "saved")

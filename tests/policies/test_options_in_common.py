@@ -28,7 +28,7 @@ GOOD: dict[str, Any] = {
     "expert": None,
     "reset_every": 5,
     "window": 5,
-    "epsilon": 0.1,
+    "forgetting_rate": 0.1,
 }
 
 

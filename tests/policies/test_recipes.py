@@ -31,7 +31,6 @@ from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.forgetting import aging
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.policies import POLICIES, Setting, theory
-from tvbandits.policies.forgetting import FIRST_EPSILON
 from tvbandits.policies.ruled import PolicyAdapter
 from tvbandits.queries.plans import KDPP, LogSchedule
 from tvbandits.validation import Array
@@ -48,7 +47,7 @@ def setting(**changes: Any) -> Setting:
             horizon=150,
             variation=0.1,
             scale=0.5,
-            epsilon=0.04,
+            forgetting_rate=0.04,
             information_gain=20.0,
             beta=Fixed(1.5),
             expert=lambda: EXPERT,
@@ -63,7 +62,7 @@ def recipe(**parts: Any) -> Recipe:
 
 
 @pytest.mark.parametrize(("posterior", "step"), [("exact", 0.1), ("nystrom", 1.0), ("exact", 1e4)])
-def test_tv_gp_ucb_fits_an_epsilon_once_to_its_first_sample(posterior: Any, step: float) -> None:
+def test_tv_gp_ucb_fits_its_rate_once_to_its_initial_points(posterior: Any, step: float) -> None:
     bandit = policies.tv_gp_ucb(
         **PARTS, initial_points=30, seed=1, options=Options(posterior=posterior)
     )
@@ -74,7 +73,7 @@ def test_tv_gp_ucb_fits_an_epsilon_once_to_its_first_sample(posterior: Any, step
         if t == 20:
             bandit = Bandit.from_state(bandit.recipe, bandit.state)
         epsilons.append(1.0 - (1.0 - bandit.state.model.kernel.k2.epsilon) ** step)
-    assert epsilons[1:29] == pytest.approx([FIRST_EPSILON] * 28)  # in a step, whatever its length
+    assert epsilons[1:29] == pytest.approx([0.1] * 28)  # in a step, whatever its length
     assert len(set(epsilons[29:])) == 1
     assert bandit.state.model.kernel.k1.kernel.length_scale == 3.5
     # The evidence of that sample at other rates, in the unit that was learned with it.
@@ -168,16 +167,16 @@ def test_given_parameters_come_first() -> None:
     assert made("r-gp-ucb", reset_every=7).aging == aging.ResetEvery(7)
     assert made("sw-gp-ucb", window=7).aging == aging.Window(last=7)
     assert made("w-gp-ucb", discount=0.7).aging == aging.Exponential(0.7)
-    assert made("tv-gp-ucb", epsilon=0.7).kernel.k2.epsilon == 0.7
-    assert made("ui-gp-ucb", rate=0.7).aging == aging.Wiener(0.7)
+    assert made("tv-gp-ucb", forgetting_rate=0.7).kernel.k2.epsilon == 0.7
+    assert made("ui-gp-ucb", forgetting_rate=0.7).aging == aging.Wiener(0.7)
     assert made("ui-gp-ucb", growth="linear").aging == aging.Linear(1.0)
-    sparq = made("sparq-gp-ucb", queries=2.0, rate=0.7)
+    sparq = made("sparq-gp-ucb", queries_per_step=2.0, forgetting_rate=0.7)
     assert sparq.asking.plan == KDPP(LogSchedule(2.0))
     assert sparq.aging.maps[0] == aging.Linear(0.7)
 
 
 def test_a_reward_that_stands_still_has_policies_too() -> None:
-    still = {"variation": 0.0, "epsilon": 0.0}
+    still = {"variation": 0.0, "forgetting_rate": 0.0}
     assert made("r-gp-ucb", still).aging == aging.ResetEvery(150)
     assert made("sw-gp-ucb", still).aging == aging.Window(last=150)
     assert made("tv-gp-ucb", still).kernel.k2.epsilon == 0.0
@@ -187,7 +186,7 @@ def test_a_reward_that_stands_still_has_policies_too() -> None:
 
 
 def test_sparq_asks_in_bursts() -> None:
-    def asked(ask_every: int) -> list[int]:
+    def asked(every: int) -> list[int]:
         domain = Candidates(np.arange(30.0)[:, None])
         expert = CallableExpert(lambda X, _: -np.abs(X[:, 0] - 6.0), 0.01)
         bandit = policies.sparq_gp_ucb(
@@ -195,8 +194,7 @@ def test_sparq_asks_in_bursts() -> None:
             kernel=RBF(2.0),
             noise_variance=0.01,
             expert=expert,
-            queries_per_step=2.0,
-            ask_every=ask_every,
+            queries_per_step=KDPP(LogSchedule(2.0, every=every)),
         )
         numbers = []
         for t in range(1, 13):
@@ -208,18 +206,9 @@ def test_sparq_asks_in_bursts() -> None:
     assert [number if t % 4 == 0 else 0 for t, number in enumerate(each, 1)] == bursts
     assert sum(bursts) > 0
     for wrong in (0, 1.5):
-        refused(ValueError, "ask_every", asked, wrong)
-    with pytest.raises(ValueError, match="ask_every"):
-        policies.sparq_gp_ucb(
-            Candidates([[0.0]]),
-            kernel=RBF(2.0),
-            noise_variance=0.01,
-            expert=None,
-            queries_per_step=KDPP(),
-            ask_every=2,
-        )
+        refused(ValueError, "every", asked, wrong)
     for many in (1e51, 2**63):
-        with pytest.raises(ValueError, match=r"queries must lie in \[0, 1e\+?0?9\], got"):
+        with pytest.raises(ValueError, match=r"queries_per_step must lie in \[0, 1e\+?0?9\], got"):
             policies.sparq_gp_ucb(
                 Candidates([[0.0]]),
                 kernel=RBF(2.0),
@@ -257,7 +246,7 @@ def test_recipes_need_no_kernel_and_no_noise_variance(name: str, kind: str) -> N
     domain, policy = DOMAINS[kind], POLICIES[name]
     if kind != "line" and name in (*FINITE_RULES, "thompson", "w-dbo", "evolution"):
         pytest.skip("it says that it needs another domain")
-    needed = {"reset_every": 9, "window": 9, "epsilon": 0.1, "expert": None}
+    needed = {"reset_every": 9, "window": 9, "forgetting_rate": 0.1, "expert": None}
     known = inspect.signature(policy.recipe).parameters
     options = {each: value for each, value in needed.items() if each in known}
     play = fourth_play(policy.recipe(domain, **options))

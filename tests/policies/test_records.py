@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.helpers.refusals import refused
 from tests.policies.test_recipes import setting
 from tvbandits import Bandit, Recipe, compare, policies
 from tvbandits.acquisition.widths import DEFAULT_WIDTH
@@ -18,7 +19,7 @@ from tvbandits.domains.domain import Domain
 from tvbandits.forgetting.aging import Ages
 from tvbandits.policies import POLICIES, Policy
 from tvbandits.policies.names import load, parameter_text, parse_call
-from tvbandits.policies.setting import FROM_THE_PROBLEM
+from tvbandits.policies.setting import FROM_THE_PROBLEM, WRITTEN_OPTIONS
 from tvbandits.validation import Array
 
 
@@ -60,14 +61,16 @@ def test_signature_docstring_and_command_line_agree(name: str) -> None:
     if "seed" in signature:
         assert signature["seed"].default == 0
     settable = [each for each in signature if each not in FROM_THE_PROBLEM]
-    of_options = ["robust"] if "options" in settable else []
-    assert [*policy.parameters] == [each for each in settable if each != "options"] + of_options
+    of_options = WRITTEN_OPTIONS if "options" in settable else ()
+    assert [*policy.parameters] == [*(each for each in settable if each != "options"), *of_options]
+    assert len(settable) <= 10
     shown = [
         each.partition("=")[0] for each in parameter_text(policy.parameters).split(", ") if each
     ]
     assert shown == list(policy.parameters)
     of_a_model = "kernel" in signature and name != "ada-opkb"  # which has neither width nor mean
-    assert ("beta" in signature) == ("mean" in signature) == of_a_model
+    assert ("beta" in policy.parameters) == of_a_model
+    assert ("mean" in policy.parameters) == (of_a_model or name == "boba")  # whose width is nothing
 
 
 # A text for each parameter that has none as its default, or should be another.
@@ -75,17 +78,19 @@ EXAMPLES = dict(
     each.strip().split("=")
     for each in """
     largest_batch=7, noise_variance=none, beta=1.5, posterior=exact, mean=0.5,
-    minimize=true, consult=before ask, about=domain, informed_width=1, learn=false,
-    reset_every=9, window=9, discount=0.9, epsilon=0.1, ask_every=2,
-    rate=0.3, delta=0.2, queries=tvbandits.queries:KDPP, budget=2,
-    plan=random, season=24, oversampling=3, keep=false, ratio_bound=3,
-    rule=local, minimum_batch=2, batch=4, decay=20, population=9, tournament=3,
-    first_sample=20, alpha=0.5, removal=oldest, first=6, span=30, outcome=1,
-    beta=0.5, scale=2, base=tvbandits.policies:ui_gp_ucb,
-    horizon=40, regret=2, sure=1, gain=3, adaptive=false, c0=0.5, c1=0.5, c2=0.5,
-    c3=0.5, c4=0.5
+    minimize=true, consult=before ask, refit=7, reset_every=9, window=9, discount=0.9,
+    forgetting_rate=0.1, delta=0.2, queries_per_step=2, plan=random, season=24,
+    oversampling=3, keep=false, ratio_bound=3, rule=local, minimum_batch=2, batch_size=4,
+    decay=20, population=9, tournament=3, initial_points=20, alpha=0.5, removal=oldest,
+    span=30, outcome=1, exploration=0.5, scale=2, base=tvbandits.policies:ui_gp_ucb, adaptive=false,
+    thresholds=tvbandits.policies.rivals.multi_scale:Thresholds,
+    constants=tvbandits.policies.rivals.opkb:Constants
     """.split(",")  # noqa: SIM905 - words, as a text
 )
+
+
+# Options that some policies alone can follow: the others name them, and are not made.
+OF_SOME = ("refit", "season", "minimum_batch", "largest_batch")
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -94,15 +99,38 @@ def test_every_parameter_can_be_set_by_its_text(name: str) -> None:
     for parameter in policy.parameters:
         example = EXAMPLES.get(parameter, f"{policy.parameters[parameter].default}".lower())
         text = f"{name}:{parameter}={example}"
-        made = policy.make(setting(), **parse_call(policy.parameters, text))
+        values = parse_call(policy.parameters, text)
+        try:
+            made = policy.make(setting(), **values)
+        except ValueError as error:
+            if parameter not in OF_SOME or parameter not in str(error):
+                raise
+            continue
         assert made.ask(1.0).shape[1] == 1, text
-    if "mean" in policy.parameters:
+    if {"mean", "beta"} <= policy.parameters.keys():
         both = parse_call(policy.parameters, f"{name}:mean=0,beta=1.25")
         made = policy.make(setting(), **both)
         if not isinstance(made, Bandit):
             return
         recipe: Any = made.recipe
         assert (recipe.mean, recipe.beta.value) == (0.0, 1.25)
+
+
+def test_options_that_a_policy_cannot_follow_are_refused() -> None:
+    follow = {
+        "refit": {"adaptive-gp-ucb", "frugal-gp-ucb", "time-gp-ucb"},
+        "season": {"adaptive-gp-ucb", "frugal-gp-ucb"},
+        "largest_batch": {"bbkb", "tv-bbkb", "gp-bucb", "mini-gp-ucb"},
+    }
+    for option, names in follow.items():
+        for name, policy in POLICIES.items():
+            if option not in policy.parameters:
+                continue
+            values = parse_call(policy.parameters, f"{name}:{option}={EXAMPLES[option]}")
+            if name in names:
+                assert policy.make(setting(), **values).info.told == 0
+            else:
+                refused(ValueError, option, policy.make, setting(), **values)
 
 
 def test_every_module_names_its_paper() -> None:
@@ -151,6 +179,6 @@ def test_a_new_policy_takes_an_aging_map_and_a_record() -> None:
     rows = compare(problem, [name, f"{name}:life=3,beta=1", "gp-ucb"], 1).to_dict("records")
     regret = {row["policy"]: row["average_regret"] for row in rows}
     assert len(regret) == 3
-    assert {row["beta"] for row in rows} == {f"{DEFAULT_WIDTH:g}", "1"}
+    assert {row["width"] for row in rows} == {f"{DEFAULT_WIDTH:g}", "1"}
     assert load(name) is HALVING
     assert list(HALVING.parameters) == ["noise_variance", "life", "beta"]

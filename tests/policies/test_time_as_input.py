@@ -45,12 +45,12 @@ def test_the_width_goes_through_the_best_constants() -> None:
             each.tell(x, np.sin(6 * x[:, 0] + 0.1 * t), float(t))
     refused(
         ValueError,
-        "epsilon",
+        "forgetting_rate",
         policies.mk_gp_ucb,
         LINE,
         kernel=RBF(0.2),
         noise_variance=0.01,
-        epsilon=1.0,
+        forgetting_rate=1.0,
     )
 
 
@@ -93,7 +93,9 @@ def plain_boba(m: Any, sd: Any, o: float, s2: float, beta: float) -> Any:
 @pytest.mark.parametrize("minimize", [False, True])
 def test_the_desired_outcome_is_sought_as_the_formula_says(minimize: bool) -> None:
     sign = -1.0 if minimize else 1.0
-    bandit = policies.boba(LINE, noise_variance=0.04, outcome=sign, beta=0.7, minimize=minimize)
+    bandit = policies.boba(
+        LINE, noise_variance=0.04, outcome=sign, exploration=0.7, minimize=minimize
+    )
     rng = np.random.default_rng(0)
     for t in range(1, 20):
         if t > 1:

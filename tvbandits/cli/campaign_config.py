@@ -238,25 +238,25 @@ def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, un
     if "name" not in said:
         raise ValueError("[policy] must say name")
     policy, spec = _with_a_model("[policy] name", str(said["name"]))
-    name, signature = policy.name, inspect.signature(policy.recipe)
+    signature = inspect.signature(policy.recipe)
     options = _options(policy, spec, said)
     if policy.asks:
         options["expert"] = expert
     elif asks:
         asking = [each.name for each in POLICIES.values() if each.asks]
-        raise ValueError(f"{name} asks no expert; those that do are {', '.join(asking)}")
+        raise ValueError(f"{policy.name} asks no expert; those that do are {', '.join(asking)}")
     more = {key: said[key] for key in ("seed", "minimize") if key in said}
     more["kernel"] = _kernel(said, domain, policy.learns_kernel, unit)
     more["noise_variance"] = _noise_variance(said)
     try:
-        # `robust` is none of the recipe's own parameters (`Policy.bandit`).
-        own = {option: each for option, each in options.items() if option != "robust"}
+        # Others are of `Options` (`Policy.bandit`).
+        own = {name: each for name, each in options.items() if name in signature.parameters}
         signature.bind(domain, **more, **own)
     except TypeError as error:  # an option without which it is nothing
-        raise ValueError(f"[policy.options] {name}: {error}") from error
+        raise ValueError(f"[policy.options] {policy.name}: {error}") from error
     made = policy.bandit(domain=domain, **more, **options)
     if not isinstance(made, Bandit):
-        raise ValueError(NO_MODEL.format(name))
+        raise ValueError(NO_MODEL.format(policy.name))
     return made
 
 

@@ -21,6 +21,7 @@ from tvbandits.policies.names import (
     parse_spec,
     path_of,
 )
+from tvbandits.policies.setting import written_options
 
 PROBLEMS = problems()
 
@@ -109,10 +110,13 @@ def _loaded(text: str, horizon: int | None) -> Problem:
 
 
 def list_policies() -> None:
-    """Print the policies: name, what it is, and its parameters."""
-    _print_list(
-        [(each.name, each.title, parameter_text(each.parameters)) for each in POLICIES.values()]
-    )
+    """Print the policies: name, what it is, its parameters; and the options that most of them take."""
+    entries = []
+    for each in POLICIES.values():
+        more = ", options" if len(each.parameters) > len(each.own_parameters) else ""
+        entries.append((each.name, each.title, parameter_text(each.own_parameters) + more))
+    _print_list(entries)
+    print(f"\noptions: {parameter_text(written_options())}")
 
 
 def list_problems() -> None:

@@ -156,7 +156,7 @@ def _cells(line: dict[Any, Any], texts: Sequence[str], sign: str) -> dict[str, s
     average, deviation, interval, last, over, over_interval = texts
     return {
         "policy": cleaned(str(line["policy"])),
-        "width": str(line["beta"]),
+        "width": str(line["width"]),
         "average regret": average,
         "sd": deviation,
         f"95% {sign}": interval,

@@ -145,9 +145,9 @@ def compare(
     -------
     DataFrame
         One row a step, in the order of problems, policies and seeds, with the columns problem, policy,
-        beta, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
+        width, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
         answered, cost, seconds, batch_size, dictionary_size, beta, bound;
-        `tvbandits.comparison.summary` has `summarise` and `paired` of them. `beta` is the width
+        `tvbandits.comparison.summary` has `summarise` and `paired` of them. `width` is the width
         that was played; `reward` and `best` are noise-free; `bound` is the bound of SparQ-GP-UCB's
         theorem on the average regret, at that width. The points of a batch are played one a step and
         told together: queries and their cost stand in its first row, and each of its rows has its share

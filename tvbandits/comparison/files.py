@@ -39,8 +39,8 @@ WITHOUT_EFFECT = ("jobs", "interrupted")
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib", "matplotlib")
 
-# Columns of texts: no label is a number, or a missing value.
-TEXTS = ("problem", "policy", "beta")
+# Columns that are taken as they are: no label is a number, or a missing value.
+TEXTS = ("problem", "policy", "width")
 # Columns of whole numbers, and others that must be there.
 WHOLE = ("seed", "t", "queries", "answered", "batch_size")
 REGRETS = ("regret", "average_regret")

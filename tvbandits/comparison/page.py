@@ -21,7 +21,7 @@ from tvbandits.datasets.tables.references import References
 # Columns of the summary by their headings; only some problems have the last two.
 COLUMNS = {
     "policy": "policy",
-    "width": "beta",
+    "width": "width",
     "average regret": "average_regret",
     "± 95%": "average_regret_ci95",
     "last fifth": "last_fifth_regret",

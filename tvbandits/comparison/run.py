@@ -159,7 +159,7 @@ def _play(
     if points is not None:  # it is a bound on plays of one point each
         bounds = np.where(columns["batch_size"] > 1, math.nan, bounds)
     width = _width_text(maker, player, conditions.text)
-    rows = pd.DataFrame({"problem": label, "policy": name, "beta": width, "seed": seed, **columns})
+    rows = pd.DataFrame({"problem": label, "policy": name, "width": width, "seed": seed, **columns})
     place = list(rows).index("regret") + 1
     rows.insert(place, "cumulative_regret", total)
     rows.insert(place + 1, "average_regret", total / t)

@@ -30,12 +30,12 @@ from tvbandits.validation import several, whole_number
 Key = tuple[str, str, int]
 RUN_COLUMNS = ["problem", "policy", "seed"]
 
-# In the column `beta`, of a policy that has no width.
+# In the column `width`, of a policy that has no width.
 NO_WIDTH = "none"
 
 # Columns of `summarise`.
 SUMMARY = [
-    *("problem", "policy", "beta", "seeds", "horizon"),
+    *("problem", "policy", "width", "seeds", "horizon"),
     *("average_regret", "average_regret_sd", "average_regret_ci95", "last_fifth_regret"),
     *("queries_per_step", "answered_per_step", "seconds_per_step"),
 ]
@@ -104,10 +104,11 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
 def one_width(rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows whose width is "by seed" where a policy finds one for every seed: it is one policy."""
     place = [rows["problem"], rows["policy"]]
-    alike = rows["beta"].groupby(place).transform("nunique") == 1
-    widths = rows["beta"].groupby([*place, rows["seed"]]).transform("nunique")
+    alike = rows["width"].groupby(place).transform("nunique") == 1
+    widths = rows["width"].groupby([*place, rows["seed"]]).transform("nunique")
     several_a_seed = widths.groupby(place).transform("max") > 1
-    return rows.assign(beta=rows["beta"].where(alike | several_a_seed, "by seed"))
+    kept = rows["width"].where(alike | several_a_seed, "by seed")
+    return rows.assign(width=kept)
 
 
 def half_interval(values: pd.Series[float]) -> float:
@@ -261,12 +262,12 @@ def panels_of(table: pd.DataFrame) -> list[Panel]:
     panels: list[Panel] = []
     table = one_width(table) if "seed" in table else table
     for problem, group in table.groupby("problem", sort=False):
-        widths = [width for width in group["beta"].unique() if width != NO_WIDTH]
-        if (group.groupby("policy")["beta"].nunique() > 1).any():
-            # A policy without a width belongs in every panel.
-            parts = [group[group["beta"].isin([width, NO_WIDTH])] for width in widths]
-            texts = [f"width {width}" for width in widths]
-            panels += [Panel(str(problem), *each) for each in zip(texts, parts, strict=True)]
+        widths = [width for width in group["width"].unique() if width != NO_WIDTH]
+        if (group.groupby("policy")["width"].nunique() > 1).any():
+            # Who has no width belongs into every panel.
+            parts = [group[group["width"].isin([width, NO_WIDTH])] for width in widths]
+            shown = zip([f"width {width}" for width in widths], parts, strict=True)
+            panels += [Panel(str(problem), *each) for each in shown]
         else:
             texts = [f"width {width}" for width in widths] or ["no width"]
             width = texts[0] if len(texts) == 1 else "several widths"

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from tvbandits.acquisition.batches import Batching, BatchRule
+from tvbandits.acquisition.batches import USUAL_LARGEST, Batching, BatchRule
 from tvbandits.acquisition.widths import DEFAULT_WIDTH as DEFAULT_WIDTH, Confidence
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Mean as Mean, Options, Refit, Season
@@ -58,7 +58,7 @@ def make_bandit(
     posterior : PosteriorRule, optional
         That of the policy, where `options` name none; by default the exact one.
     batch_rule : BatchRule, optional
-        What ends a batch, of a policy that plays in batches; their sizes are those of `options`.
+        What ends a batch, of a policy whose batches are as large as `options` allow.
     refits : bool
         Whether the policy takes its rule of fits from `options.refit`.
     parts
@@ -70,11 +70,17 @@ def make_bandit(
         If `options` ask for what the policy does not do.
     """
     kernel = prior_kernel(domain, kernel)
-    options = Options() if options is None else options
+    options = options_or_default(options)
     if options.refit and not refits:
         raise ValueError(f"refit is for a policy that fits a kernel, got {options.refit!r}")
+    sizes = options.minimum_batch, options.largest_batch
     if batch_rule is not None:
-        parts["batching"] = Batching(batch_rule, options.minimum_batch, options.largest_batch)
+        parts["batching"] = Batching(batch_rule, *sizes)
+    elif sizes != (1, USUAL_LARGEST):
+        raise ValueError(
+            "minimum_batch and largest_batch are for a policy that says when a batch ends, "
+            f"got {sizes[0]} and {sizes[1]}"
+        )
     posterior = posterior_of(options) or posterior or Exact()
     recipe = Recipe(
         domain,
@@ -104,6 +110,14 @@ def prior_kernel(domain: Domain, kernel: Any | None) -> Any:
     return kernel
 
 
+def options_or_default(options: Options | None) -> Options:
+    """Return the options, or the usual ones in place of None; raise a `ValueError` for anything else."""
+    if options is None:
+        return Options()
+    of_kind("options", options, Options, "Options(...)")
+    return options
+
+
 def check_domain(domain: object) -> None:
     """Raise a `ValueError` unless this is a domain."""
     check_part("domain", domain, "a domain such as Candidates(X) or Box(bounds)", "sample")
@@ -121,7 +135,7 @@ def default_kernel(domain: Domain) -> Any:
 
 def posterior_of(options: Options | None) -> PosteriorRule | None:
     """Return the posterior that options name, by a word of `POSTERIORS` or itself; None: none."""
-    posterior = None if options is None else options.posterior
+    posterior = options_or_default(options).posterior
     if posterior is None:
         return None
     if isinstance(posterior, str):

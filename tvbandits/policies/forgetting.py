@@ -41,6 +41,7 @@ from tvbandits.validation import (
     LARGEST_WHOLE,
     SMALLEST_VARIANCE,
     choice,
+    finite_number,
     noise_variance_number,
     optional,
     shown,
@@ -281,6 +282,7 @@ def forgetting_kernel(kernel: Any, forgetting_rate: float | None) -> Any:
     """
     if forgetting_rate is None:
         return space_time(without_bounds(kernel)) * Drift(0.1)
+    finite_number("forgetting_rate", forgetting_rate, low=0.0, high=1.0)
     return space_time(kernel) * Drift(forgetting_rate, "fixed")  # so that it may also be 0
 
 

@@ -41,6 +41,7 @@ from tvbandits.policies.common import (
     Width,
     as_rule,
     check_domain,
+    options_or_default,
     posterior_of,
     prior_kernel,
 )
@@ -134,7 +135,7 @@ def model_of(
         Whether an expert is asked: then questions explore, and plays need not.
     """
     check_domain(domain)
-    options = Options() if options is None else options
+    options = options_or_default(options)
     if kernel is not None:
         kernel = prior_kernel(domain, kernel)
     posterior = posterior_of(options)

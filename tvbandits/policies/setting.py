@@ -111,6 +111,12 @@ WRITTEN_OPTIONS = (
 )
 
 
+def written_options() -> dict[str, inspect.Parameter]:
+    """Return the options that a text may say of a policy, by name."""
+    options = parameters_of(Options)
+    return {name: options[name] for name in WRITTEN_OPTIONS}
+
+
 @dataclass(frozen=True)
 class Policy:
     """A named policy: its recipe, and all that a comparison needs besides.
@@ -159,14 +165,20 @@ class Policy:
         return "expert" in parameters_of(self.recipe)
 
     @property
+    def own_parameters(self) -> dict[str, inspect.Parameter]:
+        """The parameters of the recipe that a user may set, by name, without those of `Options`."""
+        known = parameters_of(self.recipe)
+        return {
+            name: each
+            for name, each in known.items()
+            if name not in FROM_THE_PROBLEM and name != "options"
+        }
+
+    @property
     def parameters(self) -> dict[str, inspect.Parameter]:
-        """What a user may set, by name."""
-        own = parameters_of(self.recipe)
-        parameters = {name: each for name, each in own.items() if name not in FROM_THE_PROBLEM}
-        if parameters.pop("options", None) is not None:
-            options = parameters_of(Options)
-            parameters |= {name: options[name] for name in WRITTEN_OPTIONS}
-        return parameters
+        """All that a user may set, by name: of the recipe, and of `Options` where it takes them."""
+        takes_options = "options" in parameters_of(self.recipe)
+        return self.own_parameters | (written_options() if takes_options else {})
 
     def bandit(self, **values: Any) -> Player:
         """Make it from parameters of its recipe, and from those of `Options` by their names."""

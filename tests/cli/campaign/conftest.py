@@ -18,7 +18,7 @@ name = "tv-gp-ucb"
 length_scale = 2.0
 noise_sd = 0.1
 [policy.options]
-epsilon = 0.01
+forgetting_rate = 0.01
 """
 
 

@@ -40,7 +40,7 @@ unit = "1h"
 origin = "2024-01-01"
 """
 
-BROUGHT = CONFIG.format(policy="frugal-gp-ucb", options="options = { budget = 2 }")
+BROUGHT = CONFIG.format(policy="frugal-gp-ucb", options="options = { queries_per_step = 2 }")
 
 
 @pytest.fixture
@@ -49,7 +49,9 @@ def place(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sites.csv").write_text(SITES)
     config = tmp_path / "c.toml"
-    config.write_text(CONFIG.format(policy="tv-gp-ucb", options="options = { epsilon = 0.01 }"))
+    config.write_text(
+        CONFIG.format(policy="tv-gp-ucb", options="options = { forgetting_rate = 0.01 }")
+    )
     made = fine(command("new", "c.db", "--config", config))
     assert made.startswith("c.db: a campaign on Candidates")
     return tmp_path / "c.db"
@@ -161,7 +163,7 @@ def test_a_table_is_brought_and_counts_once(command: Command, place: Path) -> No
 
 def test_a_table_names_a_site_and_its_context(command: Command, place: Path) -> None:
     config = (place.parent / "c.toml").read_text().replace("tv-gp-ucb", "adaptive-gp-ucb")
-    config = config.replace("options = { epsilon = 0.01 }", "")
+    config = config.replace("options = { forgetting_rate = 0.01 }", "")
     Path("h.toml").write_text(config + "[domain.context]\noutside = [-15, 20]\nWind = [0, 9]\n")
     assert command("new", "h.db", "--config", "h.toml").err == ""
     Path("day.csv").write_text("site,outside,wind,time,reward\nnorth,3.5,1,1,0.5\nmill,-2,0,2,1\n")

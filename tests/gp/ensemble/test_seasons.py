@@ -9,6 +9,7 @@ from scipy.signal import lfilter
 from scipy.stats import f as f_distribution, norm
 from sklearn.gaussian_process.kernels import RBF
 
+from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
 from tvbandits import Answers, Bandit, Candidates, load, policies
 from tvbandits.bandit.state import same_value
@@ -162,8 +163,9 @@ class WaveExpert:
 
 
 def frugal(**more: object) -> Bandit:
-    options = {"expert": WaveExpert(), "budget": 2.0, **more}
-    return policies.frugal_gp_ucb(Candidates(POINTS), noise_variance=0.01, **options)  # type: ignore[arg-type]
+    values = {"expert": WaveExpert(), "queries_per_step": 2.0, "noise_variance": 0.01, **more}
+    bandit: Bandit = build(policies.frugal_gp_ucb, Candidates(POINTS), **values)
+    return bandit
 
 
 def played(bandit: Bandit, first: int, last: int) -> list[Array]:

@@ -10,8 +10,9 @@ from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
+from tests.helpers.recipes import build
 from tests.oracles import loops
-from tvbandits import Bandit, Candidates, Dataset, Every, Exact, Options, StateSpace, policies
+from tvbandits import Bandit, Candidates, Dataset, Every, Exact, StateSpace, policies
 from tvbandits.gp.fitting import online
 from tvbandits.gp.fitting.evidence import Evidence
 from tvbandits.gp.fitting.online import Learned, at_step, refit, step_of
@@ -383,11 +384,11 @@ def reward(x: Array, t: float) -> float:
     return float(np.sin(x[0, 0] + t / 6.0) + 0.1 * wobble)
 
 
-def bandit_of(unit: float = 1.0, learn: Any = LEARN, kernel: Any = None, **more: Any) -> Bandit:
+def fitted_bandit(unit: float = 1.0, learn: Any = LEARN, kernel: Any = None, **more: Any) -> Bandit:
     space = RBF(0.8) if kernel is None else kernel
-    return policies.adaptive_gp_ucb(
-        DOMAIN, kernel=space, noise_variance=NOISE * unit**2, **more, options=Options(refit=learn)
-    )
+    values = {"kernel": space, "noise_variance": NOISE * unit**2, "refit": learn, **more}
+    bandit: Bandit = build(policies.adaptive_gp_ucb, DOMAIN, **values)
+    return bandit
 
 
 def play(bandit: Bandit, times: range, unit: float = 1.0) -> Array:
@@ -399,7 +400,7 @@ def terms(bandit: Bandit) -> tuple[Term, ...]:
 
 
 def test_bandit_fits_when_due() -> None:
-    bandit = bandit_of()
+    bandit = fitted_bandit()
     fits, due = 0, {4, 8, 6, 12, 18}
     assert bandit.info.model.fits == 0
     for t in range(1, 20):
@@ -413,7 +414,7 @@ def test_bandit_fits_when_due() -> None:
 
 
 def test_rewards_of_one_tell_are_one_fit() -> None:
-    bandit = bandit_of()
+    bandit = fitted_bandit()
     X = DOMAIN.X[np.arange(20) % 12]
     assert bandit.tell(X, [reward(x[None], 3.0) for x in X], np.arange(20.0)).model.fits == 1
     assert len(bandit.ask()) == 1
@@ -426,10 +427,10 @@ def test_rounding_does_not_change_a_form() -> None:
 
 
 def test_other_recipe_fits_anew() -> None:
-    bandit = bandit_of()
+    bandit = fitted_bandit()
     play(bandit, range(1, 14))
     for other in (
-        bandit_of(kernel=Matern(0.8, nu=1.5)),
+        fitted_bandit(kernel=Matern(0.8, nu=1.5)),
         policies.gp_ucb(DOMAIN, kernel=RBF(1.0), noise_variance=NOISE),
     ):
         taken = Bandit.from_state(other.recipe, bandit.state)
@@ -439,13 +440,13 @@ def test_other_recipe_fits_anew() -> None:
         play(taken, range(14, 20))  # a fit in it
         assert (taken.state.model.kernel is other.recipe.kernel) == (other.recipe.learn is None)
     # The same kernel with another schedule goes on with what was learned.
-    same = Bandit.from_state(bandit_of(learn=Every(7)).recipe, bandit.state)
+    same = Bandit.from_state(fitted_bandit(learn=Every(7)).recipe, bandit.state)
     assert same.state.model.kernel is bandit.state.model.kernel
 
 
 @pytest.mark.parametrize("unit", [1000.0, 2.0**-10])
 def test_unit_of_reward_does_not_matter(unit: float) -> None:
-    one, other = bandit_of(), bandit_of(unit)
+    one, other = fitted_bandit(), fitted_bandit(unit)
     np.testing.assert_array_equal(play(other, range(1, 16), unit), play(one, range(1, 16)))
     for mine, its in zip(terms(other), terms(one), strict=True):
         assert mine.amplitude == pytest.approx(its.amplitude, rel=2e-3)
@@ -455,7 +456,7 @@ def test_unit_of_reward_does_not_matter(unit: float) -> None:
 
 @pytest.mark.parametrize("step", [2.0**10, 2.0**-10])
 def test_unit_of_time_does_not_matter(step: float) -> None:
-    one, other = bandit_of(posterior=Exact()), bandit_of(posterior=Exact())
+    one, other = fitted_bandit(posterior=Exact()), fitted_bandit(posterior=Exact())
     for t in range(1, 16):  # points of others: before the first fit, scales are in the unit of time
         x = DOMAIN.X[[5 * t % 12]]
         one.tell(x, [reward(x, t)], t)
@@ -469,7 +470,7 @@ def test_unit_of_time_does_not_matter(step: float) -> None:
 
 
 def test_without_variation_the_unit_is_twice_the_noise() -> None:
-    bandit = bandit_of()
+    bandit = fitted_bandit()
     bandit.tell(DOMAIN.X[:4], [3.0] * 4, np.arange(4.0))
     scaling = bandit.state.model.scaling
     assert (scaling.anchor, scaling.scale) == (3.0, pytest.approx(2.0 * math.sqrt(NOISE)))
@@ -477,7 +478,7 @@ def test_without_variation_the_unit_is_twice_the_noise() -> None:
 
 def test_refit_of_kernel_without_terms() -> None:
     kernel = OnSpace(RBF(0.8)) * OnTime(RBF(5.0))
-    bandit = bandit_of(kernel=kernel, posterior=Exact())
+    bandit = fitted_bandit(kernel=kernel, posterior=Exact())
     assert bandit.recipe.learn == replace(LEARN, in_steps=False)  # it says itself what it means
     play(bandit, range(1, 9))
     assert bandit.info.model.fits == 3
@@ -485,11 +486,11 @@ def test_refit_of_kernel_without_terms() -> None:
     assert bandit.state.model.kernel != kernel
     for posterior in ({}, {"posterior": StateSpace()}):
         with pytest.raises(ValueError, match=r"needs a sum of terms .*; got .*RBF"):
-            bandit_of(kernel=kernel, **posterior)
+            fitted_bandit(kernel=kernel, **posterior)
 
 
 def test_fixed_mean_keeps_unit() -> None:
-    bandit = bandit_of(mean=0.25)
+    bandit = fitted_bandit(mean=0.25)
     play(bandit, range(1, 14))
     assert (bandit.state.model.scaling.anchor, bandit.state.model.scaling.scale) == (0.25, 1.0)
     assert bandit.info.model.fits > 2

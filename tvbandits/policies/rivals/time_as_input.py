@@ -30,6 +30,7 @@ from tvbandits.policies.common import (
     as_rule,
     check_domain,
     make_bandit,
+    options_or_default,
     prior_kernel,
 )
 from tvbandits.policies.forgetting import forgetting_kernel
@@ -104,7 +105,7 @@ def time_gp_ucb(
     start = time_as_input(domain, span)
     if kernel is not None:
         start = space_time(prior_kernel(domain, kernel))
-    rule = as_rule(None if options is None else options.refit, Every(10))
+    rule = as_rule(options_or_default(options).refit, Every(10))
     return make_bandit(
         domain,
         start,
@@ -118,16 +119,16 @@ def time_gp_ucb(
     )
 
 
-def constant_width(epsilon: float) -> float:
+def constant_width(forgetting_rate: float) -> float:
     """Return the width of [MK] for a rate of change, in deviations.
 
     Their best constants beta of mean + sqrt(beta) deviation are 2.12, 4.34 and 6.36 for rates of 0.1,
     0.01 and 0.001, on 400 points with an RBF kernel of length scale 0.1. The width is the line through
-    the roots of the first and the last in the logarithm of the rate, 1.46 + 0.53 (-log10(epsilon) - 1),
+    the roots of the first and the last in the logarithm of the rate, 1.46 + 0.53 (-log10(rate) - 1),
     and not below 0. At 0.01 it is 1.99, and their best 2.08.
     """
-    finite_number("epsilon", epsilon, above=0.0, below=1.0)
-    return max(1.46 + 0.53 * (-math.log10(epsilon) - 1.0), 0.0)
+    finite_number("forgetting_rate", forgetting_rate, above=0.0, below=1.0)
+    return max(1.46 + 0.53 * (-math.log10(forgetting_rate) - 1.0), 0.0)
 
 
 def mk_gp_ucb(
@@ -188,24 +189,25 @@ class DesiredOutcome(Acquisition):
 
     Plays the point of the least
 
-        G(x) = -beta / 2 log(1 + sd^2 / s^2) + log(s / sd) + (sd^2 + (m - o)^2) / (2 s^2) - 1/2
+        G(x) = -b / 2 log(1 + sd^2 / s^2) + log(s / sd) + (sd^2 + (m - o)^2) / (2 s^2) - 1/2
 
-    with mean m and deviation sd of the reward, noise variance s^2 and the outcome o.
+    with mean m and deviation sd of the reward, noise variance s^2, the outcome o and the weight b.
 
     Attributes
     ----------
     outcome : float or None
         o, in the unit of reward, more being better; None: the largest upper bound, mean + 2 deviations.
-    beta : float
+    exploration : float
+        b (beta in [BA]), how much learning counts.
     """
 
     outcome: float | None
-    beta: float = 1.0
+    exploration: float = 1.0
 
     weighs_reward: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        finite_number("beta", self.beta, low=0.0, high=LARGEST_VALUE)
+        finite_number("exploration", self.exploration, low=0.0, high=LARGEST_VALUE)
         optional(finite_number, "outcome", self.outcome, low=-LARGEST_VALUE, high=LARGEST_VALUE)
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
@@ -235,7 +237,7 @@ class DesiredOutcome(Acquisition):
         learned = 0.5 * np.log1p(variance / noise)
         off = (variance + (mean - outcome) ** 2) / (2 * noise)
         missed = 0.5 * np.log(noise / variance) + off - 0.5
-        return np.asarray(missed - self.beta * learned)
+        return np.asarray(missed - self.exploration * learned)
 
 
 def boba(
@@ -243,7 +245,7 @@ def boba(
     *,
     noise_variance: float | None = None,
     outcome: float | None = None,
-    beta: float = 1.0,
+    exploration: float = 1.0,
     span: float = 500.0,
     minimize: bool = False,
     options: Options | None = None,
@@ -264,8 +266,8 @@ def boba(
     outcome : float, optional
         What is desired, in the unit of reward. Without it, which is not in the paper, the largest upper
         bound of the model.
-    beta : float
-        How much learning counts; the paper tunes it for every problem.
+    exploration : float
+        beta in [BA]: how much learning counts; the paper tunes it for every problem.
     span : float
         Time that a run takes.
     minimize : bool
@@ -286,9 +288,9 @@ def boba(
     >>> print(info.told, bandit.recommend())
     10 [2.]
     """
-    rule, kernel = DesiredOutcome(outcome, beta), time_as_input(domain, span)
+    rule, kernel = DesiredOutcome(outcome, exploration), time_as_input(domain, span)
     if outcome is not None and minimize:
-        rule = DesiredOutcome(-outcome, beta)
+        rule = DesiredOutcome(-outcome, exploration)
     return make_bandit(
         domain,
         kernel,
