@@ -108,10 +108,10 @@ CLASSES = {
     "tvbandits.policies.mini": "RepeatedUpperBound",
     "tvbandits.policies.rivals.multi_scale": "Block Copy Master Thresholds",
     "tvbandits.policies.rivals.opkb": "Constants Epoch Opkb Replay",
-    "tvbandits.policies.rivals.predictive": "ArmFilter Centre PredictiveSampling",
+    "tvbandits.policies.rivals.predictive": "ArmFilter PredictiveSampling",
     "tvbandits.policies.rivals.time_as_input": "DesiredOutcome",
     "tvbandits.policies.rivals.wdbo": "Hyperparameters Optimism Relevant",
-    "tvbandits.policies.ruled": "PolicyAdapter",
+    "tvbandits.policies.adapter": "PolicyAdapter RunningMean",
     "tvbandits.queries.k_dpp": "Sample",
     "tvbandits.queries.plans": "Asking CandidatePool Following KDPP LogSchedule NextDecision "
     "OnAverage PerStep PlausibleMaximizers Pool RandomPoints",

@@ -16,7 +16,7 @@ from tvbandits import Bandit, Campaign, Candidates, Clock, Integer, Limit, Recip
 from tvbandits.datasets import DriftingBump, Switching
 from tvbandits.experts import CallableExpert, SensorExpert, SimulatorExpert, Station, StubTransport
 from tvbandits.forgetting.aging import Linear
-from tvbandits.policies.ruled import PolicyAdapter
+from tvbandits.policies.adapter import PolicyAdapter
 from tvbandits.queries import OnAverage, RandomPoints
 from tvbandits.queries.plans import Asking
 

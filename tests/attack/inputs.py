@@ -42,7 +42,7 @@ from tvbandits.domains.problem import Problem
 from tvbandits.forgetting.aging import Wiener
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.linalg import FactorisationError
-from tvbandits.policies.ruled import PolicyAdapter
+from tvbandits.policies.adapter import PolicyAdapter
 from tvbandits.queries.plans import Asking
 
 # So long may a call take, with the use that is made of its result.

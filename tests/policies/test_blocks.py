@@ -9,9 +9,9 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct
 
 from tests.oracles.plain_rivals import plain_master
 from tvbandits import Candidates, policies
+from tvbandits.gp.kernels.structure import eigen_features
 from tvbandits.policies.rivals.multi_scale import Thresholds
 from tvbandits.policies.rivals.opkb import Constants, inverse_moment, strategy
-from tvbandits.policies.rivals.predictive import features_of
 
 LINE = Candidates(np.linspace(0, 1, 15)[:, None])
 
@@ -146,7 +146,7 @@ def test_rewards_of_plays_that_were_out_together_all_count(name: str) -> None:
 
 @pytest.mark.parametrize("weight", [1.0, 0.05])
 def test_the_strategy_is_optimal(weight: float) -> None:
-    features = features_of(RBF(0.2), LINE.X)[0]
+    features = eigen_features(RBF(0.2), LINE.X)[0]
     gaps = np.abs(LINE.X[:, 0] - 0.4)
     P = strategy(features, gaps, weight, 0.01)
     assert P.min() >= 0

@@ -10,13 +10,9 @@ from tests.helpers.players import FINITE_RULES, setting
 from tests.helpers.refusals import refused
 from tests.oracles.plain_rivals import drift_posterior, known_by_the_future
 from tvbandits import Box, Candidates, policies
+from tvbandits.gp.kernels.structure import eigen_features
 from tvbandits.policies import POLICIES
-from tvbandits.policies.rivals.predictive import (
-    ArmFilter,
-    features_of,
-    future_variance,
-    sample_covariance,
-)
+from tvbandits.policies.rivals.predictive import ArmFilter, future_variance, sample_covariance
 
 LINE = Candidates(np.linspace(0, 1, 12)[:, None])
 K = RBF(0.2)(LINE.X)
@@ -31,7 +27,7 @@ def marginals(found: ArmFilter, centre: float) -> tuple[Any, Any]:
 
 
 def test_the_filter_is_the_dense_posterior() -> None:
-    found = ArmFilter.prior(features_of(RBF(0.2), LINE.X)[0], 0.05)
+    found = ArmFilter.prior(eigen_features(RBF(0.2), LINE.X)[0], 0.05)
     for row, t, y in zip(ROWS, TIMES, VALUES, strict=True):
         found = found.at(t).update(row, y, 0.1)
     mean, deviation = marginals(found.at(12.0), 0.5)
@@ -43,7 +39,7 @@ def test_the_filter_is_the_dense_posterior() -> None:
 
 @pytest.mark.parametrize("noise", [1e-50, 1e-30])
 def test_a_filter_lasts_without_noise_to_speak_of(noise: float) -> None:
-    found = ArmFilter.prior(features_of(RBF(5.0), LINE.X)[0], 0.0)
+    found = ArmFilter.prior(eigen_features(RBF(5.0), LINE.X)[0], 0.0)
     for row in [*ROWS, *range(12)] * 3:
         found = found.update(row, 1e50, noise)
     mean, deviation = marginals(found, 0.0)

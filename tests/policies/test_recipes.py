@@ -31,7 +31,7 @@ from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.forgetting import aging
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.policies import POLICIES, Setting, theory
-from tvbandits.policies.ruled import PolicyAdapter
+from tvbandits.policies.adapter import PolicyAdapter
 from tvbandits.queries.plans import KDPP, LogSchedule
 from tvbandits.validation import Array
 

@@ -39,7 +39,8 @@ from tvbandits.bandit.querying import pending_queries, question_time, update_ans
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of, same_value
 from tvbandits.bandit.step import Request, observe, recommend, suggest
-from tvbandits.bandit.warm_start import replay, warm_start
+from tvbandits.bandit.update import replay
+from tvbandits.bandit.warm_start import warm_start
 from tvbandits.counts import Counted
 from tvbandits.domains.availability import Availability, availability_of, decision_domain
 from tvbandits.domains.candidates import Candidates, CandidatesInContext, candidates_of

@@ -42,8 +42,7 @@ from tvbandits.bandit.observations import (
 from tvbandits.bandit.querying import joint_posterior, warn_caller
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of
-from tvbandits.bandit.update import update
-from tvbandits.bandit.warm_start import replay
+from tvbandits.bandit.update import replay, update
 from tvbandits.data import Dataset, Told
 from tvbandits.domains.availability import Allowed, Available, NothingAvailableError, narrowed
 from tvbandits.domains.candidates import Candidates

@@ -1,15 +1,17 @@
-"""From a state to the next one: what becomes of it once rewards are told."""
+"""From a state to the next one once rewards are told, or told again."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
 from tvbandits.bandit.inference import Inference
-from tvbandits.bandit.observations import append_visited
+from tvbandits.bandit.initial_state import first_state
+from tvbandits.bandit.observations import ReadingTable, append_visited, decision_waiting
 from tvbandits.bandit.outliers import set_outliers_aside
-from tvbandits.bandit.state import State
+from tvbandits.bandit.state import State, generator_of
 from tvbandits.data import Dataset, Told
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 
@@ -47,6 +49,48 @@ def update(inference: Inference, state: State, new: Told, rng: np.random.Generat
     if recipe.options.max_history is not None:
         state = inference.trim(state, count)
     return state
+
+
+def replay(inference: Inference, before: State, readings: ReadingTable) -> State:
+    """Return the state that these readings lead to, after what an earlier state was asked and answered.
+
+    What has left the history tells nothing any more.
+    """
+    recipe, rng = inference.recipe, generator_of(before.random)
+    state, count = first_state(recipe, rng), 0
+    about = np.maximum.accumulate(before.answers.t)
+    side: Literal["left", "right"] = "right" if recipe.consult == "before ask" else "left"
+    # Who was only ever told has conditioned nothing; a fit estimates the scale, too.
+    decides = before.posterior is not None or (
+        before.model.fit is None and before.model.scaling.estimated_at > 0
+    )
+    for new in readings.in_turn():
+        count = max(count, int(np.searchsorted(about, new.latest, side)))
+        state = state.with_record(answers=before.answers.take(slice(count)))
+        if decides and (state.time is None or new.latest >= state.time):
+            state, _ = inference.condition(state, new.latest, rng)
+        state = update(inference, state, new, rng)
+    expired = before.gone
+    if expired.rewards and len(state.rewards):
+        expired = replace(expired, first=float(state.rewards.y[0]))
+    state = state.with_record(answers=before.answers, gone=expired)
+    waiting = decision_waiting(before.record.asked_for, state.time)
+    if decides and waiting is not None:
+        state, _ = inference.condition(state, waiting, rng)
+    info = replace(
+        state.info,
+        told=expired.rewards + len(state.rewards) + state.info.outliers,
+        failed=expired.failed + len(state.failed),
+        queries=before.info.queries,
+        beta=before.info.beta,
+    )
+    return replace(
+        state.with_record(pending=before.pending, asked_for=waiting),
+        queries=replace(before.queries, pool=state.queries.pool),
+        random=before.random,
+        outcomes=before.outcomes,
+        info=info,
+    )
 
 
 def calibrate(

@@ -1,4 +1,4 @@
-"""Learn again from readings: one's own, once they were corrected, or those of another bandit.
+"""Start from what another bandit has learned: rates, scales and weights of models.
 
 What a bandit on similar ground has learned is the start of another one: rates, scales and weights.
 
@@ -16,62 +16,20 @@ from their own, and what these come to becomes its prior. Own evidence overrules
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from tvbandits.bandit.inference import Inference
 from tvbandits.bandit.initial_state import first_state, state_for
-from tvbandits.bandit.observations import ReadingTable, decision_waiting
+from tvbandits.bandit.observations import ReadingTable
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import State, generator_of
-from tvbandits.bandit.update import update
+from tvbandits.bandit.state import State
+from tvbandits.bandit.update import replay, update
 from tvbandits.domains.candidates import Candidates
 from tvbandits.forgetting.aging import has_pace
 from tvbandits.gp.fitting.online import at_step
 from tvbandits.validation import of_kind
-
-
-def replay(inference: Inference, before: State, readings: ReadingTable) -> State:
-    """Return the state that these readings lead to, after what an earlier state was asked and answered.
-
-    What has left the history tells nothing any more.
-    """
-    recipe, rng = inference.recipe, generator_of(before.random)
-    state, count = first_state(recipe, rng), 0
-    about = np.maximum.accumulate(before.answers.t)
-    side: Literal["left", "right"] = "right" if recipe.consult == "before ask" else "left"
-    # Who was only ever told has conditioned nothing; a fit estimates the scale, too.
-    decides = before.posterior is not None or (
-        before.model.fit is None and before.model.scaling.estimated_at > 0
-    )
-    for new in readings.in_turn():
-        count = max(count, int(np.searchsorted(about, new.latest, side)))
-        state = state.with_record(answers=before.answers.take(slice(count)))
-        if decides and (state.time is None or new.latest >= state.time):
-            state, _ = inference.condition(state, new.latest, rng)
-        state = update(inference, state, new, rng)
-    expired = before.gone
-    if expired.rewards and len(state.rewards):
-        expired = replace(expired, first=float(state.rewards.y[0]))
-    state = state.with_record(answers=before.answers, gone=expired)
-    waiting = decision_waiting(before.record.asked_for, state.time)
-    if decides and waiting is not None:
-        state, _ = inference.condition(state, waiting, rng)
-    info = replace(
-        state.info,
-        told=expired.rewards + len(state.rewards) + state.info.outliers,
-        failed=expired.failed + len(state.failed),
-        queries=before.info.queries,
-        beta=before.info.beta,
-    )
-    return replace(
-        state.with_record(pending=before.pending, asked_for=waiting),
-        queries=replace(before.queries, pool=state.queries.pool),
-        random=before.random,
-        outcomes=before.outcomes,
-        info=info,
-    )
 
 
 def warm_start(recipe: Recipe, state: State, other: object) -> tuple[Recipe, State]:

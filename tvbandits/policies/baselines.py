@@ -25,7 +25,7 @@ from tvbandits.domains.availability import Allowed
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
-from tvbandits.policies import ruled
+from tvbandits.policies import adapter
 from tvbandits.policies.common import Seed
 from tvbandits.validation import Array, positive_number, shown, whole_number
 
@@ -38,7 +38,7 @@ class Uniform:
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Any point."""
-        return ruled.draw_available(lambda: self.domain.sample(1, rng)[0], allowed, rng)
+        return adapter.draw_available(lambda: self.domain.sample(1, rng)[0], allowed, rng)
 
     def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:
         """Nothing is learned."""
@@ -66,7 +66,7 @@ class EpsilonGreedy:
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """A point of the best mean, or any one."""
-        return ruled.draw_available(lambda: self._propose(rng), allowed, rng)
+        return adapter.draw_available(lambda: self._propose(rng), allowed, rng)
 
     def _propose(self, rng: np.random.Generator) -> Array:
         if rng.random() < self.exploration:
@@ -85,7 +85,7 @@ class EpsilonGreedy:
             self.seen[x.tobytes()] = point, mean + (value - mean) / (count + 1), count + 1
 
 
-def uniform(domain: Domain, *, minimize: bool = False, seed: Seed = 0) -> ruled.PolicyAdapter:
+def uniform(domain: Domain, *, minimize: bool = False, seed: Seed = 0) -> adapter.PolicyAdapter:
     """A point of the domain at random, whatever it is told.
 
     Parameters
@@ -108,14 +108,14 @@ def uniform(domain: Domain, *, minimize: bool = False, seed: Seed = 0) -> ruled.
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    return ruled.adapt(
-        domain, Uniform(ruled.domain_of_choice(domain)), minimize=minimize, seed=seed
+    return adapter.adapt(
+        domain, Uniform(adapter.domain_of_choice(domain)), minimize=minimize, seed=seed
     )
 
 
 def eps_greedy(
     domain: Domain, *, decay: float = 100.0, minimize: bool = False, seed: Seed = 0
-) -> ruled.PolicyAdapter:
+) -> adapter.PolicyAdapter:
     """The point of the best mean reward so far, and at times one at random (Auer 2002).
 
     Step t, which is one more than the number of rewards told, plays a uniform point with probability
@@ -150,8 +150,8 @@ def eps_greedy(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    rule = EpsilonGreedy(ruled.domain_of_choice(domain), positive_number("decay", decay))
-    return ruled.adapt(domain, rule, minimize=minimize, seed=seed)
+    rule = EpsilonGreedy(adapter.domain_of_choice(domain), positive_number("decay", decay))
+    return adapter.adapt(domain, rule, minimize=minimize, seed=seed)
 
 
 # A mutation: one of so many neighbours of a candidate, or such a share of the sides of a box.
@@ -189,7 +189,7 @@ class RegularisedEvolution:
 
     def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """A mutation of the winner of a tournament."""
-        return ruled.draw_available(lambda: self._propose(rng), allowed, rng)
+        return adapter.draw_available(lambda: self._propose(rng), allowed, rng)
 
     def _propose(self, rng: np.random.Generator) -> Array:
         if len(self.members) < self.population:
@@ -211,7 +211,7 @@ def evolution(
     tournament: int = 10,
     minimize: bool = False,
     seed: Seed = 0,
-) -> ruled.PolicyAdapter:
+) -> adapter.PolicyAdapter:
     """Regularised evolution (Real 2019, Algorithm 1): mutations of the best of a few; the oldest dies.
 
     The population is the last `population` points told, with their rewards. Until it is full, points are
@@ -254,8 +254,8 @@ def evolution(
     """
     whole_number("population", population)
     whole_number("tournament", tournament)
-    choices = ruled.domain_of_choice(domain)
+    choices = adapter.domain_of_choice(domain)
     if not isinstance(choices, Candidates | Box):
         raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(choices)}")
     rule = RegularisedEvolution(choices, tournament, population)
-    return ruled.adapt(domain, rule, minimize=minimize, seed=seed)
+    return adapter.adapt(domain, rule, minimize=minimize, seed=seed)

@@ -16,7 +16,7 @@ from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
-from tvbandits.policies import ruled
+from tvbandits.policies import adapter
 from tvbandits.policies.common import Seed
 from tvbandits.policies.setting import Policy
 from tvbandits.validation import Array, finite_number, refuse
@@ -71,7 +71,7 @@ class BetaBernoulli:
 
 def discounted_thompson(
     domain: Domain, *, discount: float = 0.99, minimize: bool = False, seed: Seed = 0
-) -> ruled.PolicyAdapter:
+) -> adapter.PolicyAdapter:
     """Discounted Thompson sampling for Bernoulli arms ([RK]).
 
     With successes S_a and failures F_a of each arm, which fade by the discount gamma in a step, it plays
@@ -103,11 +103,11 @@ def discounted_thompson(
     >>> print(bandit.ask(101))
     [[2.]]
     """
-    arms = ruled.finite(domain, "discounted_thompson")
+    arms = adapter.finite(domain, "discounted_thompson")
     gamma = finite_number("discount", discount, above=0.0, high=1.0)
     worst = -1.0 if minimize else 0.0
     rule = BetaBernoulli(arms, gamma, worst, np.zeros((len(arms), 2)))
-    return ruled.adapt(domain, rule, minimize=minimize, seed=seed)
+    return adapter.adapt(domain, rule, minimize=minimize, seed=seed)
 
 
 # For comparisons on rewards in [0, 1], by its path: others of `POLICIES` play any rewards.

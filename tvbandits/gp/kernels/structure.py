@@ -168,3 +168,17 @@ def _check_matrix(K: Array, diagonal: Array, n: int, name: str) -> None:
     spectrum = eigenpairs(K)[0].tolist()
     needs = f"positive semi-definite, without an eigenvalue below 0 on {n} points"
     require(spectrum[0] >= -1e-8 * spectrum[-1], name, needs, spectrum[0])
+
+
+def eigen_features(kernel: Any, X: Array, smallest: float = 1e-10) -> tuple[Array, Array]:
+    """Return features (A, r) of points (A, d), and the eigenvalues (r,) of their kernel matrix.
+
+    Parameters
+    ----------
+    smallest : float
+        Eigenvalues below this share of the largest are left out.
+    """
+    check_kernel(kernel, X)
+    values, vectors = eigenpairs(np.asarray(kernel(X)))
+    rows = values > smallest * float(values.max())
+    return np.asarray(vectors[:, rows] * np.sqrt(values[rows])), np.asarray(values[rows])

@@ -31,10 +31,10 @@ from tvbandits.bandit.options import Options
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed, NothingAvailableError
 from tvbandits.domains.domain import Domain
-from tvbandits.policies import ruled
+from tvbandits.policies import adapter
+from tvbandits.policies.adapter import RunningMean
 from tvbandits.policies.common import DEFAULT_WIDTH, Mean, Seed, Width, prior_kernel
 from tvbandits.policies.forgetting import gp_ucb
-from tvbandits.policies.rivals.predictive import Centre
 from tvbandits.validation import (
     LARGEST_VALUE,
     Array,
@@ -123,7 +123,7 @@ class Master:
     domain, kernel, noise, beta
         What it makes them of.
     tests : Thresholds
-    centre : Centre
+    centre : RunningMean
         The mean of rewards, where it is learned.
     block : Block
         The present one.
@@ -138,7 +138,7 @@ class Master:
     noise: float
     beta: Width
     tests: Thresholds
-    centre: Centre
+    centre: RunningMean
     block: Block = field(default_factory=lambda: Block(0))
     chosen: list[tuple[Array, Copy, float]] = field(default_factory=list)
     restarts: int = 0
@@ -151,7 +151,7 @@ class Master:
             kernel=self.kernel,
             noise_variance=self.noise,
             beta=self.beta,
-            options=Options(mean=self.centre.given),
+            options=Options(mean=self.centre.prior),
             seed=child,
         )
 
@@ -203,7 +203,7 @@ class Master:
             self.block.begun += 1
             n, rho = self.block.order, self.tests.rho
             learned = self.centre.value if self.centre.count else None
-            centre = learned if self.centre.given == "online" else 0.0
+            centre = learned if self.centre.prior == "online" else 0.0
             for m in range(n, -1, -1):
                 due = step % 2**m == 0
                 if due and (m == n or rng.random() < rho(2**n) / rho(2**m)):
@@ -238,7 +238,7 @@ def master(
     mean: Mean = "online",
     minimize: bool = False,
     seed: Seed = 0,
-) -> ruled.PolicyAdapter:
+) -> adapter.PolicyAdapter:
     """MASTER (Wei & Luo 2021): copies of a bandit on many scales, and two tests that restart them.
 
     With the paper's constants the tests hardly ever fire.
@@ -281,18 +281,18 @@ def master(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    kernel = prior_kernel(ruled.domain_of_choice(domain), kernel)
+    kernel = prior_kernel(adapter.domain_of_choice(domain), kernel)
     if base is not None:
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
-    unit, noise, prior = ruled.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
+    unit, noise, prior = adapter.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
     rule = Master(
         base,
-        ruled.domain_of_choice(domain),
+        adapter.domain_of_choice(domain),
         kernel,
         noise,
         beta,
         thresholds or Thresholds(),
-        Centre(prior),
+        RunningMean(prior),
     )
     of_kind("what base makes", rule._copy_of_base(0), Bandit, "a Bandit")
-    return ruled.adapt(domain, rule, kernel, noise_variance, unit, minimize=minimize, seed=seed)
+    return adapter.adapt(domain, rule, kernel, noise_variance, unit, minimize=minimize, seed=seed)

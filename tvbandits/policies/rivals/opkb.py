@@ -39,11 +39,12 @@ from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
+from tvbandits.gp.kernels.structure import eigen_features
 from tvbandits.gp.linalg import cholesky, inverse
 from tvbandits.gp.state_space import ROUNDING
-from tvbandits.policies import ruled
+from tvbandits.policies import adapter
+from tvbandits.policies.adapter import RunningMean
 from tvbandits.policies.common import Seed, prior_kernel
-from tvbandits.policies.rivals.predictive import Centre, features_of
 from tvbandits.validation import (
     Array,
     finite_number,
@@ -240,7 +241,7 @@ class Opkb:
     domain : Candidates
     features : array of shape (A, r)
     constants : Constants
-    centre : Centre
+    centre : RunningMean
     noise : float
         Variance of the noise, which designs look at from then on.
     adaptive : bool
@@ -254,7 +255,7 @@ class Opkb:
     domain: Candidates
     features: Array
     constants: Constants
-    centre: Centre
+    centre: RunningMean
     noise: float
     adaptive: bool
     chosen: list[tuple[bytes, int]] = field(default_factory=list)
@@ -378,7 +379,7 @@ def ada_opkb(
     adaptive: bool = True,
     minimize: bool = False,
     seed: Seed = 0,
-) -> ruled.PolicyAdapter:
+) -> adapter.PolicyAdapter:
     """ADA-OPKB (Hong 2023): solve for whom to play, replay the past, and restart.
 
     Not `adaptive`: OPKB, for rewards that stand still.
@@ -409,16 +410,16 @@ def ada_opkb(
     >>> from tvbandits import Candidates, policies
     >>> bandit = policies.ada_opkb(Candidates([[0.0], [2.0]]), kernel=RBF(1.0), noise_variance=0.01)
     """
-    kernel = prior_kernel(ruled.domain_of_choice(domain), kernel)
-    noise = ruled.first_noise(noise_variance, scale)
+    kernel = prior_kernel(adapter.domain_of_choice(domain), kernel)
+    noise = adapter.first_noise(noise_variance, scale)
     constants = constants or Constants()
     flag("adaptive", adaptive)
-    arms = ruled.finite(domain, "OPKB")
+    arms = adapter.finite(domain, "OPKB")
     # Each part may be usable, and what is computed of them overflow, or vanish.
     weight = constants.c2 * constants.gain
     block = constants.c3 * constants.gain * math.log(len(arms) / constants.delta)
     for name, value in {"c2 * gain": weight, "c3 * gain * log(A / delta)": block}.items():
         positive_number(name, value)
-    features = features_of(kernel, arms.X)[0]
-    rule = Opkb(arms, features, constants, Centre("online"), noise, adaptive)
-    return ruled.adapt(domain, rule, kernel, noise_variance, scale, minimize=minimize, seed=seed)
+    features = eigen_features(kernel, arms.X)[0]
+    rule = Opkb(arms, features, constants, RunningMean("online"), noise, adaptive)
+    return adapter.adapt(domain, rule, kernel, noise_variance, scale, minimize=minimize, seed=seed)

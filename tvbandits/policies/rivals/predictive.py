@@ -31,26 +31,15 @@ from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
-from tvbandits.gp.kernels.structure import check_kernel
-from tvbandits.gp.linalg import cholesky, eigenpairs, solve_lower, square_root
+from tvbandits.gp.linalg import cholesky, solve_lower, square_root
 from tvbandits.gp.state_space import ROUNDING
-from tvbandits.policies import ruled
+from tvbandits.policies import adapter
+from tvbandits.policies.adapter import RunningMean
 from tvbandits.policies.common import Mean, Seed, prior_kernel
 from tvbandits.validation import Array, finite_number
 
-# Eigenvalues below this share of the largest are left out.
-SMALLEST = 1e-10
-
 # So much may rounding take from, or add to, a covariance that is saved.
 SLACK = 1e-6
-
-
-def features_of(kernel: Any, X: Array) -> tuple[Array, Array]:
-    """Features (A, r) of points (A, d), and the eigenvalues (r,) of their kernel matrix."""
-    check_kernel(kernel, X)
-    values, vectors = eigenpairs(np.asarray(kernel(X)))
-    kept = values > SMALLEST * float(values.max())
-    return np.asarray(vectors[:, kept] * np.sqrt(values[kept])), np.asarray(values[kept])
 
 
 @dataclass(frozen=True)
@@ -129,37 +118,6 @@ class ArmFilter:
         return np.asarray(self.mean[:, 0] - centre * self.mean[:, 1])
 
 
-@dataclass(frozen=True)
-class Centre:
-    """The prior mean of rewards: as given, or the mean of those seen.
-
-    Attributes
-    ----------
-    given : float or "online"
-    total, count : float and int
-        Of the rewards seen.
-    """
-
-    given: Mean
-    total: float = 0.0
-    count: int = 0
-
-    def update(self, y: float) -> Centre:
-        """With one more reward."""
-        return replace(self, total=self.total + y, count=self.count + 1)
-
-    @property
-    def value(self) -> float:
-        """The prior mean."""
-        if self.given == "online":
-            return self.total / self.count if self.count else 0.0
-        return float(self.given)
-
-    def before(self, y: float) -> float:
-        """The prior mean of a reward: the first one is as good as expected."""
-        return y if self.given == "online" and not self.count else self.value
-
-
 def future_variance(gamma: float, noise: Array) -> Array:
     """x_i, the variance of gamma w_i as all future rewards tell it; `noise` is s_i^2 (r,)."""
     delta = 1.0 - gamma**2
@@ -188,7 +146,7 @@ class PredictiveSampling:
         The posterior, told every reward.
     noise : float
         Of a reward, in prior deviations squared.
-    centre : Centre
+    centre : RunningMean
     width : float
         By which the deviations of a draw are multiplied.
     eigenvalues : array of shape (r,)
@@ -197,7 +155,7 @@ class PredictiveSampling:
     domain: Candidates
     filter: ArmFilter
     noise: float
-    centre: Centre
+    centre: RunningMean
     width: float
     eigenvalues: Array
 
@@ -245,7 +203,7 @@ def predictive_sampling(
     mean: Mean = "online",
     minimize: bool = False,
     seed: Seed = 0,
-) -> ruled.PolicyAdapter:
+) -> adapter.PolicyAdapter:
     """Predictive sampling (Liu 2023): Thompson sampling of what the future would still confirm.
 
     Parameters
@@ -285,11 +243,11 @@ def predictive_sampling(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    kernel = prior_kernel(ruled.domain_of_choice(domain), kernel)
+    kernel = prior_kernel(adapter.domain_of_choice(domain), kernel)
     finite_number("forgetting_rate", forgetting_rate, low=0.0, below=1.0)
-    width, arms = ruled.width_number(beta), ruled.finite(domain, "predictive sampling")
-    unit, noise, prior = ruled.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
-    features, values = features_of(kernel, arms.X)
+    width, arms = adapter.width_number(beta), adapter.finite(domain, "predictive sampling")
+    unit, noise, prior = adapter.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
+    features, values = eigen_features(kernel, arms.X)
     start = ArmFilter.prior(features, forgetting_rate)
-    rule = PredictiveSampling(arms, start, noise, Centre(prior), width, values)
-    return ruled.adapt(domain, rule, kernel, noise_variance, unit, minimize=minimize, seed=seed)
+    rule = PredictiveSampling(arms, start, noise, RunningMean(prior), width, values)
+    return adapter.adapt(domain, rule, kernel, noise_variance, unit, minimize=minimize, seed=seed)

@@ -33,7 +33,7 @@ from tvbandits.gp.fitting.evidence import fit
 from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.linalg import cholesky, inverse
-from tvbandits.policies import ruled
+from tvbandits.policies import adapter
 from tvbandits.policies.common import Seed
 from tvbandits.validation import (
     LARGEST_VARIANCE,
@@ -250,7 +250,7 @@ class Relevant:
     def _fit(self) -> None:
         """By log evidence of standardised rewards."""
         y, _, scale = self._standardised()
-        noise = min(max(ruled.first_noise(self.noise, scale), 1e-6), LARGEST_VARIANCE)
+        noise = min(max(adapter.first_noise(self.noise, scale), 1e-6), LARGEST_VARIANCE)
         parameters, began = self.hyperparameters, self.began
         assert began is not None  # there are rewards
         span = float(self.data.t.max()) - began or 1.0
@@ -347,7 +347,7 @@ def w_dbo(
     initial_points: int = 15,
     minimize: bool = False,
     seed: Seed = 0,
-) -> ruled.PolicyAdapter:
+) -> adapter.PolicyAdapter:
     """W-DBO (Bardou 2024): observations go that the posterior of the future can do without.
 
     A Matern-5/2 kernel over points, scaled to the unit cube, and a Matern-3/2 one over time, with fitted
@@ -389,11 +389,11 @@ def w_dbo(
     not_negative("alpha", alpha)
     whole_number("initial_points", initial_points)
     choice("removal", removal, ("relevance", "oldest", "random"))
-    choices = ruled.domain_of_choice(domain)
+    choices = adapter.domain_of_choice(domain)
     if not isinstance(choices, Box | Candidates):
         raise ValueError(f"the domain of W-DBO must be a Box or Candidates, got {shown(choices)}")
     low, high = choices.bounds.T
     side, none = np.where(high > low, high - low, 1.0), Dataset.empty(choices.dimension)
     rule = Relevant(choices, noise_variance, alpha, removal, initial_points, low, side, none)
     kernel = space_kernels(choices)[0]
-    return ruled.adapt(domain, rule, kernel, noise_variance, minimize=minimize, seed=seed)
+    return adapter.adapt(domain, rule, kernel, noise_variance, minimize=minimize, seed=seed)

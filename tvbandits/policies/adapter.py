@@ -251,6 +251,37 @@ class PolicyAdapter:
         save_value(path, self)
 
 
+@dataclass(frozen=True)
+class RunningMean:
+    """The prior mean of rewards: a number, or the mean of those before.
+
+    Attributes
+    ----------
+    prior : float or "online"
+    total, count : float and int
+        Of the rewards so far.
+    """
+
+    prior: Mean
+    total: float = 0.0
+    count: int = 0
+
+    def update(self, y: float) -> RunningMean:
+        """Return the mean with one more reward."""
+        return replace(self, total=self.total + y, count=self.count + 1)
+
+    @property
+    def value(self) -> float:
+        """The prior mean now."""
+        if self.prior == "online":
+            return self.total / self.count if self.count else 0.0
+        return float(self.prior)
+
+    def before(self, y: float) -> float:
+        """Return the prior mean of a reward: the first one is as good as expected."""
+        return y if self.prior == "online" and not self.count else self.value
+
+
 def first_noise(noise_variance: float | None, unit: float) -> float:
     """Return the noise variance that a rule begins with, in units of the prior variance.
 
