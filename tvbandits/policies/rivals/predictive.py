@@ -31,6 +31,7 @@ from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
+from tvbandits.gp.kernels.structure import eigen_features
 from tvbandits.gp.linalg import cholesky, solve_lower, square_root
 from tvbandits.gp.state_space import ROUNDING
 from tvbandits.policies import adapter
