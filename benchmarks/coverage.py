@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.harness import DATA, arguments, heading, line
 from tvbandits import Bandit, Options, policies
 from tvbandits.cli.problems import make_problem
-from tvbandits.protocols import Problem, added_noise
+from tvbandits.domains.problem import Problem, noise_to_add
 from tvbandits.validation import Array
 
 OZONE = [DATA / "ozone" / "daily_44201_2021.zip"]
@@ -82,7 +82,7 @@ UNASKED = {"default": adaptive(None), "ensemble": adaptive("ensemble")}
 def play(bandit: Bandit, problem: Problem, steps: int, seed: int) -> Array:
     """Mean share of intervals that hold, and mean log density, shape (2, len(AHEAD))."""
     rng = np.random.default_rng([seed, 12])
-    X, root = problem.domain.X, math.sqrt(added_noise(problem))  # type: ignore[attr-defined]
+    X, root = problem.domain.X, math.sqrt(noise_to_add(problem))  # type: ignore[attr-defined]
     found: list[list[tuple[float, float]]] = []
 
     def read(points: Array, t: float) -> Array:

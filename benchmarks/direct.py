@@ -19,7 +19,7 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from benchmarks import regression
 from benchmarks.harness import Pair, Row, summary
-from tvbandits.protocols import added_noise
+from tvbandits.domains.problem import noise_to_add
 from tvbandits.validation import Array, Index
 
 HORIZON, TARGET = 2000, 10.0
@@ -121,7 +121,7 @@ def rows(repeats: int, tables: Path | None = None, horizon: int = HORIZON) -> li
         ours, peers, sizes = [], [], []
         for seed in range(repeats):
             player = regression.bbkb(problem, horizon, seed)
-            noise = added_noise(problem)
+            noise = noise_to_add(problem)
             peer = DirectBBKB(problem.points, kernel.length_scale, noise, 1 / horizon, seed=seed)
             ours.append(regression.play(player, problem, horizon, seed))
             peers.append(regression.play(peer, problem, horizon, seed))

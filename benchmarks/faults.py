@@ -25,11 +25,11 @@ from benchmarks.harness import arguments, heading, line
 from tvbandits import Bandit, Expert, ExpertDownWarning, Options, compare, policies
 from tvbandits.comparison.summary import summarise
 from tvbandits.datasets import DriftingBump, Field, NewPeak, ozone_network
+from tvbandits.domains.problem import Problem, noise_to_add
 from tvbandits.experts.calibrated import Calibrated
 from tvbandits.experts.sensors.expert import SensorExpert, stations_at
 from tvbandits.experts.sensors.stub import Faults, StubTransport
 from tvbandits.policies import Setting
-from tvbandits.protocols import Problem, added_noise
 from tvbandits.validation import Array
 
 # Seconds; a delay beyond every time-out.
@@ -55,7 +55,7 @@ def lost(share: float) -> Case:
 
 def biased(problem: Problem) -> Faults:
     """Off by one deviation of the noise."""
-    return Faults(bias=math.sqrt(added_noise(problem)))
+    return Faults(bias=math.sqrt(noise_to_add(problem)))
 
 
 def sure(_: Problem) -> Faults:
@@ -93,7 +93,7 @@ def make(case: Case, problem: Any, setting: Setting) -> Bandit:
     """SparQ-GP-UCB with an expert that has the faults of a case."""
     warnings.simplefilter("ignore", ExpertDownWarning)  # here, since workers make their own bandits
     problem = problem.realise(setting.seed) if hasattr(problem, "realise") else problem
-    points, noise = problem.domain.X, case.noise * added_noise(problem)
+    points, noise = problem.domain.X, case.noise * noise_to_add(problem)
     levels = np.array([problem.value(points, float(t)) for t in range(1, problem.horizon + 1)])
     ids = [str(i) for i in range(len(points))]
     transport = StubTransport(

@@ -28,7 +28,7 @@ from benchmarks.harness import DATA
 from tvbandits import Bandit, Box, Candidates, experts, policies
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.compare import Comparison, iterate
-from tvbandits.comparison.playing import Run
+from tvbandits.comparison.summary import Run
 from tvbandits.gp.sparse import Nystrom
 from tvbandits.policies import Policy
 from tvbandits.policies.frugal import PLANS
@@ -181,7 +181,7 @@ def by_hand() -> Iterator[Case]:
     ]
     for name, policy, (domain, kernel), options, steps, late in runs:
         values = {"domain": domain, "kernel": kernel, "noise_variance": 0.01, **options}
-        make = partial(Policy(policy).bandit, **values)
+        make: Any = partial(Policy(policy).bandit, **values)
         yield name, loop(make, steps, late)
 
     def asking(policy: Any, parts: Any, expert: Callable[[], Any], **more: Any) -> Any:

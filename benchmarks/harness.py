@@ -21,8 +21,8 @@ import numpy as np
 from scipy.stats import t as student
 from threadpoolctl import threadpool_info
 
-from tvbandits.comparison.setup import REWARD_NOISE, played
-from tvbandits.protocols import Problem
+from tvbandits.comparison.environment import Environment
+from tvbandits.domains.problem import Problem
 from tvbandits.validation import Array
 
 # Real measurements, where they lie beside the repository.
@@ -143,13 +143,14 @@ class Course(NamedTuple):
 
 def course(player: Any, problem: Problem, seed: int, steps: int) -> Course:
     """Play steps 1, 2, ... with the noise of every comparison."""
+    environment = Environment.of(problem)
     regret, taken = np.empty(steps), np.empty(steps)
     for step in range(steps):
         t = step + 1.0
         begun = clock()
         X = player.ask(t)
         taken[step] = clock() - begun
-        truth, told = np.array([played(problem, x, t, seed, REWARD_NOISE) for x in X[:, None]]).T
+        truth, told = np.array([environment.play(x, t, seed) for x in X[:, None]]).T
         begun = clock()
         player.tell(X, told, t)
         taken[step] += clock() - begun

@@ -18,7 +18,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import arguments, clock, heading, line
 from tvbandits import Candidates, datasets, policies
-from tvbandits.comparison.setup import REWARD_NOISE, prepare
+from tvbandits.comparison.environment import Stream
+from tvbandits.comparison.setup import prepare
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.policies import POLICIES, Setting
 from tvbandits.validation import Array
@@ -111,7 +112,7 @@ def played(problem: Any, setting: Setting, make: Callable[[Setting], Any], n: in
         X = player.ask(t, n=n)
         seconds += clock() - begun
         value = problem.value(X, t)
-        noise = problem.noise_variance**0.5 * keyed_normal(setting.seed, REWARD_NOISE, X, t)
+        noise = problem.noise_variance**0.5 * keyed_normal(setting.seed, Stream.REWARD, X, t)
         begun = clock()
         player.tell(X, value + noise, t)
         seconds += clock() - begun
@@ -132,7 +133,7 @@ def main() -> None:
         made = []
         for seed in range(options.seeds):
             real = PROBLEMS[problem](seed, options.steps, int(options.candidates))
-            made.append((real, prepare(problem, real, seed, options.steps).setting(None, None)))
+            made.append((real, prepare(problem, real, seed, options.steps).setting_for(None, None)))
         for policy in options.policy:
             with threadpool_limits(limits=1):
                 found = np.array([played(*each, PLAYERS[policy], options.n) for each in made])

@@ -24,7 +24,7 @@ import pandas as pd
 
 from benchmarks.harness import arguments, course, heading, kept, line
 from tvbandits import Bandit, policies
-from tvbandits.comparison.compare import simulated
+from tvbandits.comparison.compare import simulator
 from tvbandits.datasets import (
     AutoregressiveArms,
     DriftingBump,
@@ -34,10 +34,10 @@ from tvbandits.datasets import (
     ozone,
     sensor_field,
 )
-from tvbandits.datasets.tables.problem import autoregressive
+from tvbandits.datasets.base import autoregressive
+from tvbandits.domains.problem import Problem
 from tvbandits.gp.ensemble import filters, mixture, models, seasons
 from tvbandits.gp.ensemble.models import ModelSpec
-from tvbandits.protocols import Problem
 from tvbandits.queries import plans
 from tvbandits.threads import one_blas_thread
 from tvbandits.validation import Array
@@ -188,7 +188,7 @@ PLAYERS: dict[str, Callable[[Problem, int], Bandit]] = {
     "frugal_gp_ucb": lambda problem, seed: policies.frugal_gp_ucb(
         problem.domain,
         noise_variance=problem.noise_variance,
-        expert=simulated(problem, seed),
+        expert=simulator(problem, seed),
         queries_per_step=ANSWERS,
         seed=seed,
     ),

@@ -23,14 +23,14 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from benchmarks.harness import arguments, heading, line
 from tvbandits import Bandit, Candidates, Limit, LimitWarning, compare, policies
 from tvbandits.datasets import BumpAndWall, HeatPump, QuietNetwork
-from tvbandits.datasets.limited import UnderALimit
+from tvbandits.datasets.limited import LimitedProblem
 from tvbandits.gp.linalg import square_root
 from tvbandits.policies import Setting
 from tvbandits.validation import Array
 
 
 @dataclass(frozen=True)
-class DiscAndBump(UnderALimit):
+class DiscAndBump(LimitedProblem):
     """A bump that circles on a square, and a depth that is large enough on a disc that wanders."""
 
     horizon: int = 100
@@ -52,7 +52,7 @@ class DiscAndBump(UnderALimit):
     @cached_property
     def phases(self) -> Array:
         """Of the bump and of the disc."""
-        return self.rng().uniform(0.0, 2 * np.pi, 2)
+        return self.generator().uniform(0.0, 2 * np.pi, 2)
 
     def rewards_at(self, t: float) -> Array:
         """The bump and a slope."""
@@ -69,7 +69,7 @@ class DiscAndBump(UnderALimit):
 
 
 @dataclass(frozen=True)
-class ShiftingNetwork(UnderALimit):
+class ShiftingNetwork(LimitedProblem):
     """Stations whose rewards and loads are rough over the map; all loads rise and fall together, too."""
 
     horizon: int = 100
@@ -90,7 +90,7 @@ class ShiftingNetwork(UnderALimit):
     @cached_property
     def paths(self) -> tuple[Array, Array]:
         """Rewards and loads, shape (horizon, 40) each."""
-        rng, X = self.rng(), self.domain.X
+        rng, X = self.generator(), self.domain.X
         root = square_root(np.exp(-cdist(X, X) / 0.4))
         static = rng.standard_normal((2, root.shape[1])) @ root.T
         walk = np.cumsum(0.08 * rng.standard_normal((2, self.horizon, root.shape[1])), axis=1)
@@ -121,7 +121,7 @@ class Knowing:
     """A policy that is shown where the limit holds."""
 
     bandit: Bandit
-    problem: UnderALimit
+    problem: LimitedProblem
 
     def ask(self, t: float) -> Array:
         """Among the points that satisfy it."""

@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.harness import arguments, heading, line
 from tvbandits import datasets, policies
 from tvbandits.domains.moving import Position, costs_along
-from tvbandits.protocols import added_noise
+from tvbandits.domains.problem import noise_to_add
 
 # None of them was looked at when the rule was chosen.
 PROBLEMS: dict[str, Callable[[int], Any]] = {
@@ -65,7 +65,7 @@ def missed(policy: str, problem: Any, cost: float, seed: int, steps: int) -> tup
     maker = getattr(policies, policy)
     bandit = maker(problem.domain, noise_variance=problem.noise_variance, seed=seed, **kernel)
     bandit = bandit.with_options(move_cost=unit_cost)
-    noise = np.sqrt(added_noise(problem)) * np.random.default_rng(seed).normal(size=steps)
+    noise = np.sqrt(noise_to_add(problem)) * np.random.default_rng(seed).normal(size=steps)
     regret = 0.0
     for t in range(1, steps + 1):
         x = bandit.ask(t)

@@ -20,8 +20,8 @@ from benchmarks.harness import arguments, heading, line
 from tvbandits import compare
 from tvbandits.comparison.summary import summarise
 from tvbandits.datasets import TableProblem, ozone, sensor_field
+from tvbandits.domains.problem import noise_to_add
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
-from tvbandits.protocols import added_noise
 from tvbandits.queries.plans import questions
 
 STATES = (
@@ -70,7 +70,7 @@ def play(problem: TableProblem, answers: int, seed: int) -> tuple[float, float]:
     """
     rng = np.random.default_rng([seed, 7])
     assert problem.noise_variance is not None
-    noise = np.sqrt(added_noise(problem))
+    noise = np.sqrt(noise_to_add(problem))
     values, sites = problem.values, len(problem.points)
     ensemble = FilterEnsemble.of(problem.points, problem.noise_variance, both=True)
     asked, row = 0, int(rng.integers(sites))

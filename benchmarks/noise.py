@@ -21,8 +21,8 @@ from benchmarks.coverage import OZONE
 from benchmarks.harness import arguments, course, heading, line
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.board import SUITES
-from tvbandits.comparison.compare import simulated
-from tvbandits.comparison.setup import Prepared, begun, prepare
+from tvbandits.comparison.compare import simulator
+from tvbandits.comparison.setup import Realisation, prepare
 from tvbandits.policies import POLICIES
 from tvbandits.validation import Array
 
@@ -36,11 +36,11 @@ PROBLEMS: dict[str, list[Path]] = {
 NAMES = ("gp-ucb", "sw-gp-ucb", "tv-gp-ucb", "sparq-gp-ucb", "adaptive-gp-ucb", "frugal-gp-ucb")
 
 
-def regret(prepared: Prepared, name: str, **options: None) -> float:
+def regret(realisation: Realisation, name: str, **options: None) -> float:
     """Of a policy on a problem."""
-    prepared = begun(prepared)
-    player = POLICIES[name].make(prepared.setting(None, simulated), **options)
-    run = course(player, prepared.problem, prepared.known.seed, prepared.known.horizon)
+    realisation = realisation.begin()
+    player = POLICIES[name].make(realisation.setting_for(None, simulator), **options)
+    run = course(player, realisation.problem, realisation.seed, realisation.horizon)
     return max(float(run.regret.sum()), 1e-9)
 
 
@@ -64,10 +64,10 @@ def main() -> None:
             problem = make_problem(label, PROBLEMS[label], options.horizon)
             ratios = np.empty((len(options.policies), options.seeds))
             for seed in range(options.seeds):
-                prepared = prepare(label, problem, seed, options.horizon)
+                realisation = prepare(label, problem, seed, options.horizon)
                 for row, name in enumerate(options.policies):
-                    learned = regret(prepared, name, noise_variance=None)
-                    ratios[row, seed] = math.log(learned / regret(prepared, name))
+                    learned = regret(realisation, name, noise_variance=None)
+                    ratios[row, seed] = math.log(learned / regret(realisation, name))
             line(label, *map(geometric, [*ratios, ratios]))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
-from tvbandits.protocols import Expert
+from tvbandits.experts.protocol import Expert
 from tvbandits.validation import Array
 
 # Times of rewards (n,) and of the last one, t -> effective noise variances for step t + 1.

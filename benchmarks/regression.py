@@ -13,7 +13,7 @@ from tvbandits import Bandit, Options, policies
 from tvbandits.acquisition.widths import BBKBWidth
 from tvbandits.bandit.options import Mean
 from tvbandits.datasets import TableProblem, abalone, california
-from tvbandits.protocols import added_noise
+from tvbandits.domains.problem import noise_to_add
 from tvbandits.validation import Array
 
 TABLES = {
@@ -50,7 +50,7 @@ def play(player: Any, problem: TableProblem, horizon: int, seed: int) -> Played:
         X = player.ask()[: horizon - done]
         taken += clock() - begun
         truth = problem.value(X, 1.0)
-        y = truth + math.sqrt(added_noise(problem)) * rng.standard_normal(len(X))
+        y = truth + math.sqrt(noise_to_add(problem)) * rng.standard_normal(len(X))
         begun = clock()
         player.tell(X, y)
         taken += clock() - begun

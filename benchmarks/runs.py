@@ -23,11 +23,11 @@ from benchmarks.harness import Pair, Row, clock, course, summary
 from benchmarks.plain import Forgetting, PlainSparQ, PlainUCB
 from tvbandits import Candidates, Options, policies
 from tvbandits.acquisition.widths import Theory
-from tvbandits.comparison.compare import simulated
+from tvbandits.comparison.compare import simulator
 from tvbandits.comparison.setup import prepare
 from tvbandits.datasets import DriftingBump
+from tvbandits.experts.protocol import Answers, Expert
 from tvbandits.policies import theory
-from tvbandits.protocols import Answers, Expert
 from tvbandits.validation import Array
 
 STEPS, MEAN = 500, 1.6
@@ -108,7 +108,7 @@ class Contest(NamedTuple):
 
 def play(make: Make, seed: int, points: list[Array] | None = None) -> Run:
     """One run with the noise of `seed`; it goes to the points, if they are given."""
-    expert = TimedExpert(simulated(PROBLEM, seed))
+    expert = TimedExpert(simulator(PROBLEM, seed))
     player = Followed(make(seed, expert), points)
     run = course(player, PROBLEM, seed, STEPS)
     taken = float(run.seconds.sum()) - expert.seconds
@@ -120,7 +120,7 @@ def contests() -> list[Contest]:
 
     In the plain form forgetting is written out: times i of rewards and the last time t -> variances.
     """
-    setting = prepare(PROBLEM.name, PROBLEM, 0, STEPS).setting(Theory(), None)
+    setting = prepare(PROBLEM.name, PROBLEM, 0, STEPS).setting_for(Theory(), None)
     period = window = theory.window_length(*setting.budgets)
     discount, epsilon = theory.discount(*setting.budgets), setting.forgetting_rate
     rate = 2 * (1 - (1 - epsilon) ** 0.5) * setting.scale**2

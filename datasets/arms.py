@@ -18,21 +18,22 @@ import numpy as np
 from scipy.special import ndtr
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.datasets.tables.problem import Drawn, OnCandidates, OnPath, autoregressive, draws
+from tvbandits.datasets.base import (
+    CandidatesProblem,
+    PathProblem,
+    RandomProblem,
+    autoregressive,
+    draw_paths,
+)
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.problem import NamedProblem
 from tvbandits.domains.space import Arms
 from tvbandits.gp.linalg import cholesky, inverse, square_root
-from tvbandits.protocols import NamedProblem
 from tvbandits.validation import Array, finite_number, flag, not_negative
-
-MOST_ARMS = 10_000
-
-# Longest horizon of what is drawn step by step.
-MOST_STEPS = 100_000
 
 
 @dataclass(frozen=True)
-class SwitchingArms(OnPath):
+class SwitchingArms(PathProblem):
     """The experiment of Hong, Li and Tewari (2023): arms on a sphere whose rewards switch at once.
 
     The rewards of `arms` uniform points of the unit sphere are draws of GP(0, RBF(0.2)), each scaled to
@@ -59,54 +60,48 @@ class SwitchingArms(OnPath):
     horizon: int = 10_000
     noise_variance: float = 0.01
     name: str = "switching-arms"
-    ranges: ClassVar = {"arms": (1, MOST_ARMS)}
-    kernel = RBF(0.2)  # that the rewards are drawn from
+    ranges: ClassVar = {"arms": (1, 10_000)}
+    kernel = RBF(0.2)  # of the rewards
 
     @cached_property
     def domain(self) -> Candidates:
         """Uniform points of the unit sphere."""
-        rng = np.random.default_rng([self.seed, 0x48])
-        drawn = rng.standard_normal((self.arms, 3))
-        return Candidates(drawn / np.sqrt((drawn**2).sum(axis=1, keepdims=True)))
+        normal = self.rng(0x48).standard_normal((self.arms, 3))
+        return Candidates(normal / np.sqrt((normal**2).sum(axis=1, keepdims=True)))
 
     @property
     def switches(self) -> tuple[int, ...]:
-        """The last steps of a piece, but for the last piece's."""
+        """The last steps of all pieces but the last."""
         return tuple(round(share * self.horizon) for share in (0.15, 0.5))
 
     @cached_property
     def path(self) -> Array:
         """Rewards between switches, shape (pieces, arms)."""
-        rng = np.random.default_rng([self.seed, 0x49])
-        drawn = draws(self.kernel(self.domain.X), len(self.switches) + 1, rng)
-        return np.asarray(0.8 * drawn / np.abs(drawn).max(axis=1, keepdims=True))
+        pieces = draw_paths(self.kernel(self.domain.X), len(self.switches) + 1, self.rng(0x49))
+        return np.asarray(0.8 * pieces / np.abs(pieces).max(axis=1, keepdims=True))
 
     def row(self, t: float) -> int:
-        """That of the piece."""
+        """Return the number of the piece."""
         step = super().row(t)
         return sum(step >= switch for switch in self.switches)
 
 
-AR_ORDER, AR_DECAY, AR_SUM = 20, 6.0, 0.97
-# Steps before the first one: the slowest mode forgets with a time of about 200.
-BURN_IN = 3000
-
-
-def autoregression() -> tuple[Array, float]:
-    """Coefficients (20,) proportional to exp(-r / 6), r = 1, ..., 20, and the innovation's variance.
+def autoregression(order: int = 20, decay: float = 6.0, total: float = 0.97) -> tuple[Array, float]:
+    """Return coefficients (order,) with a sum, proportional to exp(-r / decay), and a variance.
 
     The variance of z_t = sum_r a_r z_{t-r} + e_t is that of e times the mean over frequencies of
-    |1 - sum_r a_r exp(-i w r)|^-2, an integral that a sum on 2^16 points has to rounding; it is 1 here.
+    |1 - sum_r a_r exp(-i w r)|^-2, an integral that a sum on 2^16 points has to rounding. The variance
+    that is returned is that of e for which that of z is 1.
     """
-    weights = np.exp(-np.arange(1, AR_ORDER + 1) / AR_DECAY)
-    coefficients = AR_SUM * weights / weights.sum()
+    weights = np.exp(-np.arange(1, order + 1) / decay)
+    coefficients = total * weights / weights.sum()
     response = np.fft.fft(np.concatenate([[1.0], -coefficients]), 2**16)
     return coefficients, float(1.0 / np.mean(np.abs(response) ** -2.0))
 
 
 @dataclass(frozen=True)
-class AutoregressiveArms(OnPath):
-    """Arms of a grid that drift with a memory of 20 steps: no first-order model is right about them.
+class AutoregressiveArms(PathProblem):
+    """Arms of a grid that drift with a memory of 20 steps, which no first-order model describes.
 
     f(x, t) = m(x) + z(x, t); z is an AR(20) process in time with unit variance and correlation
     C = (I + 5 L)^-1 over the grid, scaled to a unit diagonal, L the Laplacian of the grid's graph; the
@@ -133,10 +128,12 @@ class AutoregressiveArms(OnPath):
     noise_variance: float = 0.09
     name: str = "ar-arms"
     ranges: ClassVar = {"side": (1, 60)}
+    # Steps before the first one: the slowest mode forgets with a time of about 200.
+    burn_in: ClassVar[int] = 3000
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_size((self.horizon + BURN_IN) * self.side**2, 100_000_000)
+        self._check_size((self.horizon + self.burn_in) * self.side**2, 100_000_000)
 
     @cached_property
     def domain(self) -> Candidates:
@@ -158,26 +155,27 @@ class AutoregressiveArms(OnPath):
     def path(self) -> Array:
         """Rewards of all steps and arms, shape (horizon, A)."""
         root = square_root(self.correlation)
-        rng = np.random.default_rng([self.seed, 0xA2])
+        rng = self.rng(0xA2)
         means = 0.5 * root @ rng.standard_normal(root.shape[1])
         coefficients, variance = autoregression()
-        fresh = rng.standard_normal((self.horizon + BURN_IN, root.shape[1])) @ root.T
-        z = np.zeros((AR_ORDER + len(fresh), len(means)))
-        for step, innovation in enumerate(fresh, start=AR_ORDER):
-            past = z[step - AR_ORDER : step][::-1]
+        noise = rng.standard_normal((self.horizon + self.burn_in, root.shape[1])) @ root.T
+        order = len(coefficients)
+        z = np.zeros((order + len(noise), len(means)))
+        for step, innovation in enumerate(noise, start=order):
+            past = z[step - order : step][::-1]
             z[step] = coefficients @ past + variance**0.5 * innovation
         return np.asarray(means + z[-self.horizon :])
 
 
 @dataclass(frozen=True)
-class WearingArms(OnCandidates, Drawn):
-    """Arms that wear out: each play takes 3% of what the arm that was played had left.
+class WearingArms(CandidatesProblem, RandomProblem):
+    """Arms that wear out: each play takes 3% of the reward of its arm.
 
-    Rewards start uniform in [0, 1], and nothing but the player moves them. `best` is the best of what
-    this player has left of its arms; to play that arm is optimal, since rewards only ever fall. The
-    original draws Bernoulli rewards with these chances; here a reward is the chance with Gaussian
-    noise. A comparison plays each run on a copy of its own (`begin`), and tells it what was played
-    (`wear`).
+    Rewards start uniform in [0, 1], and nothing but the player moves them. `best` is the
+    largest reward that is left to this player; to play that arm is optimal, since rewards only ever
+    fall. The original draws Bernoulli rewards with these chances; here a reward is the chance with
+    Gaussian noise. A comparison plays each run on a copy of its own (`begin`), and reports the plays to
+    it (`wear`).
 
     Parameters
     ----------
@@ -207,7 +205,7 @@ class WearingArms(OnCandidates, Drawn):
     horizon: int = 2000
     noise_variance: float = 0.05
     name: str = "wearing-arms"
-    ranges: ClassVar = {"arms": (1, MOST_ARMS)}
+    ranges: ClassVar = {"arms": (1, 10_000)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -220,35 +218,35 @@ class WearingArms(OnCandidates, Drawn):
         return Candidates(np.linspace(0.0, 1.0, self.arms)[:, None])
 
     @cached_property
-    def left(self) -> Array:
-        """Rewards of the arms, shape (arms,): what is left of them."""
-        rng = np.random.default_rng([self.seed, 0xCC])
+    def rewards(self) -> Array:
+        """The rewards of the arms, shape (arms,)."""
+        rng = self.rng(0xCC)
         if self.length_scale == 0:
             return rng.random(self.arms)
         root = square_root(RBF(self.length_scale)(self.domain.X))
         return np.asarray(ndtr(root @ rng.standard_normal(root.shape[1])))
 
-    def begin(self) -> WornArms:
-        """A copy of its own for one player."""
-        return WornArms(**asdict(self))
+    def begin(self) -> WearingArmsRun:
+        """Return a copy for one player."""
+        return WearingArmsRun(**asdict(self))
 
     def rewards_at(self, t: float) -> Array:
-        """What is left."""
+        """Return the rewards, which are the same at all times between two plays."""
         self.row(t)
-        return self.left
+        return self.rewards
 
 
-class WornArms(WearingArms):
-    """Those of one player."""
+class WearingArmsRun(WearingArms):
+    """The arms of one player."""
 
     def wear(self, X: Array) -> None:
-        """Arms (n, 1) were played, one after the other."""
+        """Let the rewards of arms (n, 1) fall, which were played one after the other."""
         for row in self.domain.index(X):
-            self.left[row] *= 1.0 - self.loss
+            self.rewards[row] *= 1.0 - self.loss
 
 
 @dataclass(frozen=True)
-class BannersByDay(OnCandidates, Drawn):
+class BannersByDay(CandidatesProblem, RandomProblem):
     """Banners over days and nights: a step is an hour, and all share a level that changes with it.
 
     Each banner's effect is a sum of one that stays and one that an Ornstein-Uhlenbeck process of 500
@@ -259,8 +257,8 @@ class BannersByDay(OnCandidates, Drawn):
     Parameters
     ----------
     banners : int
-    beside : bool
-        Whether bandits are told of the control, the first banner (`control`).
+    with_control : bool
+        Whether bandits compare with the first banner as their control.
     horizon : int
     noise_variance : float
     seed : int
@@ -275,48 +273,48 @@ class BannersByDay(OnCandidates, Drawn):
     """
 
     banners: int = 8
-    beside: bool = True
+    with_control: bool = True
     horizon: int = 336
     noise_variance: float = 0.25
     name: str = "banners-by-day"
-    ranges: ClassVar = {"horizon": (1, MOST_STEPS), "banners": (2, MOST_ARMS)}
+    ranges: ClassVar = {"horizon": (1, 100_000), "banners": (2, 10_000)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        flag("beside", self.beside)
+        flag("with_control", self.with_control)
 
     @cached_property
     def domain(self) -> Arms:
-        """Names."""
+        """The banners by name."""
         return Arms([f"banner {i + 1}" for i in range(self.banners)])
 
     @property
     def control(self) -> Array | None:
         """The first banner."""
-        return self.domain.X[0] if self.beside else None
+        return self.domain.X[0] if self.with_control else None
 
     @cached_property
     def parts(self) -> tuple[Array, Array]:
         """Effects (horizon, banners) and levels (horizon,)."""
-        rng = np.random.default_rng([self.seed, 0x4A])
-        stays, *drifts = rng.standard_normal((self.horizon + 1, self.banners))
+        rng = self.rng(0x4A)
+        fixed, *drifts = rng.standard_normal((self.horizon + 1, self.banners))
         drift = autoregressive(np.array(drifts), math.exp(-1.0 / 500.0))
         weather = autoregressive(rng.standard_normal(self.horizon), math.exp(-1.0 / 12.0))
-        effects = math.sqrt(0.5) * (stays + drift)
+        effects = math.sqrt(0.5) * (fixed + drift)
         swing = 2.0 * np.ptp(effects, axis=1).mean()
         hours = np.arange(1, self.horizon + 1)
         return effects, swing * (0.5 * np.cos(2 * np.pi * (hours - 12) / 24) + 0.25 * weather)
 
     def rewards_at(self, t: float) -> Array:
-        """Effects and level."""
+        """Return effects plus level."""
         row = self.row(t)
         effects, levels = self.parts
         return np.asarray(effects[row] + levels[row])
 
 
 @dataclass(frozen=True)
-class Banners(OnCandidates, Drawn):
-    """Banners of which few visits convert: what is read of a play is the share of its visits that do.
+class Banners(CandidatesProblem, RandomProblem):
+    """Banners of which few visits convert: a reading is the share of the visits of a play that do.
 
     The logarithm of each banner's chance is a wave between 0.5% and 5%, with a period of 2,000 to 6,000
     steps.
@@ -341,28 +339,28 @@ class Banners(OnCandidates, Drawn):
     trials: int = 1
     horizon: int = 3000
     name: str = "banners"
-    ranges: ClassVar = {"banners": (2, MOST_ARMS)}
+    ranges: ClassVar = {"banners": (2, 10_000)}
 
     @property
     def noise_variance(self) -> float:
-        """That of a share of visits where 2% of them convert."""
+        """Noise variance of a share of visits where 2% of them convert."""
         return 0.02 * 0.98 / self.trials
 
     @cached_property
     def domain(self) -> Arms:
-        """Names."""
+        """The banners by name."""
         return Arms([f"banner {i + 1}" for i in range(self.banners)])
 
     @cached_property
     def waves(self) -> Array:
         """Periods and phases, shape (2, banners)."""
-        rng = np.random.default_rng([self.seed, 0x4B])
+        rng = self.rng(0x4B)
         return np.array(
             [rng.uniform(2000, 6000, self.banners), rng.uniform(0, 2 * np.pi, self.banners)]
         )
 
     def rewards_at(self, t: float) -> Array:
-        """Chances."""
+        """Return the chances."""
         period, phase = self.waves
         angle = 2 * np.pi * self.row(t) / period + phase
         return np.asarray(0.005 * 10.0 ** (0.5 + 0.5 * np.sin(angle)))

@@ -1,4 +1,4 @@
-"""Drawn fields on which policies are judged: no choice of this package was made on them."""
+"""Random fields on which policies are judged: no choice of this package was made on them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,17 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from tvbandits.datasets.tables.problem import OnPath
+from tvbandits.datasets.base import PathProblem
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.problem import NamedProblem
 from tvbandits.gp.linalg import cholesky, inverse
-from tvbandits.protocols import NamedProblem
 from tvbandits.validation import Array, choice
-
-MOST_STEPS = 100_000
-
 
 Draw = Callable[[Array, np.random.Generator, int], Array]
 
 
 class Kind(NamedTuple):
-    """What a field is drawn by: its candidates, and its rewards at all steps."""
+    """A kind of fields: its candidates, and the function of its rewards at all steps."""
 
     points: Array
     draw: Draw
@@ -33,20 +30,22 @@ KINDS: dict[str, Kind] = {}
 
 
 def _kind(name: str, points: Array, summary: str) -> Callable[[Draw], Draw]:
-    """Add a kind of fields, which a function draws at points (A, d): rewards of shape (steps, A)."""
+    """Return a decorator that adds a kind of fields: points (A, d) to rewards (steps, A)."""
 
-    def added(draw: Draw) -> Draw:
+    def add(draw: Draw) -> Draw:
         KINDS[name] = Kind(points, draw, summary)
         return draw
 
-    return added
+    return add
 
 
-def _scattered(seed: int, low: float, high: float, shape: tuple[int, int]) -> Array:
+def _uniform(seed: int, low: float, high: float, shape: tuple[int, int]) -> Array:
+    """Return uniform points."""
     return np.random.default_rng(seed).uniform(low, high, shape)
 
 
 def _square(side: int) -> Array:
+    """Return the points of a grid on the unit square."""
     axis = np.linspace(0.0, 1.0, side)
     return np.array(np.meshgrid(axis, axis)).reshape(2, -1).T
 
@@ -61,7 +60,7 @@ def _bumps(X: Array, rng: np.random.Generator, steps: int) -> Array:
     return np.asarray(1.5 * (share * left + (1 - share) * right) + 0.3 * X[:, 0])
 
 
-@_kind("ridge", _scattered(5, -1.0, 1.0, (250, 3)), "a ridge that turns, in space")
+@_kind("ridge", _uniform(5, -1.0, 1.0, (250, 3)), "a ridge that turns, in space")
 def _ridge(X: Array, rng: np.random.Generator, steps: int) -> Array:
     first, second = rng.standard_normal((2, 3))
     first /= np.linalg.norm(first)
@@ -79,16 +78,16 @@ def _waves(X: Array, rng: np.random.Generator, steps: int) -> Array:
     return np.array([np.cos(X @ W.T + phase + speed * t) @ height for t in range(steps)])
 
 
-@_kind("graph", _scattered(11, 0.0, 10.0, (48, 2)), "a random walk on a graph of 48")
+@_kind("graph", _uniform(11, 0.0, 10.0, (48, 2)), "a random walk on a graph of 48")
 def _graph(X: Array, rng: np.random.Generator, steps: int) -> Array:
     apart = np.linalg.norm(X[:, None] - X[None], axis=2)
-    linked = np.zeros(apart.shape)
+    adjacency = np.zeros(apart.shape)
     for i, near in enumerate(np.argsort(apart, axis=1)[:, 1:5]):
-        linked[i, near] = linked[near, i] = 1.0
-    C = inverse(cholesky(np.diag(linked.sum(axis=1)) - linked + 0.2 * np.eye(len(X))).L)
+        adjacency[i, near] = adjacency[near, i] = 1.0
+    C = inverse(cholesky(np.diag(adjacency.sum(axis=1)) - adjacency + 0.2 * np.eye(len(X))).L)
     root = cholesky(C / np.diagonal(C).mean()).L
-    drawn = rng.standard_normal((steps, len(X))) @ root.T
-    return np.asarray(drawn[0] + 0.25 * np.cumsum(np.vstack([0 * drawn[:1], drawn[1:]]), axis=0))
+    first, *changes = rng.standard_normal((steps, len(X))) @ root.T
+    return np.asarray(first + 0.25 * np.cumsum([0 * first, *changes], axis=0))
 
 
 @_kind("jumps", np.linspace(0.0, 10.0, 150)[:, None], "a function that jumps each 28 to 44 steps")
@@ -96,8 +95,9 @@ def _jumps(X: Array, rng: np.random.Generator, steps: int) -> Array:
     apart = np.abs(X - X.T) / 1.5
     root = cholesky((1 + apart) * np.exp(-apart) + 1e-8 * np.eye(len(X))).L
     count = max(8, steps // 28)
-    drawn, ends = (root @ rng.standard_normal((len(X), count + 1))).T, rng.integers(28, 45, count)
-    return np.asarray(drawn[[int((t > ends.cumsum()).sum()) for t in range(steps)]])
+    pieces = (root @ rng.standard_normal((len(X), count + 1))).T
+    ends = rng.integers(28, 45, count).cumsum()
+    return np.asarray(pieces[[int((t > ends).sum()) for t in range(steps)]])
 
 
 @_kind("tide", np.linspace(-3.0, 3.0, 121)[:, None], "bumps on a line that a tide moves")
@@ -113,8 +113,8 @@ def _tide(X: Array, rng: np.random.Generator, steps: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Field(OnPath):
-    """A field that is drawn anew for each seed; it is known at whole steps.
+class Field(PathProblem):
+    """A random field, another one for each seed; it is known at whole steps.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class Field(OnPath):
     kind: str = "bumps"
     horizon: int = 100
     noise_variance: float = 0.01
-    ranges: ClassVar = {"horizon": (1, MOST_STEPS)}
+    ranges: ClassVar = {"horizon": (1, 100_000)}
 
     def __post_init__(self) -> None:
         choice("kind", self.kind, tuple(KINDS))
@@ -142,7 +142,7 @@ class Field(OnPath):
 
     @property
     def name(self) -> str:
-        """That of its kind."""
+        """It is "field-" and the kind."""
         return f"field-{self.kind}"
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Finite tables of rewards as problems: any table of yours, and the two fixed ones of BBKB.
+"""Finite tables of rewards as problems: a table of one's own, and the two fixed ones of BBKB.
 
 No table comes with the package. Abalone and California housing are the experiments of Calandriello,
 Carratino, Lazaric, Valko and Rosasco (2020), "Near-linear time Gaussian process optimization with
@@ -14,10 +14,17 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.datasets.tables.problem import TableProblem
-from tvbandits.datasets.tables.readings import Form, coded, merged, named, numbers, standardised
+from tvbandits.datasets.tables.readings import (
+    Form,
+    encode,
+    finite_column,
+    merge_rows,
+    same_names,
+    standardise,
+)
 from tvbandits.datasets.tables.spreadsheets import File, read_as_text
+from tvbandits.domains.problem import NamedProblem
 from tvbandits.io import naming
-from tvbandits.protocols import NamedProblem
 from tvbandits.validation import (
     Array,
     file_path,
@@ -28,8 +35,6 @@ from tvbandits.validation import (
     whole_number,
 )
 
-TIME = ("t", "time")
-
 
 def table(
     file: File,
@@ -39,7 +44,7 @@ def table(
     horizon: int | None = None,
     noise_variance: float | None = None,
 ) -> TableProblem:
-    r"""A table of rewards: the column `reward`, an optional column "t" or "time", and inputs.
+    r"""Read a table of rewards: the column `reward`, an optional column "t" or "time", and inputs.
 
     Without times each row is a candidate with its reward, rows of equal inputs are one candidate with
     their mean, and nothing moves. With times the rewards of every point at every time must be there,
@@ -56,7 +61,7 @@ def table(
     horizon : int, optional
         Steps of a run: 500, or as many as there are times.
     noise_variance : float, optional
-        Of a told reward; the variance of rows of equal inputs around their means, and 1e-4 of the
+        That of a reward; the variance of rows of equal inputs around their means, and 1e-4 of the
         variance of all rewards where there are none.
 
     Raises
@@ -68,7 +73,7 @@ def table(
     --------
     >>> from pathlib import Path
     >>> from tvbandits.datasets import table
-    >>> written = Path("recipes.csv").write_text("salt,heat,reward\n1,20,0.3\n2,40,0.9\n3,60,0.4\n")
+    >>> size = Path("recipes.csv").write_text("salt,heat,reward\n1,20,0.3\n2,40,0.9\n3,60,0.4\n")
     >>> problem = table("recipes.csv", horizon=50, noise_variance=0.01)
     >>> print(len(problem.domain), problem.best(1))
     3 0.9
@@ -84,29 +89,31 @@ def table(
             raise ValueError(
                 f'reward must be a column; there is no "{reward}" in {", ".join(frame.columns)}'
             )
-        time = next((name for name in frame.columns if name.casefold() in TIME), None)
+        time = next((name for name in frame.columns if name.casefold() in ("t", "time")), None)
         inputs = [name for name in frame.columns if name not in (reward, time)]
         if not inputs or frame.empty:
             raise ValueError("the table needs rows, and an input besides the reward")
         if any(name.startswith("Unnamed: ") for name in inputs):  # as pandas calls it
             raise ValueError("a column without a name, such as a frame's index, is no input")
-        X = np.column_stack([numbers(frame[name], name) for name in inputs])
-        y = numbers(frame[reward], reward)
-        points, means, which = merged(X, y)
+        X = np.column_stack([finite_column(frame[name], name) for name in inputs])
+        y = finite_column(frame[reward], reward)
+        points, means, which = merge_rows(X, y)
         if time is None:
             values, steps = means[None], 500 if horizon is None else horizon
-            noise = _within(y, means, which)
+            noise = _noise_within(y, means, which)
             size = f"{len(y)} rows, {len(points)} different points"
         else:
-            rows = pd.DataFrame({"point": which, "t": numbers(frame[time], time), "reward": y})
+            rows = pd.DataFrame(
+                {"point": which, "t": finite_column(frame[time], time), "reward": y}
+            )
             values, steps = _by_time(rows, X, points), None
             if horizon is not None and horizon > len(values):
                 raise ValueError(f"there are {len(values)} times, got horizon = {horizon}")
-            noise = _little(values)
+            noise = _small_noise(values)
             size = f"{len(values)} times, {len(points)} points"
         return TableProblem(
             values=values[:horizon],
-            points=standardised(points) if scale_inputs else points,
+            points=standardise(points) if scale_inputs else points,
             name=path.name,
             unit="",
             noise_variance=noise if noise_variance is None else noise_variance,
@@ -115,19 +122,20 @@ def table(
         )
 
 
-def _little(y: Array) -> float:
+def _small_noise(y: Array) -> float:
+    """Return 1e-4 of the variance of rewards."""
     return max(1e-4 * float(np.var(y)), 1e-12)
 
 
-def _within(y: Array, means: Array, which: NDArray[np.integer]) -> float:
-    """Variance of rows of equal inputs around their means, or a little where there are none."""
+def _noise_within(y: Array, means: Array, which: NDArray[np.integer]) -> float:
+    """Return the variance of rows of equal inputs around their means; a small one without such rows."""
     within = float(((y - means[which]) ** 2).sum())
-    # What rounding leaves between equal rewards is no noise.
-    return within / (len(y) - len(means)) if within > 1e-24 * float(y @ y) else _little(y)
+    # The rounding of equal rewards is no noise.
+    return within / (len(y) - len(means)) if within > 1e-24 * float(y @ y) else _small_noise(y)
 
 
 def _by_time(rows: pd.DataFrame, X: Array, points: Array) -> Array:
-    """Rewards of every point at every time, shape (T, A), out of rows with the inputs X (n, d)."""
+    """Return rewards of every point at every time, shape (T, A), of rows with the inputs X (n, d)."""
     again = rows.duplicated(["point", "t"]).to_numpy()
     if again.any():
         row = int(again.argmax())
@@ -147,19 +155,15 @@ def _by_time(rows: pd.DataFrame, X: Array, points: Array) -> Array:
 SEX = {"m": 0.0, "f": 1.0, "i": 2.0}
 
 
-# Noise variance of a told reward: a deviation of 0.01 on rewards in [0, 1].
-NOISE_VARIANCE = 1e-4
-
-
-# The inputs, and then the target.
+# The inputs, and the target last.
 ABALONE = Form(
-    named("sex", "length", "diameter", "height", "whole_weight", "shucked_weight")
-    | named("viscera_weight", "shell_weight")
+    same_names("sex", "length", "diameter", "height", "whole_weight", "shucked_weight")
+    | same_names("viscera_weight", "shell_weight")
     | {"rings": ("rings", "Class_number_of_rings")}
 )
 CALIFORNIA = Form(
-    named("MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup")
-    | named("Latitude", "Longitude", "MedHouseVal")
+    same_names("MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup")
+    | same_names("Latitude", "Longitude", "MedHouseVal")
 )
 
 
@@ -206,40 +210,41 @@ def california(file: File) -> TableProblem:
 
 
 def _problem(name: str, form: Form, kernel: RBF, file: File) -> TableProblem:
+    """Return the problem of a file with inputs and a target, which is scaled to [0, 1]."""
     path = file_path("file", file)
-    *_, (rewarded, *_) = form.required.values()
+    *_, (heading, *_) = form.required.values()
     with naming(path):
         inputs, target = _columns(name, form, read_as_text(path))
-        points, means, _ = merged(standardised(inputs), target)
+        points, means, _ = merge_rows(standardise(inputs), target)
         low, high = float(means.min()), float(means.max())
         if low == high:
-            raise ValueError(f"{rewarded} is {low} in every row")
+            raise ValueError(f"{heading} is {low} in every row")
     return TableProblem(
         values=((means - low) / (high - low))[None],
         points=points,
         name=name,
         unit="",
-        noise_variance=NOISE_VARIANCE,
+        noise_variance=1e-4,  # a deviation of 0.01 on rewards in [0, 1]
         kernel=kernel,
         steps=10_000,
         summary=(
             f"{len(target)} rows, {len(target) - len(points)} of them merged into others with the "
-            f"same inputs; {rewarded} from {low:g} to {high:g}, scaled to [0, 1]"
+            f"same inputs; {heading} from {low:g} to {high:g}, scaled to [0, 1]"
         ),
     )
 
 
 def _columns(name: str, form: Form, raw: pd.DataFrame) -> tuple[Array, Array]:
-    """Inputs (n, d) and target (n,), as numbers."""
+    """Return inputs (n, d) and target (n,), as numbers."""
     if missing := form.missing(raw.columns):
         raise ValueError(f"not the {name} table: columns missing: {', '.join(missing)}")
     if raw.empty:
         raise ValueError("the table has a header and no rows")
-    spelled = form.match(raw.columns)
-    if "sex" in spelled:
-        texts = raw[spelled["sex"]].map(str).str.strip()
-        raw = raw.assign(**{spelled["sex"]: coded(texts, SEX, "sex must be M, F or I")})
-    *inputs, target = (numbers(raw[spelled[ours]], spelled[ours]) for ours in form.required)
+    names = form.match(raw.columns)
+    if "sex" in names:
+        texts = raw[names["sex"]].map(str).str.strip()
+        raw = raw.assign(**{names["sex"]: encode(texts, SEX, "sex must be M, F or I")})
+    *inputs, target = (finite_column(raw[names[ours]], names[ours]) for ours in form.required)
     return np.column_stack(inputs), target
 
 

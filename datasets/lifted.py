@@ -1,87 +1,69 @@
 """Problems on boxes of several dimensions: a test function whose last coordinate is time.
 
-Test functions of global optimisation, to be minimized, in closed form.
-
-Each is written as it stands in the literature (Surjanovic and Bingham, Virtual library of simulation
-experiments, 2013; docs/references.md), for points (n, d) at once.
-
-`near` are points close to the minimizers over the first d - 1 coordinates where the last one is known:
-minimizers in closed form where there are any, and otherwise the centres from which a descent finds them.
+The functions are those of global optimisation, to be minimized, in closed form (Surjanovic and Bingham,
+Virtual library of simulation experiments, 2013; docs/references.md), for points (n, d) at once.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
-from tvbandits.datasets.tables.problem import MadeUp, mean_change
+from tvbandits.datasets.base import Synthetic, mean_change
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
-from tvbandits.protocols import NamedProblem
-from tvbandits.validation import Array, choice, positive_number, whole_number
+from tvbandits.domains.problem import NamedProblem
+from tvbandits.validation import Array, choice, positive_number
 
 Formula = Callable[[Array], Array]
-Near = Callable[[float], Array]
 
 
 class Function(NamedTuple):
-    """A function to be minimized on a cube, and where its minimizers are for each last coordinate.
+    """A function to be minimized on a cube.
 
-    `formula` maps points (n, dimension) to values (n,), and every coordinate is within `bounds`;
-    `near(last)` are points (m, dimension - 1), from one of which a descent ends at the minimum.
+    `formula` maps points (n, dimension) to values (n,), and every coordinate is within `bounds`.
+    `starts` are points (m, dimension - 1): whatever the last coordinate, a descent from one of the
+    lowest ends at the minimum over the others.
     """
 
     formula: Formula
     bounds: tuple[float, float]
-    near: Near
+    starts: Array
     dimension: int
-
-
-def _always(points: Array) -> Near:
-    """The same points, whatever the last coordinate."""
-    return lambda last: points  # noqa: ARG005 - one face for all
 
 
 # --- of any dimension --------------------------------------------------------------------------------
 
 
 def ackley(Z: Array) -> Array:
-    """-20 exp(-0.2 sqrt(mean z^2)) - exp(mean cos 2 pi z) + 20 + e."""
+    """Return -20 exp(-0.2 sqrt(mean z^2)) - exp(mean cos 2 pi z) + 20 + e."""
     root = np.sqrt((Z**2).mean(axis=1))
     waves = np.cos(2 * np.pi * Z).mean(axis=1)
     return np.asarray(20 + math.e - 20 * np.exp(-0.2 * root) - np.exp(waves))
 
 
 def griewank(Z: Array) -> Array:
-    """Sum of z^2 / 4000, less the product of cos(z_i / sqrt i), plus 1."""
+    """Return the sum of z^2 / 4000, less the product of cos(z_i / sqrt i), plus 1."""
     roots = np.sqrt(np.arange(1.0, Z.shape[1] + 1))
     return np.asarray((Z**2).sum(axis=1) / 4000 - np.cos(Z / roots).prod(axis=1) + 1)
 
 
-# The middle, or, where the last cosine is negative, half a wave away along a coordinate.
-HALF_WAVES = np.diag(np.pi * np.sqrt(np.arange(1.0, 6)))
-NEAR_GRIEWANK = np.vstack([np.zeros((1, 5)), HALF_WAVES, -HALF_WAVES])
-
-
 def powell(Z: Array) -> Array:
-    """Of four coordinates: (a + 10 b)^2 + 5 (c - d)^2 + (b - 2 c)^4 + 10 (a - d)^4, convex."""
+    """Return (a + 10 b)^2 + 5 (c - d)^2 + (b - 2 c)^4 + 10 (a - d)^4, convex."""
     a, b, c, d = Z.T
     return np.asarray((a + 10 * b) ** 2 + 5 * (c - d) ** 2 + (b - 2 * c) ** 4 + 10 * (a - d) ** 4)
 
 
-def _near_powell(last: float) -> Array:
-    return np.array([[0.0, 0.0, 0.0], [last, -last / 10, last]])
-
-
 def schwefel(Z: Array) -> Array:
-    """418.9829 d less the sum of z sin sqrt abs z."""
+    """Return 418.9829 d less the sum of z sin sqrt abs z."""
     return np.asarray(418.9828872724339 * Z.shape[1] - (Z * np.sin(np.sqrt(np.abs(Z)))).sum(axis=1))
 
 
@@ -89,14 +71,11 @@ def schwefel(Z: Array) -> Array:
 
 
 def eggholder(Z: Array) -> Array:
-    """-(y + 47) sin sqrt abs(x/2 + y + 47) - x sin sqrt abs(x - y - 47)."""
+    """Return -(y + 47) sin sqrt abs(x/2 + y + 47) - x sin sqrt abs(x - y - 47)."""
     x, y = Z.T
     first = (y + 47) * np.sin(np.sqrt(np.abs(x / 2 + y + 47)))
     return np.asarray(-first - x * np.sin(np.sqrt(np.abs(x - y - 47))))
 
-
-# Fine, of the only other coordinate.
-EGGHOLDER_GRID = np.linspace(-512, 512, 4001)[:, None]
 
 SHEKEL_CENTRES = np.tile(
     [[4.0, 4], [1, 1], [8, 8], [6, 6], [3, 7], [2, 9], [5, 3], [8, 1], [6, 2], [7, 3.6]], 2
@@ -105,7 +84,7 @@ SHEKEL_WIDTHS = np.array([1, 2, 2, 4, 4, 6, 3, 7, 5, 5]) / 10
 
 
 def shekel(Z: Array) -> Array:
-    """Ten dips -1 / (|z - centre|^2 + width)."""
+    """Return ten dips -1 / (|z - centre|^2 + width)."""
     apart = ((Z[:, None] - SHEKEL_CENTRES) ** 2).sum(axis=2)
     return np.asarray(-(1 / (apart + SHEKEL_WIDTHS)).sum(axis=1))
 
@@ -134,7 +113,7 @@ HARTMANN6_P = 1e-4 * np.array(
 
 
 def _hartmann(A: Array, P: Array) -> Formula:
-    """Four dips -height exp(-sum of a (z - p)^2)."""
+    """Return a function of four dips -height exp(-sum of a (z - p)^2)."""
 
     def formula(Z: Array) -> Array:
         apart = (A * (Z[:, None] - P) ** 2).sum(axis=2)
@@ -143,35 +122,34 @@ def _hartmann(A: Array, P: Array) -> Formula:
     return formula
 
 
-def _centres(C: Array) -> Near:
-    """The centres of dips, and the points half-way between two of them, without the last coordinate."""
-    middles = [(C[i] + C[j]) / 2 for i in range(len(C)) for j in range(i)]
-    return _always(np.vstack([C, middles])[:, :-1])
+def _dips(centres: Array) -> Array:
+    """Return the centres of dips and the points half-way between two, without the last coordinate."""
+    pairs = [(a + b) / 2 for a, b in itertools.combinations(centres, 2)]
+    return np.vstack([centres, pairs])[:, :-1]
+
+
+def _half_waves(dimension: int) -> Array:
+    """Return the middle and, where the last cosine is negative, half a wave away along a coordinate."""
+    waves = np.diag(np.pi * np.sqrt(np.arange(1.0, dimension + 1)))
+    return np.vstack([np.zeros(dimension), waves, -waves])
 
 
 # By name.
 FUNCTIONS: Mapping[str, Function] = {
-    "ackley4": Function(ackley, (-32.0, 32.0), _always(np.zeros((1, 3))), 4),
-    "eggholder": Function(eggholder, (-512.0, 512.0), _always(EGGHOLDER_GRID), 2),
-    "griewank6": Function(griewank, (-600.0, 600.0), _always(NEAR_GRIEWANK), 6),
-    "hartmann3": Function(
-        _hartmann(HARTMANN3_A, HARTMANN3_P), (0.0, 1.0), _centres(HARTMANN3_P), 3
-    ),
-    "hartmann6": Function(
-        _hartmann(HARTMANN6_A, HARTMANN6_P), (0.0, 1.0), _centres(HARTMANN6_P), 6
-    ),
-    "powell4": Function(powell, (-4.0, 5.0), _near_powell, 4),
-    "schwefel4": Function(schwefel, (-500.0, 500.0), _always(np.full((1, 3), 420.968746)), 4),
-    "shekel4": Function(shekel, (0.0, 10.0), _centres(SHEKEL_CENTRES), 4),
+    "ackley4": Function(ackley, (-32.0, 32.0), np.zeros((1, 3)), 4),
+    "eggholder": Function(eggholder, (-512.0, 512.0), np.linspace(-512, 512, 4001)[:, None], 2),
+    "griewank6": Function(griewank, (-600.0, 600.0), _half_waves(5), 6),
+    "hartmann3": Function(_hartmann(HARTMANN3_A, HARTMANN3_P), (0.0, 1.0), _dips(HARTMANN3_P), 3),
+    "hartmann6": Function(_hartmann(HARTMANN6_A, HARTMANN6_P), (0.0, 1.0), _dips(HARTMANN6_P), 6),
+    "powell4": Function(powell, (-4.0, 5.0), np.zeros((1, 3)), 4),
+    "schwefel4": Function(schwefel, (-500.0, 500.0), np.full((1, 3), 420.968746), 4),
+    "shekel4": Function(shekel, (0.0, 10.0), _dips(SHEKEL_CENTRES), 4),
 }
-
-# Of the points near a minimum, so many of the lowest are descended from.
-DESCENTS = 4
 
 
 @dataclass(frozen=True)
-class Lifted(MadeUp):
-    """A test function f(z) of d coordinates, the last of which is time, turned so that more is better.
+class Lifted(Synthetic):
+    """A test function f(z) of d coordinates, the last of which is time, with its sign reversed.
 
     The reward at a point x (d - 1,) of the cube, at step t = 1, ..., horizon, is -f(x, last), where
     `last` goes evenly from one end of the last coordinate's interval to the other: the protocol of
@@ -181,13 +159,13 @@ class Lifted(MadeUp):
     Parameters
     ----------
     function : str
-        A name of `tvbandits.datasets.lifted.FUNCTIONS`: "hartmann3", "ackley4", "griewank6".
+        A name in `tvbandits.datasets.lifted.FUNCTIONS`, such as "ackley4".
     horizon : int
     noise_share : float
         Noise variance as a share of the variance of f over the box and time.
     candidates : int
-        So many scattered points (of a scrambled Sobol sequence) instead of the cube, for policies that
-        need a finite domain; 0: the cube.
+        The number of points of a scrambled Sobol sequence instead of the cube, for policies that need a
+        finite domain; 0: the cube.
 
     Raises
     ------
@@ -196,8 +174,8 @@ class Lifted(MadeUp):
 
     Notes
     -----
-    `best` is found by descents from points near the minima, to 1e-6 of the deviation; among candidates
-    it is the largest of their values.
+    `best` is computed by descents from `starts`, to 1e-6 of the deviation; among candidates it is the
+    largest of their values.
 
     Examples
     --------
@@ -212,11 +190,12 @@ class Lifted(MadeUp):
     noise_share: float = 0.025
     candidates: int = 0
 
+    ranges: ClassVar = {"horizon": (1, 1_000_000), "candidates": (0, 1_000_000)}
+
     def __post_init__(self) -> None:
         choice("function", self.function, tuple(FUNCTIONS))
-        whole_number("horizon", self.horizon, at_most=1_000_000)
         positive_number("noise_share", self.noise_share)
-        whole_number("candidates", self.candidates, at_least=0, at_most=1_000_000)
+        super().__post_init__()
 
     @property
     def name(self) -> str:
@@ -226,77 +205,78 @@ class Lifted(MadeUp):
     @cached_property
     def domain(self) -> Box | Candidates:
         """The cube of all coordinates but the last, or points that are scattered over it."""
-        known = FUNCTIONS[self.function]
-        (low, high), others = known.bounds, known.dimension - 1
+        others = FUNCTIONS[self.function].dimension - 1
         if self.candidates == 0:
-            return Box(np.array([[low, high]] * others))
-        power = (self.candidates - 1).bit_length()
-        found = qmc.Sobol(others, scramble=True, seed=0).random_base2(power)
-        return Candidates(low + (high - low) * found[: self.candidates])
+            return Box(np.array([FUNCTIONS[self.function].bounds] * others))
+        points = self._sobol(others, (self.candidates - 1).bit_length(), scramble=True)
+        return Candidates(points[: self.candidates])
 
     @cached_property
     def deviation(self) -> float:
         """Standard deviation of the function over the box and time, on 2^15 points."""
-        known = FUNCTIONS[self.function]
-        low, high = known.bounds
-        Z = low + (high - low) * qmc.Sobol(known.dimension, scramble=True, seed=0).random_base2(15)
-        return float(known.formula(Z).std())
+        function = FUNCTIONS[self.function]
+        return float(function.formula(self._sobol(function.dimension, 15, scramble=True)).std())
 
     @property
     def noise_variance(self) -> float:
-        """Of a told reward."""
+        """Noise variance of a reward."""
         return self.noise_share * self.deviation**2
 
     @cached_property
     def variation(self) -> float:
         """Mean of max_x abs(f(x, t+1) - f(x, t)) over the horizon, on 1,024 points."""
-        bits = qmc.Sobol(self.domain.dimension, scramble=False).random_base2(10)
-        low, high = FUNCTIONS[self.function].bounds
-        X = low + bits * (high - low)
+        X = self._sobol(self.domain.dimension, 10, scramble=False)
         values = (self.value(X, t) for t in range(1, self.horizon + 1))
         return mean_change(values, self.horizon)
 
     def value(self, X: Array, t: float) -> Array:
-        """Noise-free reward at points (n, d - 1), shape (n,); 1 <= t <= horizon."""
-        known = FUNCTIONS[self.function]
+        """Return the noise-free reward at points (n, d - 1), shape (n,); 1 <= t <= horizon."""
         X = np.asarray(X, dtype=np.float64)
-        return -known.formula(np.column_stack([X, np.full(len(X), self._last(t))]))
+        points = np.column_stack([X, np.full(len(X), self._last(t))])
+        return -FUNCTIONS[self.function].formula(points)
 
     def best(self, t: float) -> float:
-        """Largest reward over the domain at time `t`."""
+        """Return the largest reward over the domain at time `t`."""
         if isinstance(self.domain, Candidates):
             return float(self.value(self.domain.X, t).max())
         return -_minimum(self.function, self._last(t))
 
     def _last(self, t: float) -> float:
-        """The last coordinate at time `t`."""
-        self.check_known(t)
+        """Return the last coordinate at time `t`."""
+        self.check_time(t)
         low, high = FUNCTIONS[self.function].bounds
         return low + (high - low) * (t - 1) / max(self.horizon - 1, 1)
 
+    def _sobol(self, dimension: int, power: int, *, scramble: bool) -> Array:
+        """Return 2^power points of a Sobol sequence on the cube."""
+        low, high = FUNCTIONS[self.function].bounds
+        unit = qmc.Sobol(dimension, scramble=scramble, seed=0).random_base2(power)
+        return np.asarray(low + (high - low) * unit)
+
 
 @lru_cache(maxsize=100_000)
-def _minimum(name: str, last: float) -> float:
-    """Least value over the first coordinates where the last one is known."""
-    known = FUNCTIONS[name]
-    (low, high), d = known.bounds, known.dimension
+def _minimum(name: str, last: float, descents: int = 4) -> float:
+    """Return the least value over the other coordinates, by descents from so many of the best starts."""
+    function = FUNCTIONS[name]
+    (low, high), d = function.bounds, function.dimension
 
     def formula(x: Array) -> float:
-        return float(known.formula(np.append(x, last)[None])[0])
+        return float(function.formula(np.append(x, last)[None])[0])
 
-    near = np.clip(known.near(last), low, high)
-    values = known.formula(np.column_stack([near, np.full(len(near), last)]))
-    found = float(values.min())
-    for start in near[np.argsort(values, kind="stable")[:DESCENTS]]:
-        ended = minimize(
+    values = function.formula(
+        np.column_stack([function.starts, np.full(len(function.starts), last)])
+    )
+    least = float(values.min())
+    for start in function.starts[np.argsort(values, kind="stable")[:descents]]:
+        result = minimize(
             formula,
             start,
             method="L-BFGS-B",
             bounds=[(low, high)] * (d - 1),
             options={"ftol": 1e-14, "gtol": 1e-9, "maxiter": 500},
         )
-        found = min(found, float(ended.fun))
-    return found
+        least = min(least, float(result.fun))
+    return least
 
 
 PROBLEMS = (

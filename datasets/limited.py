@@ -1,4 +1,4 @@
-"""Rewards under limits that drift, too: what may be played now may be forbidden soon."""
+"""Rewards under limits that drift as well: a point that may be played now may be forbidden soon."""
 
 from __future__ import annotations
 
@@ -12,31 +12,24 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from tvbandits.acquisition.limits import Limit
-from tvbandits.datasets.tables.problem import Drawn, OnCandidates, autoregressive, draws
+from tvbandits.datasets.base import CandidatesProblem, RandomProblem, autoregressive, draw_paths
 from tvbandits.domains.candidates import Candidates
-from tvbandits.protocols import NamedProblem
+from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import Array
 
-# Rate at which the quiet network forgets.
-EPSILON = 0.03
 
-
-# Longest horizon.
-MOST_STEPS = 100_000
-
-
-class UnderALimit(OnCandidates, Drawn):
+class LimitedProblem(CandidatesProblem, RandomProblem):
     """A reward and one more outcome, both known at every candidate; the best point satisfies the limit.
 
     A problem has limits if it has `limits`, `safe` (points to start from) and `outcomes`.
     """
 
     limit: ClassVar[Limit]
-    ranges: ClassVar = {"horizon": (1, MOST_STEPS)}
+    ranges: ClassVar = {"horizon": (1, 100_000)}
 
     @abstractmethod
     def outcome_at(self, t: float) -> Array:
-        """The outcome of all candidates at time `t`, shape (A,)."""
+        """Return the outcome of all candidates at time `t`, shape (A,)."""
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -44,21 +37,21 @@ class UnderALimit(OnCandidates, Drawn):
         return (self.limit,)
 
     def outcomes(self, X: Array, t: float) -> Mapping[str, Array]:
-        """What else a play of candidates (n, d) brings at time `t`, without noise, by name."""
+        """Return the outcome of candidates (n, d) at time `t`, without noise, by its name."""
         return {self.limit.name: np.asarray(self.outcome_at(t)[self.domain.index(X)])}
 
     def best(self, t: float) -> float:
-        """Largest reward at `t` of the candidates that satisfy the limit then; of all if none does."""
+        """Return the largest reward at `t` of the candidates within the limit; of all if none is."""
         holds = self.limit.holds(self.outcome_at(t))
         return float(self.rewards_at(t)[holds | ~holds.any()].max())
 
-    def rng(self) -> np.random.Generator:
-        """Of all that is drawn."""
+    def generator(self) -> np.random.Generator:
+        """Return the generator of all random parts."""
         return np.random.default_rng([self.seed, *self.name.encode()])
 
 
 @dataclass(frozen=True)
-class BumpAndWall(UnderALimit):
+class BumpAndWall(LimitedProblem):
     """A bump that wanders to and fro before a wall that does so at another pace.
 
     f(x, t) = exp(-(x - c(t))^2 / 4.5) on [0, 10], with c(t) = 5.5 + 3 sin(0.04 a t + p). The load is
@@ -81,7 +74,7 @@ class BumpAndWall(UnderALimit):
 
     @cached_property
     def domain(self) -> Candidates:
-        """51 points."""
+        """The 51 points."""
         return Candidates(np.linspace(0.0, 10.0, 51)[:, None])
 
     @property
@@ -90,31 +83,31 @@ class BumpAndWall(UnderALimit):
         return self.domain.X[:16:3]
 
     @cached_property
-    def drawn(self) -> tuple[Array, Array]:
-        """A and b, p and q."""
-        rng = self.rng()
+    def waves(self) -> tuple[Array, Array]:
+        """The speeds a and b, and the phases p and q."""
+        rng = self.generator()
         return rng.uniform(0.8, 1.25, 2), rng.uniform(0.0, 2 * np.pi, 2)
 
     def rewards_at(self, t: float) -> Array:
-        """The bump."""
-        (a, _), (p, _) = self.drawn
+        """Return the bump."""
+        (a, _), (p, _) = self.waves
         centre = 5.5 + 3.0 * np.sin(0.04 * a * t + p)
         return np.asarray(np.exp(-((self.domain.X[:, 0] - centre) ** 2) / 4.5))
 
     def outcome_at(self, t: float) -> Array:
-        """The load."""
-        (_, b), (_, q) = self.drawn
+        """Return the load."""
+        (_, b), (_, q) = self.waves
         behind = self.domain.X[:, 0] - 6.0 - 2.0 * np.sin(0.03 * b * t + q)
         return np.asarray(2.0 * np.tanh(behind / 2.0) + 0.3 * behind)
 
 
 @dataclass(frozen=True)
-class HeatPump(UnderALimit):
+class HeatPump(LimitedProblem):
     """A heat pump's flow temperature and fan speed, with a compressor that may be 90 degrees hot.
 
-    What is wanted is the heat that the weather asks for with a quiet fan; the compressor gets hotter
-    with the flow and in the cold, and cooler with the fan. The temperature outside has a season of 120
-    steps and a random walk. Coordinates are per 35 degrees and per 0.8 of the speed.
+    The reward is highest for the heat that the weather asks for with a quiet fan; the compressor gets
+    hotter with the flow and in the cold, and cooler with the fan. The temperature outside has a season
+    of 120 steps and a random walk. Coordinates are per 35 degrees and per 0.8 of the speed.
 
     Examples
     --------
@@ -149,26 +142,26 @@ class HeatPump(UnderALimit):
     @cached_property
     def outside(self) -> Array:
         """Temperatures outside, shape (horizon,)."""
-        rng = self.rng()
+        rng = self.generator()
         walk = np.cumsum(rng.normal(0.0, 0.4, self.horizon))
         season = np.sin(2 * np.pi * (np.arange(self.horizon) / 120.0 + rng.random()))
         return np.asarray(5.0 - 8.0 * season + walk)
 
     def rewards_at(self, t: float) -> Array:
-        """Comfort."""
+        """Return the comfort."""
         (flow, fan), outside = self.settings, self.outside[self.row(t)]
-        lacking = (flow - 20.0) * (0.5 + 0.5 * fan) - 11.0 - 0.62 * (20.0 - outside)
-        return np.asarray(2.0 - (lacking / 12.0) ** 2 - 0.8 * fan**2)
+        surplus = (flow - 20.0) * (0.5 + 0.5 * fan) - 11.0 - 0.62 * (20.0 - outside)
+        return np.asarray(2.0 - (surplus / 12.0) ** 2 - 0.8 * fan**2)
 
     def outcome_at(self, t: float) -> Array:
-        """The temperature of the compressor."""
+        """Return the temperature of the compressor."""
         (flow, fan), outside = self.settings, self.outside[self.row(t)]
-        hot = 1.1 * (flow - 25.0) + 0.01 * (flow - 25.0) ** 2
-        return np.asarray(55.0 + hot + 10.0 * (1.0 - fan) - 0.5 * (outside - 5.0))
+        heat = 1.1 * (flow - 25.0) + 0.01 * (flow - 25.0) ** 2
+        return np.asarray(55.0 + heat + 10.0 * (1.0 - fan) - 0.5 * (outside - 5.0))
 
 
 @dataclass(frozen=True)
-class QuietNetwork(UnderALimit):
+class QuietNetwork(LimitedProblem):
     """Places on a map of which some are too loud now: a reward and a noise level that both drift.
 
     Each is a fixed part and one that forgets at rate 0.03, draws of Gaussian processes over the map
@@ -187,11 +180,11 @@ class QuietNetwork(UnderALimit):
     noise_variance: float = 0.05
     name: str = "quiet-network"
     limit: ClassVar[Limit] = Limit("noise_level", at_most=60.0, noise_variance=4.0)
-    ranges: ClassVar = {**UnderALimit.ranges, "places": (6, 1000)}
+    ranges: ClassVar = {**LimitedProblem.ranges, "places": (6, 1000)}
 
     @cached_property
     def domain(self) -> Candidates:
-        """Places at random, the same ones in every realisation."""
+        """Random places, the same ones in every realisation."""
         return Candidates(10.0 * np.random.default_rng(self.places).random((self.places, 2)))
 
     @property
@@ -202,21 +195,23 @@ class QuietNetwork(UnderALimit):
     @cached_property
     def paths(self) -> tuple[Array, Array]:
         """Rewards and levels, shape (horizon, places) each."""
-        rng, X = self.rng(), self.domain.X
+        rng, X = self.generator(), self.domain.X
         K = np.exp(-cdist(X, X, "sqeuclidean") / (2 * 2.5**2))
-        made: list[Array] = []
-        for _ in range(2):
-            stays, *drawn = draws(K, self.horizon + 1, rng)
-            drift = autoregressive(np.array(drawn), (1.0 - EPSILON) ** 0.5, EPSILON**0.5)
-            made.append(0.7 * stays + 0.7 * drift)
-        return made[0], 55.0 + 10.0 * made[1]
+        rewards, levels = (self._drift(K, rng) for _ in range(2))
+        return rewards, 55.0 + 10.0 * levels
+
+    def _drift(self, covariance: Array, rng: np.random.Generator, epsilon: float = 0.03) -> Array:
+        """Return a fixed part and one that forgets at a rate, shape (horizon, places)."""
+        fixed, *noise = draw_paths(covariance, self.horizon + 1, rng)
+        drift = autoregressive(np.array(noise), (1.0 - epsilon) ** 0.5, epsilon**0.5)
+        return np.asarray(0.7 * fixed + 0.7 * drift)
 
     def rewards_at(self, t: float) -> Array:
-        """A row of the path."""
+        """Return the rewards of a step."""
         return np.asarray(self.paths[0][self.row(t)])
 
     def outcome_at(self, t: float) -> Array:
-        """A row of the other."""
+        """Return the levels of a step."""
         return np.asarray(self.paths[1][self.row(t)])
 
 

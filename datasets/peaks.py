@@ -1,27 +1,18 @@
-"""Moving peaks: a landscape of peaks on a box, each of which moves at every change.
+"""Moving peaks: a landscape of peaks on a box, each of which moves at every change; and a new peak.
 
-Both benchmarks are written down here from their descriptions; no code of theirs is used. Because a peak
-is nowhere higher than at its centre, the largest reward is the height of the highest peak, exactly.
+Both benchmarks are written here from their descriptions; no code of theirs is used. Because a peak is
+nowhere higher than at its centre, the largest reward is the height of the highest peak, exactly.
 
 References
 ----------
 J. Branke. Memory enhanced evolutionary algorithms for changing optimization problems. CEC 1999.
     (the moving peaks benchmark, scenario 2)
 D. Yazdani et al. Generalized moving peaks benchmark. arXiv 2106.06174, 2021.
-
-A peak that is not there at first, and becomes the higher of two.
-
-Draws of the TV-GP-UCB model on the grids of two papers.
-
-References
-----------
-I. Bogunovic, J. Scarlett and V. Cevher. Time-varying Gaussian process bandit optimization. AISTATS 2016.
-Matthias Mandl and Hanne Kekkonen. Sharper Regret Bounds for Time-Varying Gaussian Process Bandits with
-    Constant Exploration. arXiv 2608.18863.
 """
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,41 +22,38 @@ from typing import ClassVar
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.datasets.tables.problem import Drawn, OnInterval
+from tvbandits.datasets.base import IntervalProblem, RandomProblem
 from tvbandits.domains.box import Box
-from tvbandits.protocols import NamedProblem
+from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import LARGEST_WHOLE, Array, as_points, as_time, not_negative
 
-# Most numbers of a landscape's history.
-LARGEST = 10_000_000
 
-
-def reflected(values: Array, low: float, high: float) -> Array:
-    """Values folded into [low, high], as by mirrors at both ends."""
+def reflect(values: Array, low: float, high: float) -> Array:
+    """Return values folded into [low, high], as by mirrors at both ends."""
     width = high - low
     within = np.mod(values - low, 2 * width)
     return np.asarray(low + np.where(within > width, 2 * width - within, within))
 
 
-def walk(
+def random_walk(
     start: Array, changes: int, step: float, interval: tuple[float, float], rng: np.random.Generator
 ) -> Array:
-    """A Gaussian random walk within an interval, shape (changes, *start.shape)."""
+    """Return a Gaussian random walk within an interval, shape (changes, *start.shape)."""
     path = np.empty((changes, *start.shape))
     path[0] = start
     for k in range(1, changes):
-        path[k] = reflected(path[k - 1] + step * rng.standard_normal(start.shape), *interval)
+        path[k] = reflect(path[k - 1] + step * rng.standard_normal(start.shape), *interval)
     return path
 
 
 def _units(shape: tuple[int, int], rng: np.random.Generator) -> Array:
-    """Uniform directions: rows of length one."""
-    drawn = rng.standard_normal(shape)
-    return np.asarray(drawn / np.sqrt((drawn**2).sum(axis=1, keepdims=True)))
+    """Return uniform directions: rows of length one."""
+    normal = rng.standard_normal(shape)
+    return np.asarray(normal / np.sqrt((normal**2).sum(axis=1, keepdims=True)))
 
 
 @dataclass(frozen=True)
-class Peaks(Drawn, ABC):
+class Peaks(RandomProblem, ABC):
     """Peaks on a box that move after each `every` steps."""
 
     every: int = 25
@@ -80,7 +68,7 @@ class Peaks(Drawn, ABC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_size(self.changes * self.peaks * self.dimension**2, LARGEST)
+        self._check_size(self.changes * self.peaks * self.dimension**2, 10_000_000)
         not_negative("shift", self.shift)
 
     @cached_property
@@ -90,7 +78,7 @@ class Peaks(Drawn, ABC):
 
     @property
     def changes(self) -> int:
-        """How many landscapes there are."""
+        """The number of landscapes."""
         return -(-self.horizon // self.every)
 
     @property
@@ -99,19 +87,19 @@ class Peaks(Drawn, ABC):
         """Parameters of each landscape: "centres" (c, m, d), "heights" (c, m), and others."""
 
     @abstractmethod
-    def fall(self, apart: Array, now: Mapping[str, Array]) -> Array:
-        """How far below its height each peak (n, m) is, so far (n, m, d) from its centre."""
+    def fall(self, offsets: Array, landscape: Mapping[str, Array]) -> Array:
+        """Return how far below its height each peak is, (n, m), at offsets (n, m, d) from its centre."""
 
     def value(self, X: Array, t: float) -> Array:
-        """Noise-free reward at points (n, d), shape (n,)."""
-        row = self._row_of_piece(t, self.every)
-        now = {name: each[row] for name, each in self.landscapes.items()}
-        fall = self.fall(np.asarray(X)[:, None] - now["centres"], now)
-        return np.asarray((now["heights"] - fall).max(axis=1))
+        """Return the noise-free reward at points (n, d), shape (n,)."""
+        row = self.piece(t, self.every)
+        landscape = {name: each[row] for name, each in self.landscapes.items()}
+        fall = self.fall(np.asarray(X)[:, None] - landscape["centres"], landscape)
+        return np.asarray((landscape["heights"] - fall).max(axis=1))
 
     def best(self, t: float) -> float:
-        """Largest reward over the box at time `t`."""
-        return float(self.landscapes["heights"][self._row_of_piece(t, self.every)].max())
+        """Return the largest reward over the box at time `t`."""
+        return float(self.landscapes["heights"][self.piece(t, self.every)].max())
 
 
 @dataclass(frozen=True)
@@ -148,26 +136,26 @@ class MovingPeaks(Peaks):
     @cached_property
     def landscapes(self) -> Mapping[str, Array]:
         """Centres (c, m, d), heights (c, m) and widths (c, m) after each of the c - 1 changes."""
-        rng = np.random.default_rng([self.seed, 0x9B])
+        rng = self.rng(0x9B)
         changes, m, d = self.changes, self.peaks, self.dimension
         centres = np.empty((changes, m, d))
         centres[0] = 100 * rng.random((m, d))
         velocity = self.shift * _units((m, d), rng)
-        heights = walk(rng.uniform(30, 70, m), changes, 7.0, (30, 70), rng)
-        widths = walk(rng.uniform(1.0, 12.0, m), changes, 1.0, (1.0, 12.0), rng)
+        heights = random_walk(rng.uniform(30, 70, m), changes, 7.0, (30, 70), rng)
+        widths = random_walk(rng.uniform(1.0, 12.0, m), changes, 1.0, (1.0, 12.0), rng)
         for k in range(1, changes):
-            mixed = 0.5 * _units((m, d), rng) * self.shift + 0.5 * velocity
-            length = np.sqrt((mixed**2).sum(axis=1, keepdims=True))
-            velocity = self.shift * mixed / np.where(length > 0, length, 1.0)
-            moved = centres[k - 1] + velocity
+            mix = 0.5 * _units((m, d), rng) * self.shift + 0.5 * velocity
+            length = np.sqrt((mix**2).sum(axis=1, keepdims=True))
+            velocity = self.shift * mix / np.where(length > 0, length, 1.0)
+            places = centres[k - 1] + velocity
             # A peak that meets a wall turns round.
-            velocity = np.where((moved < 0) | (moved > 100), -velocity, velocity)
-            centres[k] = reflected(moved, 0.0, 100.0)
+            velocity = np.where((places < 0) | (places > 100), -velocity, velocity)
+            centres[k] = reflect(places, 0.0, 100.0)
         return {"centres": centres, "heights": heights, "widths": widths}
 
-    def fall(self, apart: Array, now: Mapping[str, Array]) -> Array:
-        """Cones."""
-        return np.asarray(now["widths"] * np.sqrt((apart**2).sum(axis=2)))
+    def fall(self, offsets: Array, landscape: Mapping[str, Array]) -> Array:
+        """Return the fall of cones."""
+        return np.asarray(landscape["widths"] * np.sqrt((offsets**2).sum(axis=2)))
 
 
 @dataclass(frozen=True)
@@ -206,45 +194,43 @@ class GeneralisedMovingPeaks(Peaks):
     @cached_property
     def landscapes(self) -> Mapping[str, Array]:
         """Parameters after each of the c - 1 changes: the first axis is c long, the second m."""
-        rng = np.random.default_rng([self.seed, 0x6B])
+        rng = self.rng(0x6B)
         changes, m, d = self.changes, self.peaks, self.dimension
-        angle = walk(rng.uniform(-np.pi, np.pi, m), changes, np.pi / 9, (-np.pi, np.pi), rng)
+        angle = random_walk(rng.uniform(-np.pi, np.pi, m), changes, np.pi / 9, (-np.pi, np.pi), rng)
         centres = np.empty((changes, m, d))
-        turns = np.empty((changes, m, d, d))
-        centres[0], turns[0] = rng.uniform(-50, 50, (m, d)), np.eye(d)
+        rotations = np.empty((changes, m, d, d))
+        centres[0], rotations[0] = rng.uniform(-50, 50, (m, d)), np.eye(d)
         for k in range(changes):
             if k:
-                moved = centres[k - 1] + self.shift * _units((m, d), rng)
-                centres[k], turns[k] = reflected(moved, -50.0, 50.0), turns[k - 1]
-            for i in range(m):
-                turns[k, i] = _turned(turns[k, i], float(angle[k, i]))
+                places = centres[k - 1] + self.shift * _units((m, d), rng)
+                centres[k], rotations[k] = reflect(places, -50.0, 50.0), rotations[k - 1]
+            for rotation, each in zip(rotations[k], angle[k], strict=True):
+                _rotate(rotation, float(each))
         return {
             "centres": centres,
-            "turns": turns,
-            "heights": walk(rng.uniform(30, 70, m), changes, 7.0, (30, 70), rng),
-            "widths": walk(rng.uniform(1, 12, (m, d)), changes, 1.0, (1, 12), rng),
-            "tau": walk(rng.uniform(0, 0.4, m), changes, 0.05, (0, 0.4), rng),
-            "eta": walk(rng.uniform(10, 25, (m, 4)), changes, 2.0, (10, 25), rng),
+            "rotations": rotations,
+            "heights": random_walk(rng.uniform(30, 70, m), changes, 7.0, (30, 70), rng),
+            "widths": random_walk(rng.uniform(1, 12, (m, d)), changes, 1.0, (1, 12), rng),
+            "tau": random_walk(rng.uniform(0, 0.4, m), changes, 0.05, (0, 0.4), rng),
+            "eta": random_walk(rng.uniform(10, 25, (m, 4)), changes, 2.0, (10, 25), rng),
         }
 
-    def fall(self, apart: Array, now: Mapping[str, Array]) -> Array:
-        """The root of a square form of what is turned and irregular."""
-        turned = np.einsum("mij,nmj->nmi", now["turns"], apart)
-        Y = _irregular(turned, now["tau"][:, None], now["eta"])
-        return np.asarray(np.sqrt((now["widths"] * Y**2).sum(axis=2)))
+    def fall(self, offsets: Array, landscape: Mapping[str, Array]) -> Array:
+        """Return the root of a square form of offsets that are rotated and made irregular."""
+        rotated = np.einsum("mij,nmj->nmi", landscape["rotations"], offsets)
+        Y = _distort(rotated, landscape["tau"][:, None], landscape["eta"])
+        return np.asarray(np.sqrt((landscape["widths"] * Y**2).sum(axis=2)))
 
 
-def _turned(matrix: Array, angle: float) -> Array:
-    """A matrix (d, d), turned by an angle in every plane of two coordinates, one after the other."""
-    turned, c, s = matrix.copy(), np.cos(angle), np.sin(angle)
-    for p in range(len(turned)):
-        for q in range(p + 1, len(turned)):
-            turned[p], turned[q] = c * turned[p] - s * turned[q], s * turned[p] + c * turned[q]
-    return turned
+def _rotate(matrix: Array, angle: float) -> None:
+    """Rotate a matrix (d, d) by an angle in every plane of two coordinates, one after the other."""
+    c, s = np.cos(angle), np.sin(angle)
+    for p, q in itertools.combinations(range(len(matrix)), 2):
+        matrix[p], matrix[q] = c * matrix[p] - s * matrix[q], s * matrix[p] + c * matrix[q]
 
 
-def _irregular(Y: Array, tau: Array, eta: Array) -> Array:
-    """T of numbers (n, m, d), which keeps their sign; 0 stays 0."""
+def _distort(Y: Array, tau: Array, eta: Array) -> Array:
+    """Return T of numbers (n, m, d), which keeps their sign; 0 stays 0."""
     size = np.log(np.where(Y == 0, 1.0, np.abs(Y)))
     first, second = (
         np.where(Y > 0, eta[:, i, None] * size, eta[:, i + 2, None] * size) for i in (0, 1)
@@ -252,13 +238,9 @@ def _irregular(Y: Array, tau: Array, eta: Array) -> Array:
     return np.asarray(np.sign(Y) * np.exp(size + tau * (np.sin(first) + np.sin(second))))
 
 
-# Where the two peaks are.
-OLD, NEW = 10.0, -35.0
-
-
 @dataclass(frozen=True)
-class NewPeak(OnInterval):
-    """Who has found the best point must notice that there is a better one by now.
+class NewPeak(IntervalProblem):
+    """A peak that is absent at first, and becomes the higher of two.
 
     f(x, t) = exp(-0.05 (x - 10)^2) + h(t) exp(-0.05 (x + 35)^2)   on [-50, 50],
 
@@ -287,7 +269,7 @@ class NewPeak(OnInterval):
     appears: int = 150
     name: str = "new-peak"
     ends = (-50.0, 50.0)
-    ranges: ClassVar = {**OnInterval.ranges, "appears": (0, LARGEST_WHOLE)}
+    ranges: ClassVar = {**IntervalProblem.ranges, "appears": (0, LARGEST_WHOLE)}
     kernel = RBF(10.0**0.5)  # of the width of the peaks
 
     @property
@@ -297,16 +279,17 @@ class NewPeak(OnInterval):
         return float(np.abs(np.diff(heights)).sum() / max(self.horizon - 1, 1))
 
     def _height(self, t: float) -> float:
+        """Return the height of the new peak."""
         return 2.0 * min(max((as_time(t) - self.appears) / 20, 0.0), 1.0)
 
     def value(self, X: Array, t: float) -> Array:
-        """Noise-free reward at points (n, 1), shape (n,)."""
+        """Return the noise-free reward at points (n, 1), shape (n,)."""
         x = as_points(X, 1)[:, 0]
-        new = self._height(t) * np.exp(-0.05 * (x - NEW) ** 2)
-        return np.asarray(np.exp(-0.05 * (x - OLD) ** 2) + new)
+        new = self._height(t) * np.exp(-0.05 * (x + 35.0) ** 2)
+        return np.asarray(np.exp(-0.05 * (x - 10.0) ** 2) + new)
 
-    def best_of_all(self, t: float) -> float:
-        """Largest reward over the interval at time `t`: of one peak nothing is seen at the other."""
+    def largest(self, t: float) -> float:
+        """Return the largest reward over the interval at time `t`: the peaks do not overlap."""
         return max(1.0, self._height(t))
 
 

@@ -1,6 +1,7 @@
-"""Made-up rewards with a known drift: the paper's bump, Gaussian-process drift, abrupt switches.
+"""Made-up rewards with a known drift: bumps, Gaussian-process drift, abrupt switches, costs.
 
-And costs whose best setting wanders, as of tuning a device: the formulas of dbo-torch and of Xopt.
+The bump is that of SparQ-GP-UCB. The costs, whose best setting wanders as in tuning a device, are the
+formulas of dbo-torch and of Xopt.
 """
 
 from __future__ import annotations
@@ -13,9 +14,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from tvbandits.datasets.tables.problem import OnInterval, OnPath, autoregressive, draws, mean_change
+from tvbandits.datasets.base import (
+    IntervalProblem,
+    PathProblem,
+    autoregressive,
+    draw_paths,
+    mean_change,
+)
 from tvbandits.domains.candidates import Candidates
-from tvbandits.protocols import NamedProblem
+from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import (
     LARGEST_WHOLE,
     Array,
@@ -26,20 +33,9 @@ from tvbandits.validation import (
     positive_number,
 )
 
-# Longest horizon of a made-up reward.
-MOST_STEPS = 10_000_000
-
-
-# Most candidates of one that is drawn: a draw factors a matrix of so many rows and columns.
-MOST_DRAWN = 10_000
-
-
-# Most rewards of a drawn path, steps times candidates: 1.6 GB.
-LARGEST_PATH = 200_000_000
-
 
 @dataclass(frozen=True)
-class DriftingBump(OnInterval):
+class DriftingBump(IntervalProblem):
     """The synthetic experiment of SparQ-GP-UCB, section 4.1.
 
     f(x, t) = exp(-0.05 (x - a sin(w t))^2) + 0.5 cos(0.2 x) + 1.5   on [-50, 50],
@@ -88,13 +84,13 @@ class DriftingBump(OnInterval):
         return mean_change(values, self.horizon)
 
     def value(self, X: Array, t: float) -> Array:
-        """Noise-free reward at points (n, 1), shape (n,)."""
+        """Return the noise-free reward at points (n, 1), shape (n,)."""
         x = as_points(X, 1)[:, 0]
         bump = np.exp(-0.05 * (x - self.amplitude * np.sin(self.speed * as_time(t))) ** 2)
         return np.asarray(bump + 0.5 * np.cos(0.2 * x) + 1.5)
 
-    def best_of_all(self, t: float) -> float:
-        """Largest reward over the interval at time `t`."""
+    def largest(self, t: float) -> float:
+        """Return the largest reward over the interval at time `t`."""
         # Both terms peak within [-5, 5] as in the paper, and one of them in a reach of the other's peak
         # otherwise; the grid's spacing of 1e-3 leaves an error below 1e-7.
         reach = 6.0 if self.amplitude <= 5.0 else 50.0
@@ -103,7 +99,7 @@ class DriftingBump(OnInterval):
 
 
 @dataclass(frozen=True)
-class GPDrift(OnPath):
+class GPDrift(PathProblem):
     """A sample path of the model behind TV-GP-UCB (Bogunovic 2016), exact in time.
 
     f_1 = g_1 and f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) g_{t+1}, with g_1, g_2, ...
@@ -125,12 +121,12 @@ class GPDrift(OnPath):
     noise_variance: float = 0.01
     name: str = "gp-drift"
     smoothness: Literal["rbf", "matern52"] = "rbf"
-    ranges: ClassVar = {"horizon": (1, MOST_STEPS), "points_per_axis": (1, math.isqrt(MOST_DRAWN))}
+    ranges: ClassVar = {"horizon": (1, 10_000_000), "points_per_axis": (1, 100)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
         finite_number("epsilon", self.epsilon, low=0.0, high=1.0)
-        self._check_size(self.horizon * self.points_per_axis**2, LARGEST_PATH)
+        self._check_size(self.horizon * self.points_per_axis**2, self.largest_path)
         positive_number("length_scale", self.length_scale)
         choice("smoothness", self.smoothness, ("rbf", "matern52"))
 
@@ -141,20 +137,20 @@ class GPDrift(OnPath):
 
     @property
     def kernel(self) -> Any:
-        """The kernel that the path is drawn from."""
-        rough = self.smoothness == "matern52"
-        return Matern(self.length_scale, nu=2.5) if rough else RBF(self.length_scale)
+        """The kernel of the path."""
+        if self.smoothness == "matern52":
+            return Matern(self.length_scale, nu=2.5)
+        return RBF(self.length_scale)
 
     @cached_property
     def path(self) -> Array:
         """Rewards of all steps and candidates, shape (horizon, A)."""
-        rng = np.random.default_rng([self.seed, 0x6D])
-        fresh = draws(self.kernel(self.domain.X), self.horizon, rng)
-        return autoregressive(fresh, (1 - self.epsilon) ** 0.5, self.epsilon**0.5)
+        draws = draw_paths(self.kernel(self.domain.X), self.horizon, self.rng(0x6D))
+        return autoregressive(draws, (1 - self.epsilon) ** 0.5, self.epsilon**0.5)
 
 
 @dataclass(frozen=True)
-class Switching(OnPath):
+class Switching(PathProblem):
     """A reward that stays still, then changes abruptly: a new GP draw every `every` steps.
 
     The draws are of GP(0, RBF) on a grid of [0, 1]; between switches nothing moves.
@@ -173,11 +169,11 @@ class Switching(OnPath):
     horizon: int = 500
     noise_variance: float = 0.01
     name: str = "switching"
-    ranges: ClassVar = {"horizon": (1, MOST_STEPS), "candidates": (1, MOST_DRAWN)}
+    ranges: ClassVar = {"horizon": (1, 10_000_000), "candidates": (1, 10_000)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_size(-(-self.horizon // self.every) * self.candidates, LARGEST_PATH)
+        self._check_size(-(-self.horizon // self.every) * self.candidates, self.largest_path)
         positive_number("length_scale", self.length_scale)
 
     @cached_property
@@ -187,18 +183,18 @@ class Switching(OnPath):
 
     @property
     def kernel(self) -> Any:
-        """The kernel that the pieces are drawn from."""
+        """The kernel of the pieces."""
         return RBF(self.length_scale)
 
     @cached_property
     def path(self) -> Array:
         """One reward for each piece between switches, shape (pieces, A)."""
-        rng = np.random.default_rng([self.seed, 0x53])
-        return draws(self.kernel(self.domain.X), -(-self.horizon // self.every), rng)
+        pieces = -(-self.horizon // self.every)
+        return draw_paths(self.kernel(self.domain.X), pieces, self.rng(0x53))
 
     def row(self, t: float) -> int:
-        """That of the piece."""
-        return self._row_of_piece(t, self.every)
+        """Return the number of the piece."""
+        return self.piece(t, self.every)
 
 
 def bogunovic(
@@ -234,14 +230,14 @@ def mandl(epsilon: float = 0.01, horizon: int = 10_000, seed: int = 0) -> GPDrif
 
 
 @dataclass(frozen=True)
-class Exoskeleton(OnInterval):
+class Exoskeleton(IntervalProblem):
     """The formula benchmark of dbo-torch: the best torque goes from 5 to 0 in `horizon` steps.
 
-    The method that dbo-torch (0.2, M. Colley 2026) holds is that of Kim and Sergi, Dynamic Bayesian
+    The method of dbo-torch (0.2, M. Colley 2026) is that of Kim and Sergi, Dynamic Bayesian
     optimization for non-stationary systems, doi 10.1080/10255842.2025.2595150.
 
-    f(x, t) = -|x - 5 (1 - (t - 1) / (horizon - 1))| on [-5, 9], the negative of its cost, which is read
-    with noise of deviation 0.35.
+    f(x, t) = -|x - 5 (1 - (t - 1) / (horizon - 1))| on [-5, 9], the negative of its cost; the noise has
+    a deviation of 0.35.
 
     Parameters
     ----------
@@ -263,28 +259,28 @@ class Exoskeleton(OnInterval):
     noise_variance: float = 0.1225
     name: str = "exoskeleton"
     ends = (-5.0, 9.0)
-    ranges: ClassVar = {**OnInterval.ranges, "horizon": (2, LARGEST_WHOLE)}
+    ranges: ClassVar = {**IntervalProblem.ranges, "horizon": (2, LARGEST_WHOLE)}
     kernel = Matern(3.0, nu=1.5)  # continuous, with room for a kink
 
     @property
     def variation(self) -> float:
-        """5 / (horizon - 1): far from its best setting, the cost changes by what that moves."""
+        """5 / (horizon - 1): far from the best setting, the cost changes as much as that moves."""
         return 5.0 / (self.horizon - 1)
 
     def value(self, X: Array, t: float) -> Array:
-        """Noise-free reward at points (n, 1), shape (n,)."""
-        self.check_known(t)
+        """Return the noise-free reward at points (n, 1), shape (n,)."""
+        self.check_time(t)
         target = 5.0 * (1.0 - (t - 1.0) / (self.horizon - 1))
         return -np.abs(np.asarray(X, dtype=np.float64)[:, 0] - target)
 
-    def best_of_all(self, t: float) -> float:
-        """None: the cost at its best setting."""
-        self.check_known(t)
+    def largest(self, t: float) -> float:
+        """Return 0: there is no cost at the best setting."""
+        self.check_time(t)
         return 0.0
 
 
 @dataclass(frozen=True)
-class TimedParabola(OnInterval):
+class TimedParabola(IntervalProblem):
     """The time-dependent example of Xopt: a parabola whose lowest point swings, then wanders off.
 
     f(x, t) = -(x - k(t))^2 on [-1, 1], the negative of its cost. Step s is at t = s / 10 seconds;
@@ -311,12 +307,12 @@ class TimedParabola(OnInterval):
     noise_variance: float = 1e-4
     name: str = "xopt-drift"
     ends = (-1.0, 1.0)
-    # Its variation is looked at step by step.
-    ranges: ClassVar = {**OnInterval.ranges, "horizon": (1, 1_000_000)}
+    # The variation is computed step by step.
+    ranges: ClassVar = {**IntervalProblem.ranges, "horizon": (1, 1_000_000)}
 
     def lowest(self, t: float) -> float:
-        """Where the parabola is lowest at step `t`."""
-        self.check_known(t)
+        """Return the lowest point of the parabola at step `t`."""
+        self.check_time(t)
         now = t / 10
         return float(0.25 * np.sin(0.6 * now) + 0.001 * now if now < 50 else -0.015 * (now - 50))
 
@@ -328,11 +324,11 @@ class TimedParabola(OnInterval):
         return float(changes.mean()) if len(changes) else 0.0
 
     def value(self, X: Array, t: float) -> Array:
-        """Noise-free reward at points (n, 1), shape (n,)."""
+        """Return the noise-free reward at points (n, 1), shape (n,)."""
         return np.asarray(-((as_points(X, 1)[:, 0] - self.lowest(t)) ** 2))
 
-    def best_of_all(self, t: float) -> float:
-        """Largest reward over the interval at time `t`."""
+    def largest(self, t: float) -> float:
+        """Return the largest reward over the interval at time `t`."""
         return float(-(max(abs(self.lowest(t)) - 1.0, 0.0) ** 2))
 
 

@@ -1,10 +1,10 @@
 """A daily cycle: the same bandit knows of it, finds it, or goes without.
 
-Sixteen places of a hall warm up at hours of their own, and weather moves over them. A bandit plays the
-warmest place every hour and asks about two more. `Options(season=24)`, in the unit of its times, adds
-models with a part that returns after a day to those without. The weights of the models follow from how
-well they predict, so a season that is not there costs little. By default the bandit looks for a season
-in its readings, which takes some days; `season=None` leaves seasons out.
+Sixteen places of a hall warm up at hours of their own, and weather moves over them. A bandit plays
+the warmest place every hour and asks about two more. `Options(season=24)`, in the unit of its
+times, adds models with a part that returns after a day to those without. The weights of the models
+follow from how well they predict, so a season that is not there costs little. By default the bandit
+looks for a season in its readings, which takes some days; `season=None` leaves seasons out.
 """
 
 from pathlib import Path

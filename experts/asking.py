@@ -11,7 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvbandits.data import Dataset
-from tvbandits.protocols import Answers, Expert, checked_answers, inform, restored, state_of
+from tvbandits.experts.protocol import (
+    Answers,
+    Expert,
+    check_answers,
+    inform,
+    restore_state,
+    state_of,
+)
 from tvbandits.validation import Array
 
 # What an expert must be.
@@ -20,7 +27,7 @@ NEEDS = "an object with a method query(X, t)"
 
 def ask(expert: Expert, points: Array, t: float) -> Answers:
     """Ask about a copy of the points; an `ExpertError` if the answer does not fit the question."""
-    return checked_answers(expert.query(points.copy(), t), len(points), type(expert).__name__)
+    return check_answers(expert.query(points.copy(), t), len(points), type(expert).__name__)
 
 
 class Wrapper:
@@ -38,7 +45,7 @@ class Wrapper:
     >>> from dataclasses import dataclass
     >>> import numpy as np
     >>> from tvbandits import Answers
-    >>> from tvbandits.protocols import Expert
+    >>> from tvbandits.experts.protocol import Expert
     >>> from tvbandits.experts import CallableExpert
     >>> from tvbandits.experts.asking import Wrapper
     >>> @dataclass
@@ -67,7 +74,7 @@ class Wrapper:
         """Give the expert back what it knew."""
         if "expert" not in state:
             raise ValueError(f"not the state of a {type(self).__name__}: 'expert' is missing")
-        restored(self.expert, state["expert"])
+        restore_state(self.expert, state["expert"])
 
 
 class SharedLock:

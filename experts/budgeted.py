@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
-from tvbandits.protocols import Answers, Expert, restored, state_of
+from tvbandits.experts.protocol import Answers, Expert, restore_state, state_of
 from tvbandits.validation import (
     Array,
     as_points,
@@ -234,5 +234,5 @@ class Budgeted(Wrapper):
             inside = state["expert"]
         except (KeyError, TypeError) as error:
             raise ValueError(f"not the state of a budget: {error!r}") from error
-        restored(self.expert, inside)
+        restore_state(self.expert, inside)
         self._account = _Account(spent, steps, dearest)

@@ -32,7 +32,7 @@ from scipy.special import ndtr
 
 from tvbandits.data import Dataset, Source
 from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
-from tvbandits.protocols import Answers, Expert, inform, restored, state_of
+from tvbandits.experts.protocol import Answers, Expert, inform, restore_state, state_of
 from tvbandits.validation import (
     Array,
     Index,
@@ -115,9 +115,12 @@ class Calibration:
         if self.pairs == 0:
             return "too few pairs: 0"
         low, high = self.interval
+        variance = (
+            f": true variance about {self.ratio:.3g} ({low:.3g}-{high:.3g}) times the stated one, "
+            f"{self.used:.3g} used"
+        )
         parts = [
-            f"{self.verdict}: true variance about {self.ratio:.3g} ({low:.3g}-{high:.3g}) times "
-            f"the stated one, {self.used:.3g} used" * (self.pairs >= FEWEST),
+            self.verdict + (variance if self.pairs >= FEWEST else ""),
             f"bias {self.bias:+.3g} (standard error {self.standard_error:.3g})"
             + ", not zero" * self.biased,
             f"{self.pairs} pair{'s' * (self.pairs > 1)}",
@@ -372,7 +375,7 @@ class Calibrated(Wrapper):
             inside = state["expert"]
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"not the state of a calibration: {error!r}") from error
-        restored(self.expert, inside)
+        restore_state(self.expert, inside)
         with self._lock.now:
             self._pairs, self._answers, self._rewards = pairs, answers, rewards
             self._newest, self._latest = newest, None

@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.data import Dataset
-from tvbandits.protocols import Answers, Expert, ExpertError, Observer, checked_answers, is_mistake
+from tvbandits.experts.protocol import (
+    Answers,
+    Expert,
+    ExpertError,
+    Observer,
+    check_answers,
+    is_mistake,
+)
 from tvbandits.validation import Array, Index, as_points, as_time, error_line, flag, whole_number
 
 
@@ -211,7 +218,7 @@ class _Kit:
         self.asked.append(len(asked))
         given: object = (expert or self.expert).query(asked, self.t if t is None else t)
         try:
-            said = checked_answers(given, len(asked))
+            said = check_answers(given, len(asked))
         except ExpertError as error:
             raise _FailedError(str(error)) from error
         self.costs.append(said.cost)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tvbandits.domains.problem import Problem, noise_to_add
 from tvbandits.experts.keyed_noise import keyed_normal
-from tvbandits.protocols import Answers, ExpertError, Problem, added_noise
+from tvbandits.experts.protocol import Answers, ExpertError
 from tvbandits.validation import (
     Array,
     as_floats,
@@ -63,7 +64,7 @@ class SimulatorExpert:
     def __post_init__(self) -> None:
         # By what is asked of it: to look at all that a problem has may take long.
         check_part("problem", self.problem, "a problem such as DriftingBump()", "value")
-        added = added_noise(self.problem) if self.variance is None else self.variance
+        added = noise_to_add(self.problem) if self.variance is None else self.variance
         variance = self.problem.noise_variance if self.variance is None else self.variance
         if variance is None:
             raise ValueError("variance must be given: nobody knows the noise of the problem")

@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from tvbandits.forgetting.aging import Ages, Aging, Constant
-from tvbandits.protocols import Answers, as_effective
+from tvbandits.experts.protocol import Answers
+from tvbandits.forgetting.aging import Ages, Aging, Constant, check_effective
 from tvbandits.validation import (
     LARGEST_VARIANCE,
     Array,
@@ -112,7 +112,7 @@ class CachedLogExpert:
             question, row = np.flatnonzero(near), row[near]
             # One reward was told, and none is newer: there are no counts to speak of.
             ages = Ages(now - self._t[row], np.zeros(len(row), dtype=np.int64), 1)
-            effective = as_effective(self._aging(self._variance[row], ages), len(row))
+            effective = check_effective(self._aging(self._variance[row], ages), len(row))
             kept = effective <= LARGEST_VARIANCE
             values[question[kept]] = self._value[row[kept]]
             variance[question[kept]] = usable_variances(effective[kept])

@@ -14,7 +14,7 @@ from typing import Any
 import tenacity
 
 from tvbandits.experts.asking import NEEDS, Wrapper, ask
-from tvbandits.protocols import Answers, Expert, ExpertUnavailableError, is_mistake
+from tvbandits.experts.protocol import Answers, Expert, ExpertUnavailableError, is_mistake
 from tvbandits.validation import (
     Array,
     as_points,
@@ -34,7 +34,7 @@ FIRST, LONGEST = 0.5, 30.0
 class Retrying(Wrapper):
     """Asks an expert again if it fails, with growing waits, and gives up a call that hangs.
 
-    Mistakes (`TypeError`, `ValueError` and the others in `tvbandits.protocols.MISTAKES`, and
+    Mistakes (`TypeError`, `ValueError` and the others in `tvbandits.experts.protocol.MISTAKES`, and
     answers that do not fit the question) are not tried again. After the last attempt the expert is
     unavailable: a bandit goes on without it.
 

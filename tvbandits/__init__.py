@@ -13,19 +13,20 @@ if TYPE_CHECKING:
         bandit as bandit,
         datasets as datasets,
         experts as experts,
-        plots as plots,
         policies as policies,
         queries as queries,
     )
     from tvbandits.acquisition.limits import Limit as Limit, LimitWarning as LimitWarning
     from tvbandits.bandit.bandit import Bandit as Bandit
     from tvbandits.bandit.inference import ExpensiveWarning as ExpensiveWarning
+    from tvbandits.bandit.info import Info as Info
     from tvbandits.bandit.loading import load as load
     from tvbandits.bandit.options import Options as Options
     from tvbandits.bandit.recipe import Recipe as Recipe
-    from tvbandits.bandit.state import Info as Info, State as State
+    from tvbandits.bandit.state import State as State
     from tvbandits.campaign import Campaign as Campaign
     from tvbandits.campaign.clock import Clock as Clock
+    from tvbandits.comparison import plots as plots
     from tvbandits.comparison.compare import compare as compare
     from tvbandits.counts import count as count, rate as rate
     from tvbandits.data import Dataset as Dataset
@@ -33,23 +34,23 @@ if TYPE_CHECKING:
     from tvbandits.domains.box import Box as Box
     from tvbandits.domains.candidates import Candidates as Candidates
     from tvbandits.domains.parameters import Integer as Integer
+    from tvbandits.domains.problem import Problem as Problem
     from tvbandits.domains.space import Arms as Arms, Space as Space
+    from tvbandits.experts.protocol import (
+        Answers as Answers,
+        Expert as Expert,
+        ExpertDownWarning as ExpertDownWarning,
+        ExpertError as ExpertError,
+        ExpertUnavailableError as ExpertUnavailableError,
+    )
     from tvbandits.gp.exact import Exact as Exact
     from tvbandits.gp.fitting.online import Every as Every
     from tvbandits.gp.sparse import Nystrom as Nystrom
     from tvbandits.gp.sparse_filter import NystromFilter as NystromFilter
     from tvbandits.gp.state_space import StateSpace as StateSpace
     from tvbandits.io import SavedFileError as SavedFileError
-    from tvbandits.protocols import (
-        Answers as Answers,
-        Expert as Expert,
-        ExpertDownWarning as ExpertDownWarning,
-        ExpertError as ExpertError,
-        ExpertUnavailableError as ExpertUnavailableError,
-        Problem as Problem,
-    )
 
-# Where the names stand, as above.
+# The modules of the names, as above.
 _HOMES = {
     "domains.availability": "NothingAvailableError",
     "bandit.bandit": "Bandit",
@@ -57,7 +58,8 @@ _HOMES = {
     "bandit.loading": "load",
     "bandit.options": "Options",
     "bandit.recipe": "Recipe",
-    "bandit.state": "Info State",
+    "bandit.info": "Info",
+    "bandit.state": "State",
     "campaign": "Campaign",
     "comparison.compare": "compare",
     "domains.box": "Box",
@@ -68,7 +70,8 @@ _HOMES = {
     "acquisition.limits": "Limit LimitWarning",
     "data": "Dataset",
     "domains.parameters": "Integer",
-    "protocols": "Answers Expert ExpertDownWarning ExpertError ExpertUnavailableError Problem",
+    "domains.problem": "Problem",
+    "experts.protocol": "Answers Expert ExpertDownWarning ExpertError ExpertUnavailableError",
     "domains.space": "Arms Space",
     "gp.fitting.online": "Every",
     "gp.exact": "Exact",
@@ -77,7 +80,10 @@ _HOMES = {
     "gp.state_space": "StateSpace",
 }
 
-_PACKAGES = ("bandit", "datasets", "experts", "plots", "policies", "queries")
+# Modules and packages that are names of their own.
+_PACKAGES = {
+    name: f"tvbandits.{name}" for name in ("bandit", "datasets", "experts", "policies", "queries")
+} | {"plots": "tvbandits.comparison.plots"}
 
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
@@ -86,13 +92,13 @@ __all__ = sorted([*_HOME_OF, *_PACKAGES, "__version__"])
 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
-        return import_module(f"tvbandits.{name}")
+        return import_module(_PACKAGES[name])
     if name in _HOME_OF:
-        found = globals()[name] = getattr(import_module(f"tvbandits.{_HOME_OF[name]}"), name)
-        return found
+        value = globals()[name] = getattr(import_module(f"tvbandits.{_HOME_OF[name]}"), name)
+        return value
     raise AttributeError(f"module 'tvbandits' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """What is public, whether it has been imported yet or not."""
+    """Return the public names, whether they have been imported yet or not."""
     return sorted(__all__)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-
-from tvbandits.validation import Array
+from numpy.typing import NDArray
 
 
 def time_text(t: float) -> str:
@@ -39,12 +38,14 @@ class PlayError(ValueError):
         self.sentence, self.values = sentence, values
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), self.sentence, self.values)
+        return _restore, (type(self), self.sentence, self.values)
 
     def __str__(self) -> str:
         return self.worded(lambda point: str(point.tolist()), time_text)
 
-    def worded(self, name: Callable[[Array], str], when: Callable[[float], str]) -> str:
+    def worded(
+        self, name: Callable[[NDArray[np.float64]], str], when: Callable[[float], str]
+    ) -> str:
         """Return the message with other words for points and times."""
         if not self.values:
             return self.sentence
@@ -57,5 +58,9 @@ class PlayError(ValueError):
         return self.sentence.format_map({key: word(value) for key, value in self.values.items()})
 
 
-def _restored(kind: type[PlayError], sentence: str, values: Mapping[str, Any]) -> PlayError:
+class CallWithinCallError(RuntimeError):
+    """A bandit was called from inside of one of its own calls, such as by the expert that it asks."""
+
+
+def _restore(kind: type[PlayError], sentence: str, values: Mapping[str, Any]) -> PlayError:
     return kind(sentence, **values)

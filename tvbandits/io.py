@@ -51,9 +51,10 @@ CLASSES = {
     "tvbandits.acquisition.rules": "LastingBound RandomFirst SpreadFirst ThompsonSampling "
     "UpperConfidenceBound",
     "tvbandits.bandit.bandit": "Bandit",
+    "tvbandits.bandit.info": "Info ModelInfo PosteriorInfo QueryInfo",
     "tvbandits.bandit.options": "Options",
     "tvbandits.bandit.recipe": "Recipe",
-    "tvbandits.bandit.state": "Info ModelInfo ModelState PosteriorInfo QueryInfo Questions State",
+    "tvbandits.bandit.state": "ModelState QueryState State",
     "tvbandits.domains.box": "Box",
     "tvbandits.domains.candidates": "Candidates CandidatesInContext",
     "tvbandits.campaign.clock": "Clock",

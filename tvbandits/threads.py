@@ -17,7 +17,7 @@ from weakref import WeakSet
 
 from threadpoolctl import ThreadpoolController
 
-from tvbandits.protocols import CallWithinCallError
+from tvbandits.errors import CallWithinCallError
 
 # With more observations, several BLAS threads help.
 LARGE = 2000

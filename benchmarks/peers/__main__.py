@@ -29,8 +29,8 @@ from benchmarks.peers.adapters import PEERS
 from tvbandits._version import __version__
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.compare import Comparison
-from tvbandits.comparison.playing import play_one
-from tvbandits.comparison.setup import REWARD_NOISE, Prepared, begun, played, prepare
+from tvbandits.comparison.run import play_run
+from tvbandits.comparison.setup import Realisation, prepare
 from tvbandits.domains.box import Box
 
 HERE = Path(__file__).parent
@@ -69,10 +69,10 @@ class Served:
         self.process.wait()
 
 
-def one_run(python: str, name: str, prepared: Prepared, minutes: float) -> dict[str, Any]:
+def one_run(python: str, name: str, realisation: Realisation, minutes: float) -> dict[str, Any]:
     """Regrets, seconds a step, and what went wrong, of one peer and seed in at most so many minutes."""
-    prepared = begun(prepared)
-    problem, seed, horizon = prepared.problem, prepared.known.seed, prepared.known.horizon
+    realisation = realisation.begin()
+    problem, seed, horizon = realisation.problem, realisation.seed, realisation.horizon
     domain: Any = problem.domain
     bounds = domain.bounds if isinstance(domain, Box) else np.quantile(domain.X, [0, 1], axis=0).T
     regrets: list[float] = []
@@ -87,7 +87,7 @@ def one_run(python: str, name: str, prepared: Prepared, minutes: float) -> dict[
             if not isinstance(domain, Box):  # the nearest candidate is played, and told
                 X = domain.X[[((domain.X - X) ** 2).sum(axis=1).argmin()]]
             best = problem.best(float(t))
-            reward, reading = played(problem, X, float(t), seed, REWARD_NOISE)
+            reward, reading = realisation.environment.play(X, float(t), seed)
             regrets.append(best - reward)
             answer = peer.call({"tell": [X[0].tolist(), reading, float(t)]})
             seconds.append(asked["worked"] + answer["worked"])
@@ -102,12 +102,12 @@ def one_run(python: str, name: str, prepared: Prepared, minutes: float) -> dict[
     return {"version": version, "regrets": regrets, "seconds": seconds, "failure": failure}
 
 
-def our_run(text: str, prepared: Prepared, name: str) -> dict[str, Any]:
+def our_run(text: str, realisation: Realisation, name: str) -> dict[str, Any]:
     """The same of ours, in this process."""
-    seed, horizon = prepared.known.seed, prepared.known.horizon
-    plan = Comparison({text: prepared.problem}, [name], [seed], horizon)
+    seed, horizon = realisation.seed, realisation.horizon
+    plan = Comparison({text: realisation.problem}, [name], [seed], horizon)
     begun = time.process_time()
-    run = play_one(prepared, name, plan.policies[name], plan.conditions)
+    run = play_run(realisation, name, plan.policies[name], plan.conditions)
     worked = (time.process_time() - begun) / len(run.rows)
     regrets = run.rows["regret"].to_list()
     seconds = [worked] * len(run.rows)
@@ -145,10 +145,10 @@ def main() -> None:
     rows = []
     for seed, text in itertools.product(range(options.seeds), options.problem):
         problem = make_problem(text, [], options.horizon)
-        prepared = prepare(text, problem, seed, options.horizon)
+        realisation = prepare(text, problem, seed, options.horizon)
         for name in [*options.policy, *options.peer]:
-            peer = partial(one_run, options.python, name, prepared, options.minutes)
-            play = peer if name in PEERS else partial(our_run, text, prepared, name)
+            peer = partial(one_run, options.python, name, realisation, options.minutes)
+            play = peer if name in PEERS else partial(our_run, text, realisation, name)
             run = kept(file, (text, name, seed, options.horizon), play)
             row = {"problem": text, "policy": name, "version": run["version"]}
             whole = len(run["regrets"]) == options.horizon

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from tvbandits.datasets.tables.readings import Form, coded, few, named
-from tvbandits.datasets.tables.spreadsheets import File, bounded, read_csv
+from tvbandits.datasets.tables.readings import Form, encode, few, same_names
+from tvbandits.datasets.tables.spreadsheets import File, count_bytes, read_csv
 from tvbandits.io import check_regular, check_size, naming
 from tvbandits.validation import file_paths
 
@@ -35,7 +35,7 @@ NUMBERS = ("value", "latitude", "longitude")
 
 AIRDATA = Form(
     required={
-        **named("State Code", "County Code", "Site Num", "POC", "Latitude", "Longitude"),
+        **same_names("State Code", "County Code", "Site Num", "POC", "Latitude", "Longitude"),
         "date": ("Date Local",),
         "units": ("Units of Measure",),
         "value": ("1st Max Value", "x1st_max_value"),
@@ -53,22 +53,22 @@ DOWNLOAD = Form(
         "site_id": ("Site ID", "AQS_SITE_ID"),
         "latitude": ("SITE_LATITUDE",),
         "longitude": ("SITE_LONGITUDE",),
-        **named("POC", "Date", "UNITS"),
+        **same_names("POC", "Date", "UNITS"),
         "value": ("Daily Max 8-hour Ozone Concentration",),
     },
-    optional=named("STATE"),
+    optional=same_names("STATE"),
 )
 
 
 def read_files(files: File | Iterable[File]) -> pd.DataFrame:
-    """All rows of the files, one below the other.
+    """Return all rows of the files, one below the other.
 
     Returns
     -------
     DataFrame
         One row for each reading of one instrument on one day: site ("36-001-0012"), poc, date
         (midnight), ppb (daily maximum of the 8-hour mean), latitude and longitude (degrees),
-        state and state_code ("36"); what a file does not say is an empty string.
+        state and state_code ("36"), which are empty where a file does not have them.
 
     Raises
     ------
@@ -78,20 +78,20 @@ def read_files(files: File | Iterable[File]) -> pd.DataFrame:
     paths = file_paths("files", files)
     if not paths:
         raise ValueError("files must name at least one EPA ozone file, got none")
-    read: list[pd.DataFrame] = []
+    frames: list[pd.DataFrame] = []
     for path in paths:
         with naming(path):
-            read += [_rows(_raw(stream)) for stream in _streams(path)]
-    return pd.concat(read, ignore_index=True)
+            frames += [_rows(_raw(stream)) for stream in _streams(path)]
+    return pd.concat(frames, ignore_index=True)
 
 
 def _streams(path: Path) -> Iterator[io.BufferedReader]:
-    """Each csv, one after the other: the file itself, or the members of a zip."""
+    """Yield each csv: the file itself, or the members of a zip."""
     check_regular(path)
     if not zipfile.is_zipfile(path):
         if path.suffix.lower() == ".zip" and path.is_file():
             raise ValueError("not a zip archive, or a broken one")
-        with bounded(path.open("rb")) as stream:
+        with count_bytes(path.open("rb")) as stream:
             yield stream
         return
     with zipfile.ZipFile(path) as archive:
@@ -103,17 +103,17 @@ def _streams(path: Path) -> Iterator[io.BufferedReader]:
         unpacked = sum(archive.getinfo(member).file_size for member in members)
         check_size("unpacked_bytes", unpacked)
         for member in members:
-            # The size an archive states may be a lie: what comes out is counted, too.
-            with bounded(archive.open(member)) as stream:
+            # The size that an archive states may be wrong: the bytes are counted, too.
+            with count_bytes(archive.open(member)) as stream:
                 yield stream
 
 
 def _raw(stream: io.BufferedReader) -> pd.DataFrame:
-    """The columns we use, under our names and as the file gives them."""
+    """Return the columns we use, under our names and as the file has them."""
     heading = stream.peek(1 << 22).partition(b"\n")[0]
     check_size("columns", heading.count(b",") + 1)  # pandas takes the square of equal names
     header = pd.read_csv(io.BytesIO(heading), nrows=0, encoding_errors="replace").columns
-    form = min((AIRDATA, DOWNLOAD), key=lambda known: len(known.missing(header)))
+    form = min((AIRDATA, DOWNLOAD), key=lambda each: len(each.missing(header)))
     if missing := form.missing(header):
         raise ValueError(f"not an EPA daily ozone file: columns missing: {', '.join(missing)}")
     columns = form.match(header)
@@ -131,7 +131,7 @@ def _raw(stream: io.BufferedReader) -> pd.DataFrame:
 
 
 def _rows(raw: pd.DataFrame) -> pd.DataFrame:
-    """Rows in our terms: one site id, dates as dates, levels in ppb."""
+    """Return rows in our terms: one site id, dates as dates, levels in ppb."""
     raw = _only_ozone(raw)
     if "site_id" in raw:
         site = raw["site_id"].str.replace("-", "").str.zfill(9)
@@ -145,7 +145,7 @@ def _rows(raw: pd.DataFrame) -> pd.DataFrame:
             "poc": raw["poc"],
             "date": _dates(raw["date"]),
             # 0.0041 ppm is not exactly 4.1 ppb in floats; rounding keeps equal readings equal.
-            "ppb": (raw["value"] * coded(raw["units"], PPB, "units must be ppm or ppb")).round(6),
+            "ppb": (raw["value"] * encode(raw["units"], PPB, "units must be ppm or ppb")).round(6),
             "latitude": raw["latitude"],
             "longitude": raw["longitude"],
             "state_code": site.str[:2],
@@ -155,29 +155,29 @@ def _rows(raw: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_state(state: str, names: pd.Series[str], codes: pd.Series[str]) -> pd.Series[bool]:
-    """Which rows are of a state, given by its name in any case or its FIPS code."""
-    wanted = state.strip().casefold()
-    if wanted.isdigit():
-        return codes == wanted.zfill(2)
-    return names.str.strip().str.casefold() == wanted
+    """Return a mask of the rows of a state: its name in any case, or its FIPS code."""
+    state = state.strip().casefold()
+    if state.isdigit():
+        return codes == state.zfill(2)
+    return names.str.strip().str.casefold() == state
 
 
 def _only_ozone(raw: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the 8-hour ozone level, where a file says what its rows are."""
+    """Return the rows of the 8-hour ozone level, where a file has a column for it."""
     for column, form, what in (
         ("parameter", OZONE, f"ozone rows (parameter {OZONE})"),
         ("duration", "8-HR.*", "rows of 8-hour means"),
     ):
         if column in raw:
-            kept = raw[raw[column].str.fullmatch(form)]
-            if kept.empty:
+            rows = raw[raw[column].str.fullmatch(form)]
+            if rows.empty:
                 raise ValueError(f"no {what}, but {column} {few(raw[column])}")
-            raw = kept
+            raw = rows
     return raw
 
 
 def _dates(texts: pd.Series[str]) -> pd.Series[pd.Timestamp]:
-    """Dates written 2009-12-31 or, as in the US, 12/31/2009; of years that can be."""
+    """Return dates written 2009-12-31 or, as in the US, 12/31/2009; of plausible years."""
     us = texts.str.contains("/", regex=False)
     # Each row is read by its own form: a spreadsheet rewrites some dates and not others.
     dates = pd.to_datetime(texts.where(~us), format="%Y-%m-%d", errors="coerce").fillna(

@@ -13,18 +13,16 @@ import pandas as pd
 
 from tvbandits.datasets.epa_ozone.files import of_state, read_files
 from tvbandits.datasets.tables.problem import TableProblem
-from tvbandits.datasets.tables.readings import even, few, spanned
-from tvbandits.datasets.tables.sensor_field import check_places, complete, filled_in, kilometres
+from tvbandits.datasets.tables.readings import average_steps, few, select_times
+from tvbandits.datasets.tables.sensor_field import (
+    check_places,
+    complete_columns,
+    gaps_text,
+    kilometres,
+)
 from tvbandits.datasets.tables.spreadsheets import File
-from tvbandits.protocols import NamedProblem
-from tvbandits.validation import noise_variance_number, optional, text, whole_number
-
-# Default noise variance of a reading, ppb^2: readings are reported to 1 ppb, and the monitors' own
-# precision at these levels is about as large.
-NOISE_VARIANCE = 1.0
-
-# Share of the days on which a site that is kept has readings.
-COMPLETE = 0.75
+from tvbandits.domains.problem import NamedProblem
+from tvbandits.validation import finite_number, noise_variance_number, optional, text, whole_number
 
 
 def ozone(
@@ -34,7 +32,8 @@ def ozone(
     state: str | None = None,
     start: str | None = None,
     end: str | None = None,
-    noise_variance: float = NOISE_VARIANCE,
+    noise_variance: float = 1.0,
+    minimum_completeness: float = 0.75,
 ) -> TableProblem:
     """Choose, day by day, the site with the highest ozone level: points in km, rewards in ppb.
 
@@ -45,17 +44,19 @@ def ozone(
     Parameters
     ----------
     files : path, or several
-        EPA daily ozone files in any of the forms in `tvbandits.datasets.epa_ozone.files`; put one below
-        the other.
+        EPA daily ozone files in any of the forms in `tvbandits.datasets.epa_ozone.files`.
     sites : int, optional
         Keep this many of the most complete sites; ties go to the lower site id. None: all.
     state : str, optional
         Keep one state: its name in any case, or its FIPS code ("36").
     start, end : str, optional
-        Days from one to another, both included: 2008-01-31, or 2008 for all of a year. None: of the rows
-        that are left.
+        Days from one to another, both included: 2008-01-31, or 2008 for all of a year. None: all days
+        with rows.
     noise_variance : float
-        Of a told reward (ppb^2).
+        Of a reward (ppb^2): readings are reported to 1 ppb, and the monitors' own precision at these
+        levels is about as large.
+    minimum_completeness : float
+        Keep sites with readings on at least this share of the days.
 
     Raises
     ------
@@ -63,22 +64,25 @@ def ozone(
         If a file cannot be used, a filter leaves nothing, or there are too few complete sites.
     """
     optional(whole_number, "sites", sites)
+    finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
     noise_variance_number("noise_variance", noise_variance)
     for name, word in (("state", state), ("start", start), ("end", end)):
         optional(text, name, word)
     rows = read_files(files)
     if state is not None:
-        known = (rows["state"] + " (" + rows["state_code"] + ")").str.strip()
+        states = (rows["state"] + " (" + rows["state_code"] + ")").str.strip()
         rows = rows[of_state(state, rows["state"], rows["state_code"])]
         if rows.empty:
-            raise ValueError(f"state={state} has no rows; the files hold {few(known)}")
-    table = even(spanned(site_means(rows), start, end), "1D").dropna(axis=1, how="all")
+            raise ValueError(f"state={state} has no rows; the files hold {few(states)}")
+    table = average_steps(select_times(site_means(rows), start, end), "1D").dropna(
+        axis=1, how="all"
+    )
     # A stable sort of sorted ids: of equally complete sites the lower id comes first.
-    enough = complete(table, COMPLETE, sites or 1, "sites").sort_index()
+    enough = complete_columns(table, minimum_completeness, sites or 1, "sites").sort_index()
     ranked = enough.sort_values(ascending=False, kind="stable").index
-    chosen = sorted(str(site) for site in ranked[:sites])
-    table = table[chosen]
-    places = rows.groupby("site")[["latitude", "longitude"]].first().loc[chosen]
+    ids = sorted(str(site) for site in ranked[:sites])
+    table = table[ids]
+    places = rows.groupby("site")[["latitude", "longitude"]].first().loc[ids]
     check_places(places.reset_index()["site"], places.reset_index(drop=True))
     return TableProblem(
         table.interpolate("linear", limit_direction="both").to_numpy(float),
@@ -86,14 +90,14 @@ def ozone(
         name="ozone",
         unit="ppb",
         noise_variance=noise_variance,
-        labels=tuple(chosen),
-        summary=f"{len(chosen)} sites, {table.index[0]:%Y-%m-%d} to {table.index[-1]:%Y-%m-%d} "
-        f"({len(table)} days), {filled_in(table)}",
+        labels=tuple(ids),
+        summary=f"{len(ids)} sites, {table.index[0]:%Y-%m-%d} to {table.index[-1]:%Y-%m-%d} "
+        f"({len(table)} days), {gaps_text(table)}",
     )
 
 
 def site_means(rows: pd.DataFrame) -> pd.DataFrame:
-    """Mean level (days x sites): of the rows of each instrument, then of the instruments."""
+    """Return mean levels (days x sites): of the rows of each instrument, then of the instruments."""
     instruments = rows.groupby(["date", "site", "poc"])["ppb"].mean()
     return instruments.groupby(["date", "site"]).mean().unstack("site")
 

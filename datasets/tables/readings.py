@@ -2,9 +2,8 @@
 
 Sensors are known by text: 7, 7.0 and "7" are one sensor, "007" is another. Times are numbers, or dates
 and times such as 2008-01-31 12:00, 01/31/2008 12:00 (the month first) or 31.01.2008 12:00 (the day
-first); those with an offset are turned into UTC.
-
-And columns of a table as candidates and their rewards, and how kinds of tables spell their columns.
+first); those with an offset are turned into UTC. The end of this module has columns of other tables as
+candidates and their rewards, and the headings of the kinds of tables.
 """
 
 from __future__ import annotations
@@ -38,17 +37,11 @@ FORMATS = tuple(
 
 
 LATITUDE = {"latitude", "lat", "site_latitude"}
-
-
 LONGITUDE = {"longitude", "lon", "lng", "long", "site_longitude"}
 
 
-# Most values (time x sensor) a table may have after times were made even.
-LARGEST = 50_000_000
-
-
 def read_table(source: Source, name: str = "source", decimal: str | None = None) -> pd.DataFrame:
-    """The table, or that of a file: of a csv all cells as text, under their own headings.
+    """Return a table, or that of a file: of a csv all cells as text, under their own headings.
 
     A csv may be separated by commas, semicolons or tabs, and compressed; with semicolons or tabs its
     numbers may have a decimal comma, of which `decimal` may say so. It is UTF-8, or else Windows-1252,
@@ -71,11 +64,12 @@ def read_table(source: Source, name: str = "source", decimal: str | None = None)
 
 
 def naming_source(source: Source) -> contextlib.AbstractContextManager[None]:
-    """Name the file, where it is one, in what is wrong with its table."""
+    """Return a context that names the file of a table in its errors."""
     return contextlib.nullcontext() if isinstance(source, pd.DataFrame) else naming(Path(source))
 
 
 def _csv(path: Path, decimal: str | None) -> pd.DataFrame:
+    """Return the table of a csv, all cells as text."""
     # The heading is read as a row of its own: pandas would give a name that comes twice another.
     raw = read_spreadsheet(path, decimal, header=None, dtype=str)
     heading = raw.iloc[0].fillna("").str.strip()
@@ -83,11 +77,12 @@ def _csv(path: Path, decimal: str | None) -> pd.DataFrame:
 
 
 def as_ids(values: Iterable[Any]) -> list[str]:
-    """Texts that sensors are known by: 7, 7.0, "7" and "7.0" are "7", and "007" stays as it is."""
+    """Return the ids of sensors as texts: 7, 7.0, "7" and "7.0" are "7", and "007" stays as it is."""
     return [_as_id(value) for value in values]
 
 
 def _as_id(value: Any) -> str:
+    """Return the id of a sensor, which is empty for a missing value."""
     if value is None or value is pd.NA or value != value:
         return ""
     text = str(value).strip()
@@ -96,7 +91,7 @@ def _as_id(value: Any) -> str:
 
 
 def as_times(column: Iterable[Any], name: str = "time") -> pd.Index[Any]:
-    """Times as a `DatetimeIndex` (UTC where offsets are given), or as an index of floats.
+    """Return times as a `DatetimeIndex` (UTC where offsets are given), or as an index of floats.
 
     Raises
     ------
@@ -128,28 +123,28 @@ def as_times(column: Iterable[Any], name: str = "time") -> pd.Index[Any]:
 
 
 def as_numbers(table: pd.DataFrame, what: str = "sensor") -> pd.DataFrame:
-    """Cells as floats; what is empty, or a usual word for "none" such as NA, is NaN.
+    """Return cells as floats; an empty one, or a usual word for "none" such as NA, is NaN.
 
     Raises
     ------
     ValueError
-        If a cell is no number, or not finite: the column is named, and `what` it is.
+        If a cell is no number, or not finite; it names the column after the word `what`.
     """
     columns = {}
     for place, sensor in enumerate(table.columns):
-        given = table.iloc[:, place]
-        numbers = pd.to_numeric(given, errors="coerce").astype(float)
-        empty = given.isna() | given.astype(str).str.strip().eq("")
+        cells = table.iloc[:, place]
+        numbers = pd.to_numeric(cells, errors="coerce").astype(float)
+        empty = cells.isna() | cells.astype(str).str.strip().eq("")
         wrong = (numbers.isna() & ~empty) | np.isinf(numbers)
         if wrong.any():
-            got = given[wrong].iloc[0]
+            got = cells[wrong].iloc[0]
             raise ValueError(f"{what} {sensor} must hold finite numbers, got {shown(got)}")
         columns[str(sensor)] = numbers
     return pd.DataFrame(columns, index=table.index)
 
 
-def wide(table: pd.DataFrame, sensors: Iterable[str]) -> pd.DataFrame:
-    """A table with times as index and the sensors' ids as columns, cells as they are.
+def by_time(table: pd.DataFrame, sensors: Iterable[str]) -> pd.DataFrame:
+    """Return a table with times as index and the sensors' ids as columns, cells as they are.
 
     Times are the index if it has a name or holds anything but whole numbers; else the first column,
     unless that is one of `sensors`, when there is no column of times and rows are numbered.
@@ -162,7 +157,7 @@ def wide(table: pd.DataFrame, sensors: Iterable[str]) -> pd.DataFrame:
     names = as_ids(table.columns)
     if not len(table) or not names:
         raise ValueError("the table of values has no rows")
-    if not _is_counted(table.index):
+    if not _only_counts(table.index):
         index = as_times(table.index, str(table.index.name or "time"))
     elif names[0] in set(sensors):
         index = as_times(table.index)
@@ -175,20 +170,20 @@ def wide(table: pd.DataFrame, sensors: Iterable[str]) -> pd.DataFrame:
     return table.set_axis(names, axis=1).set_axis(index, axis=0)
 
 
-def _is_counted(index: pd.Index[Any]) -> bool:
-    """Whether an index only numbers the rows."""
+def _only_counts(index: pd.Index[Any]) -> bool:
+    """Return whether an index only numbers the rows."""
     return index.name is None and pd.api.types.is_integer_dtype(index.dtype)
 
 
 def with_index_as_column(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with an index that says something as its first column."""
-    return table.reset_index(drop=_is_counted(table.index))
+    """Return a table whose index is its first column, unless it only numbers the rows."""
+    return table.reset_index(drop=_only_counts(table.index))
 
 
-def spanned(
+def select_times(
     table: pd.DataFrame, start: str | float | None, end: str | float | None
 ) -> pd.DataFrame:
-    """Rows from one time to another, both with it, in the order of time.
+    """Return the rows from one time to another, both included, in the order of time.
 
     Parameters
     ----------
@@ -206,17 +201,17 @@ def spanned(
     if start is None and end is None:
         return table
     table = table.sort_index(kind="stable")
-    kept = _cut(_cut(table, "start", start), "end", end)
-    if len(kept) == 0:
+    rows = _cut(_cut(table, "start", start), "end", end)
+    if len(rows) == 0:
         raise ValueError(
             f"no reading lies between start={start} and end={end}: times are "
             f"{table.index[0]} to {table.index[-1]}"
         )
-    return kept
+    return rows
 
 
 def _cut(table: pd.DataFrame, name: str, time: str | float | None) -> pd.DataFrame:
-    """The rows of a table in order, from a `start` or up to an `end`."""
+    """Return the rows of a table in order, from a `start` or up to an `end`."""
     if time is None:
         return table
     dates = isinstance(table.index, pd.DatetimeIndex)
@@ -226,14 +221,14 @@ def _cut(table: pd.DataFrame, name: str, time: str | float | None) -> pd.DataFra
     elif dates or not is_finite_number(time):
         raise ValueError(f"{name} must be {expected}, got {shown(time)}")
     try:
-        given = time if dates else float(time)
-        return table.loc[slice(given, None) if name == "start" else slice(given)]
+        bound = time if dates else float(time)
+        return table.loc[slice(bound, None) if name == "start" else slice(bound)]
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{name} must be {expected}, got {shown(time)}") from error
 
 
-def even(table: pd.DataFrame, every: str | None) -> pd.DataFrame:
-    """Rows in the order of time: means of those of one time, or of one interval.
+def average_steps(table: pd.DataFrame, every: str | None, most: int = 50_000_000) -> pd.DataFrame:
+    """Return rows in the order of time: means of those of one time, or of one interval.
 
     Parameters
     ----------
@@ -243,11 +238,13 @@ def even(table: pd.DataFrame, every: str | None) -> pd.DataFrame:
         Interval of time a row stands for, "10min" or "1D", or its length where times are numbers.
         Intervals without a reading are gaps, and a row's time is the interval's beginning; intervals
         are counted from midnight, or from 0. None: a row for each time.
+    most : int
+        The most values (time x sensor) of the result.
 
     Raises
     ------
     ValueError
-        If `every` is no interval, or makes a table too large to be meant.
+        If `every` is no interval, or makes a table of more values than that.
     """
     if every is None:
         return table.groupby(level=0).mean()
@@ -256,7 +253,7 @@ def even(table: pd.DataFrame, every: str | None) -> pd.DataFrame:
     # The tiny addition keeps 0.3 / 0.1 from being 2.
     numbers = np.floor(((times - zero) / width).to_numpy(float) + 1e-9)
     first, last = numbers.min(), numbers.max()
-    if (last - first + 1) * table.shape[1] > LARGEST:
+    if (last - first + 1) * table.shape[1] > most:
         raise ValueError(
             f"every={every} makes {last - first + 1:.3g} steps of {table.shape[1]} sensors, from "
             f"{times.min()} to {times.max()}: is one of the times wrong?"
@@ -269,6 +266,7 @@ def even(table: pd.DataFrame, every: str | None) -> pd.DataFrame:
 
 
 def _width(every: Any, dates: bool) -> Any:
+    """Return the length of an interval of time."""
     expected = "an interval such as 10min, 1h or 1D" if dates else "a number, as times are numbers"
     width: Any = math.nan
     if isinstance(every, str) or (is_finite_number(every) and not dates):
@@ -282,8 +280,8 @@ def _width(every: Any, dates: bool) -> Any:
 # --- columns of other tables ---------------------------------------------------------------------
 
 
-def numbers(column: pd.Series[Any], name: str) -> Array:
-    """A column as finite numbers; a `ValueError` names the first cell that is none."""
+def finite_column(column: pd.Series[Any], name: str) -> Array:
+    """Return a column as finite numbers; a `ValueError` names the first cell that is none."""
     # Texts of a CSV are read to the last digit, so that an export is the same table as its original.
     numbers = np.array([_number(value) for value in column])
     bad = ~np.isfinite(numbers)
@@ -296,32 +294,32 @@ def numbers(column: pd.Series[Any], name: str) -> Array:
 
 
 def _number(value: Any) -> float:
-    """NaN for what is none."""
+    """Return a number, or NaN for a value that is none."""
     try:
         return float(value)
     except (TypeError, ValueError):
         return float("nan")
 
 
-def coded(texts: pd.Series[str], codes: Mapping[str, float], needs: str) -> pd.Series[float]:
-    """The number of each text, whatever its case; a `ValueError` shows the texts that have none."""
-    found = texts.str.lower().map(codes)
-    unknown = found.isna()
+def encode(texts: pd.Series[str], codes: Mapping[str, float], needs: str) -> pd.Series[float]:
+    """Return the number of each text, whatever its case; a `ValueError` shows the texts without one."""
+    values = texts.str.lower().map(codes)
+    unknown = values.isna()
     if unknown.any():
         raise ValueError(f"{needs}, got {few(texts[unknown])}")
-    return found.astype(float)
+    return values.astype(float)
 
 
-def standardised(inputs: Array) -> Array:
-    """Columns of zero mean and unit deviation; a column that never varies is 0."""
+def standardise(inputs: Array) -> Array:
+    """Return columns of zero mean and unit deviation; a column that never varies is 0."""
     # The mean of equal numbers can be off by rounding, which must not be blown up to a deviation of 1.
     varies = np.ptp(inputs, axis=0) > 0
     deviations = np.where(varies, inputs.std(axis=0), 1.0)
     return np.where(varies, (inputs - inputs.mean(axis=0)) / deviations, 0.0)
 
 
-def merged(points: Array, target: Array) -> tuple[Array, Array, NDArray[np.integer]]:
-    """The different points in the order of their first rows, their mean targets, and which is which."""
+def merge_rows(points: Array, target: Array) -> tuple[Array, Array, NDArray[np.integer]]:
+    """Return the different points in order of appearance, their mean targets, and each row's point."""
     frame = pd.DataFrame(points)
     which = frame.groupby(list(frame.columns), sort=False).ngroup().to_numpy()
     first = np.unique(which, return_index=True)[1]
@@ -331,38 +329,38 @@ def merged(points: Array, target: Array) -> tuple[Array, Array, NDArray[np.integ
 
 @dataclass(frozen=True)
 class Form:
-    """How one kind of file spells our columns: our name -> spellings, the usual one first."""
+    """The headings of one kind of file: our name of a column -> its spellings, the usual one first."""
 
     required: dict[str, tuple[str, ...]]
     optional: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def match(self, header: Iterable[str]) -> dict[str, str]:
-        """Our names of the columns a header has -> the header's own spelling."""
-        spelled = {plain(column): column for column in header}
+        """Return our names of the columns of a header -> the header's own spelling."""
+        own = {plain(column): column for column in header}
         return {
-            ours: next(spelled[plain(theirs)] for theirs in known if plain(theirs) in spelled)
-            for ours, known in {**self.required, **self.optional}.items()
-            if any(plain(theirs) in spelled for theirs in known)
+            name: own[next(plain(each) for each in spellings if plain(each) in own)]
+            for name, spellings in {**self.required, **self.optional}.items()
+            if any(plain(each) in own for each in spellings)
         }
 
     def missing(self, header: Iterable[str]) -> list[str]:
-        """Usual spelling of the required columns that a header lacks."""
-        found = self.match(header)
-        return [known[0] for ours, known in self.required.items() if ours not in found]
+        """Return the usual spelling of the required columns that a header lacks."""
+        present = self.match(header)
+        return [usual for name, (usual, *_) in self.required.items() if name not in present]
 
 
-def named(*columns: str) -> dict[str, tuple[str, ...]]:
-    """Columns that we call as their files do, but for case and punctuation."""
+def same_names(*columns: str) -> dict[str, tuple[str, ...]]:
+    """Return the spellings of columns that we call as their files do, but for case and punctuation."""
     return {plain(column): (column,) for column in columns}
 
 
 def plain(column: object) -> str:
-    """A header without the differences of case and punctuation between the forms."""
+    """Return a heading without the differences of case and punctuation between files."""
     return re.sub(r"[^0-9a-z]+", "_", str(column).lower()).strip("_")
 
 
 def few(values: Iterable[str], most: int = 8) -> str:
-    """The first few different values, for a message."""
+    """Return the first few different values, for a message."""
     different = sorted(set(values))
     shown = ", ".join(repr(value) for value in different[:most])
     return shown if len(different) <= most else f"{shown}, ... ({len(different)} in all)"

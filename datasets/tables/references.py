@@ -1,16 +1,16 @@
-"""Players that need no model: what regret is read against.
+"""Players that need no model, with which regret is compared.
 
-A reference: what can be forecast when every place is read at every step, with two numbers learned.
-
-Each place is a slow mean, weather and white noise, all on its own: an Ornstein-Uhlenbeck process of some
-200 steps, one of a few steps, and noise. Two numbers are learned online, by the squared errors of
-differences between places: how the weather's variance compares with the rest, and how long it lasts.
-Whoever asks about a few places only, however cleverly, is to be read against it.
+One of them reads every place at every step, and forecasts with two numbers that it learns. To it each
+place is a slow mean, weather and white noise, all on its own: an Ornstein-Uhlenbeck process of some 200
+steps, one of a few steps, and noise. The two numbers are learned online, by the squared errors of
+differences between places: the variance of the weather compared with the rest, and how long it lasts.
+A policy that asks about a few places only, however cleverly, is to be compared with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import NamedTuple
 
@@ -19,53 +19,62 @@ from numpy.typing import ArrayLike
 
 from tvbandits.validation import Array, as_floats, check_sizes
 
-SLOW_SCALE = 200.0
-WHITE = 0.2
-# Of the weather in the variance, tried side by side.
-SHARES = (0.25, 0.4, 0.55)
 
-# Of the weather, in steps.
-SCALES = (0.7, 1.5, 3.0, 6.0)
+@dataclass(frozen=True)
+class Forecaster:
+    """A model of places that are a slow mean, weather and white noise, each on its own.
 
-FORGETTING = 0.99
+    Attributes
+    ----------
+    slow_scale : float
+        Scale of the slow mean, in steps.
+    white : float
+        Share of white noise in the variance.
+    shares : tuple of float
+        Shares of the weather in the variance that are tried side by side.
+    scales : tuple of float
+        Scales of the weather, in steps, that are tried.
+    discount : float
+        Weight of a squared error against that of the step after it.
+    """
 
+    slow_scale: float = 200.0
+    white: float = 0.2
+    shares: tuple[float, ...] = (0.25, 0.4, 0.55)
+    scales: tuple[float, ...] = (0.7, 1.5, 3.0, 6.0)
+    discount: float = 0.99
 
-def _missed(expected: Array, values: Array) -> float:
-    """Regret of playing what is expected to be largest."""
-    return float(values.max() - values[expected == expected.max()].mean())
-
-
-def forecasts(table: Array) -> Iterator[Array]:
-    """Forecasts of the steps 2, ..., T of a table (T, A), each from all readings before it."""
-    pairs = np.array(list(product(SHARES, SCALES)))
-    weather, scale = pairs.T
-    # Two numbers a place, slow and weather; all places of a model share one covariance.
-    prior = np.stack([1.0 - WHITE - weather, weather], axis=1)
-    keep = np.exp(-1.0 / np.stack([np.full(len(pairs), SLOW_SCALE), scale], axis=1))
-    fresh = ((1.0 - keep**2) * prior)[:, :, None] * np.eye(2)
-    covariance = prior[:, :, None] * np.eye(2)
-    mean = np.zeros((len(pairs), 2, table.shape[1]))
-    loss, variance, origin = np.zeros(len(pairs)), 0.0, float(table[0].mean())
-    for step, values in enumerate(table[:-1]):
-        if step:
-            mean = keep[:, :, None] * mean
-            covariance = keep[:, :, None] * keep[:, None, :] * covariance + fresh
-        errors = values - origin - mean.sum(axis=1)
-        # Losses: squared errors of differences, in units of their variance, older ones forgotten.
-        squares = errors.var(axis=1)
-        variance += max(0.02, 1.0 / (step + 1)) * (float(squares.min()) - variance)
-        if variance > 0:
-            loss = FORGETTING * loss + errors.shape[1] * squares / (2.0 * variance)
-        reach = covariance.sum(axis=2)
-        gain = reach / (reach.sum(axis=1, keepdims=True) + WHITE)
-        mean = mean + gain[:, :, None] * errors[:, None, :]
-        covariance = covariance - gain[:, :, None] * reach[:, None, :]
-        weights = np.exp(loss.min() - loss)
-        yield origin + (weights / weights.sum()) @ (keep[:, :, None] * mean).sum(axis=1)
+    def forecasts(self, table: Array) -> Iterator[Array]:
+        """Yield forecasts of the steps 2, ..., T of a table (T, A), each from all readings before it."""
+        weather, scale = np.array(list(product(self.shares, self.scales))).T
+        count = len(weather)
+        # Two numbers a place, slow and weather; all places of a model share one covariance.
+        prior = np.stack([1.0 - self.white - weather, weather], axis=1)
+        keep = np.exp(-1.0 / np.stack([np.full(count, self.slow_scale), scale], axis=1))
+        fresh = ((1.0 - keep**2) * prior)[:, :, None] * np.eye(2)
+        covariance = prior[:, :, None] * np.eye(2)
+        mean = np.zeros((count, 2, table.shape[1]))
+        loss, variance, origin = np.zeros(count), 0.0, float(table[0].mean())
+        for step, values in enumerate(table[:-1]):
+            if step:
+                mean = keep[:, :, None] * mean
+                covariance = keep[:, :, None] * keep[:, None, :] * covariance + fresh
+            errors = values - origin - mean.sum(axis=1)
+            # Losses: squared errors of differences, in units of their variance, older ones discounted.
+            squares = errors.var(axis=1)
+            variance += max(0.02, 1.0 / (step + 1)) * (float(squares.min()) - variance)
+            if variance > 0:
+                loss = self.discount * loss + errors.shape[1] * squares / (2.0 * variance)
+            reach = covariance.sum(axis=2)
+            gain = reach / (reach.sum(axis=1, keepdims=True) + self.white)
+            mean = mean + gain[:, :, None] * errors[:, None, :]
+            covariance = covariance - gain[:, :, None] * reach[:, None, :]
+            weights = np.exp(loss.min() - loss)
+            yield origin + (weights / weights.sum()) @ (keep[:, :, None] * mean).sum(axis=1)
 
 
 class References(NamedTuple):
-    """Average dynamic regret of players that ask nobody what to think, in the unit of reward."""
+    """Average dynamic regret of players without a model, in the unit of reward."""
 
     uniform: float
     """A site drawn uniformly at every step (expectation)."""
@@ -75,11 +84,11 @@ class References(NamedTuple):
     """The site that was best one step before, all sites having been read then."""
     all_read: float
     """The site of the largest forecast by two numbers learned online, all sites having been read in all
-    steps before: what a few answers are to be read against (`tvbandits.datasets.tables.references`)."""
+    steps before (`tvbandits.datasets.tables.references`)."""
 
 
 def references(values: ArrayLike, allowed: ArrayLike | None = None) -> References:
-    """Average dynamic regret of uniform choice, the best fixed site, the last best, and a forecast.
+    """Return the average dynamic regret of players without a model.
 
     The first two are means over all T steps. Nothing has been read before the first step, so
     `last_best` and `all_read` are means over the steps 2, ..., T, and equal to `uniform` where there is
@@ -109,19 +118,24 @@ def references(values: ArrayLike, allowed: ArrayLike | None = None) -> Reference
         )
     best = np.where(free, table, -np.inf).max(axis=1, keepdims=True)
     regret = best - table
-    drawn = np.mean(regret, axis=1, where=free)
-    uniform = float(drawn.mean())
-    forecast, followed = 0.0, list[float]()
-    steps = zip(forecasts(table), pairwise(table), free[1:], strict=True)
-    for expected, (before, now), here in steps:
-        forecast += _missed(expected[here], now[here])
-        followed.append(_missed(before[here], now[here]))
+    random = np.mean(regret, axis=1, where=free)
+    uniform = float(random.mean())
+    last_best, all_read = list[float](), list[float]()
+    steps = zip(Forecaster().forecasts(table), pairwise(table), free[1:], strict=True)
+    for forecast, (before, now), mask in steps:
+        last_best.append(_regret(before[mask], now[mask]))
+        all_read.append(_regret(forecast[mask], now[mask]))
     return References(
         uniform=uniform,
-        best_fixed=float(np.where(free, regret, drawn[:, None]).mean(axis=0).min()),
-        last_best=float(np.mean(followed)) if followed else uniform,
-        all_read=forecast / len(followed) if followed else uniform,
+        best_fixed=float(np.where(free, regret, random[:, None]).mean(axis=0).min()),
+        last_best=float(np.mean(last_best)) if last_best else uniform,
+        all_read=sum(all_read) / len(all_read) if all_read else uniform,
     )
+
+
+def _regret(expected: Array, values: Array) -> float:
+    """Return the regret of playing the site that is expected to be the best."""
+    return float(values.max() - values[expected == expected.max()].mean())
 
 
 def as_table(values: ArrayLike) -> Array:

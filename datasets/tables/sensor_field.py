@@ -1,6 +1,6 @@
-"""A problem out of a user's own network of sensors: readings by time and sensor, and their places.
+"""A problem of a user's own network of sensors: readings by time and sensor, and their places.
 
-Where sensors stand: kilometres from degrees, gaps, and sites at one place.
+Places in degrees become kilometres, gaps are filled, and sites at one place are refused.
 """
 
 from __future__ import annotations
@@ -18,36 +18,34 @@ from tvbandits.datasets.tables.readings import (
     Source,
     as_ids,
     as_numbers,
-    even,
+    average_steps,
+    by_time,
     few,
     naming_source,
     plain,
     read_table,
-    spanned,
-    wide,
+    select_times,
     with_index_as_column,
 )
-from tvbandits.protocols import NamedProblem
+from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import Array, finite_number
 
-# Mean radius of the earth, km.
-EARTH_RADIUS = 6371.0088
 
+def kilometres(latitude: Array, longitude: Array, radius: float = 6371.0088) -> Array:
+    """Return kilometres east and north of the mean position, by the equirectangular projection.
 
-def kilometres(latitude: Array, longitude: Array) -> Array:
-    """Kilometres east and north of the mean position, by the equirectangular projection.
-
-    Takes degrees, each of shape (A,), and returns shape (A, 2). At the scale of a state, distances
-    are right to about one per cent, also where longitudes begin anew, at 180 or at 360 degrees.
+    Takes degrees, each of shape (A,), and the mean radius of the earth, and returns shape (A, 2). At the
+    scale of a state, distances are right to about one per cent, also where longitudes begin anew, at
+    180 or at 360 degrees.
     """
     longitude = np.unwrap(longitude, period=360.0)
     north = np.radians(latitude - latitude.mean())
     east = np.radians(longitude - longitude.mean()) * np.cos(np.radians(latitude.mean()))
-    return EARTH_RADIUS * np.column_stack([east, north])
+    return radius * np.column_stack([east, north])
 
 
 def check_places(ids: pd.Series[str], places: pd.DataFrame) -> None:
-    """Raise a `ValueError` that names them, unless all sites have a place, each its own.
+    """Raise a `ValueError` that names the sites without a place, or with that of another site.
 
     Parameters
     ----------
@@ -65,23 +63,28 @@ def check_places(ids: pd.Series[str], places: pd.DataFrame) -> None:
         raise ValueError(f"sites stand at the same place as others: {few(ids[shared])}")
 
 
-def complete(readings: pd.DataFrame, share: float, fewest: int, what: str) -> pd.Series[float]:
-    """Of the columns with readings in enough of the rows, in how many; a `ValueError` if too few are."""
-    found = readings.notna().mean()
-    enough = found[(found >= share) & (found > 0)]
+def complete_columns(
+    readings: pd.DataFrame, share: float, fewest: int, what: str
+) -> pd.Series[float]:
+    """Return the share of rows with readings of each column where it is large enough.
+
+    A `ValueError` says if there are fewer such columns than `fewest`.
+    """
+    shares = readings.notna().mean()
+    enough = shares[(shares >= share) & (shares > 0)]
     if len(enough) < fewest:
         raise ValueError(
-            f"{len(enough)} of {len(found)} {what} have readings in at least {share:.4g} of the "
+            f"{len(enough)} of {len(shares)} {what} have readings in at least {share:.4g} of the "
             f"{len(readings)} steps from {readings.index[0]} to {readings.index[-1]} (the most complete "
-            f"in {found.max():.4g}); expected {fewest} or more"
+            f"in {shares.max():.4g}); expected {fewest} or more"
         )
     return enough
 
 
-def filled_in(kept: pd.DataFrame) -> str:
-    """How many values of a table are gaps, for people."""
-    gaps = int(kept.isna().to_numpy().sum())
-    return f"{gaps} of {kept.size} values filled in ({gaps / kept.size:.1%})"
+def gaps_text(table: pd.DataFrame) -> str:
+    """Return the number of gaps of a table, in words."""
+    gaps = int(table.isna().to_numpy().sum())
+    return f"{gaps} of {table.size} values filled in ({gaps / table.size:.1%})"
 
 
 def sensor_field(
@@ -100,7 +103,7 @@ def sensor_field(
     """Choose, step by step, the sensor with the highest reading.
 
     Rows are put in the order of time, and those of one time averaged. Gaps are filled linearly in
-    time, and at the ends with the nearest reading. Left out, and named in the problem's summary, are:
+    time, and at the ends with the nearest reading. The summary of the problem names what it leaves out:
     sensors with too few readings; columns of values that `sites` has no coordinates for; and sites
     that have no column. Sensors are known by text: 7 and "7" are one, "007" is another.
 
@@ -110,27 +113,26 @@ def sensor_field(
         Readings, in `unit`: a column a sensor, headed by its id, and times as index or first column:
         numbers, or dates such as 2008-01-31 12:00 (offsets are turned into UTC). A csv may have
         semicolons with decimal commas. Of a table with a row for each reading, pandas' `pivot_table`
-        makes such a one.
+        makes such a table.
     sites : DataFrame or path
         A row a sensor: its id, and 2 or 3 coordinates. Both tables may be csv or Parquet files. The ids
         stand in the first column.
         Coordinates are latitude and longitude, which are degrees and become km east and north of the
-        centre, or else x, y, z, or else all that is left, which are taken as they are.
+        centre, or else x, y, z, or else all other columns, which are used as they are.
     unit : str
         Unit of a reading.
     noise_variance : float, optional
         Noise variance of a reading (unit squared): give that of the instrument if you know it. None: it
-        is estimated from what the readings before and after do not tell (`estimated_noise`); the
-        summary says it.
+        is estimated from the readings themselves (`noise_from_changes`), and part of the summary.
     name : str
-        What rows and pictures call the problem.
+        The name of the problem in rows and pictures.
     minimum_completeness : float
         Keep sensors with readings in at least this fraction of the steps.
     every : str, optional
-        Make steps of this length, "10min" or "1D" (a number where times are numbers), by means of
-        the readings in them. None: each row is one step, however long.
+        Average the readings of steps of this length, "10min" or "1D" (a number where times are
+        numbers). None: each row is one step, however long.
     start, end : str or float, optional
-        Rows from one time to another, both with it: 2008-01-31, or 2008 for all of a year (numbers
+        Rows from one time to another, both included: 2008-01-31, or 2008 for all of a year (numbers
         where times are numbers). None: all there are.
     decimal : str, optional
         The decimal mark of csv files with semicolons or tabs, "comma" or "point". None: as the cells of
@@ -156,12 +158,12 @@ def sensor_field(
      [4. 1.]]
     """
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
-    given = read_table(sites, "sites", decimal)
+    site_rows = read_table(sites, "sites", decimal)
     rows = read_table(values, "values", decimal)
     with naming_source(sites):
-        places = read_places(given)
+        places = read_places(site_rows)
     with naming_source(values):
-        table = wide(rows, places.index)
+        table = by_time(rows, places.index)
         common = [sensor for sensor in table.columns if sensor in places.index]
         if not common:
             where = "" if isinstance(sites, pd.DataFrame) else f" ({sites})"
@@ -169,33 +171,35 @@ def sensor_field(
                 f"no sensor has both readings and coordinates: values are of {few(table.columns)}, "
                 f"coordinates of {few(places.index)}{where}"
             )
-        readings = even(spanned(as_numbers(table[common]), start, end), every)
-        enough = complete(readings, minimum_completeness, 2, "sensors with coordinates").index
-        kept = readings[enough]
-        if len(kept) < 2:
-            raise ValueError(f"expected at least two steps, got {len(kept)}")
-        estimated = estimated_noise(kept) if noise_variance is None else None
+        readings = average_steps(select_times(as_numbers(table[common]), start, end), every)
+        enough = complete_columns(
+            readings, minimum_completeness, 2, "sensors with coordinates"
+        ).index
+        readings = readings[enough]
+        if len(readings) < 2:
+            raise ValueError(f"expected at least two steps, got {len(readings)}")
+        estimate = noise_from_changes(readings) if noise_variance is None else None
     with naming_source(sites):
-        points = points_of(places.loc[kept.columns])
-    left_out = {
+        points = points_of(places.loc[readings.columns])
+    omissions = {
         "with too few readings": [sensor for sensor in common if sensor not in enough],
         "without coordinates": [each for each in table.columns if each not in places.index],
         "without readings": [site for site in places.index if site not in table.columns],
     }
     return TableProblem(
-        kept.interpolate("index", limit_direction="both").to_numpy(float),
+        readings.interpolate("index", limit_direction="both").to_numpy(float),
         points,
         name=name,
         unit=unit,
-        noise_variance=estimated or noise_variance,
-        added_noise=0.0,  # what is told is the reading, which holds the instrument's noise
-        labels=tuple(kept.columns),
-        summary=_summary(kept, left_out, estimated, in_words(places.columns)),
+        noise_variance=estimate or noise_variance,
+        added_noise=0.0,  # a reading holds the noise of its instrument
+        labels=tuple(readings.columns),
+        summary=_summary(readings, omissions, estimate, places_text(places.columns)),
     )
 
 
 def read_places(sites: pd.DataFrame) -> pd.DataFrame:
-    """Coordinates by id: the columns that `sensor_field` describes, without rows that lack one.
+    """Return coordinates by id: the columns that `sensor_field` describes, without rows that lack one.
 
     Raises
     ------
@@ -215,27 +219,26 @@ def read_places(sites: pd.DataFrame) -> pd.DataFrame:
     twice = [each for each, times in Counter(ids).items() if times > 1]
     if twice:
         raise ValueError(f"sites are given twice: {few(twice)}")
-    chosen = _coordinates(table)
-    return as_numbers(table[chosen].set_axis(ids, axis=0), "coordinate").dropna()
+    return as_numbers(table[_coordinates(table)].set_axis(ids, axis=0), "coordinate").dropna()
 
 
 def _coordinates(table: pd.DataFrame) -> list[str]:
-    """Columns of the coordinates: of degrees, or x, y and z, or all behind the ids."""
+    """Return the columns of coordinates: degrees, or x, y and z, or all but the ids."""
     names = list(table.columns[1:])
-    known = {plain(name): name for name in names}
-    named = list(degrees_in(names) or ())
-    if not named and {"x", "y"} <= known.keys():
-        named = [known[each] for each in ("x", "y", "z") if each in known]
-    if not named and len(names) not in (2, 3):
+    by_heading = {plain(name): name for name in names}
+    columns = list(find_degrees(names) or ())
+    if not columns and {"x", "y"} <= by_heading.keys():
+        columns = [by_heading[each] for each in ("x", "y", "z") if each in by_heading]
+    if not columns and len(names) not in (2, 3):
         raise ValueError(
             f"which columns are coordinates? Leave 2 or 3 of {few(map(str, names))}, or call them "
             "latitude and longitude, or x and y; the sites are the second table"
         )
-    return named or names
+    return columns or names
 
 
-def degrees_in(columns: Iterable[str]) -> tuple[str, str] | None:
-    """The columns of latitude and longitude, by their names; None if there is neither.
+def find_degrees(columns: Iterable[str]) -> tuple[str, str] | None:
+    """Return the columns of latitude and longitude, by their names; None if there is neither.
 
     Raises
     ------
@@ -253,10 +256,10 @@ def degrees_in(columns: Iterable[str]) -> tuple[str, str] | None:
     return latitude, longitude
 
 
-def in_words(columns: Iterable[str]) -> str:
-    """What `points_of` does to columns, for people; an empty text if it leaves them as they are."""
+def places_text(columns: Iterable[str]) -> str:
+    """Return what `points_of` does to columns, in words; an empty text if it changes nothing."""
     names = list(columns)
-    degrees = degrees_in(names)
+    degrees = find_degrees(names)
     if degrees is None:
         return ""
     latitude, longitude = degrees
@@ -266,7 +269,7 @@ def in_words(columns: Iterable[str]) -> str:
 
 
 def points_of(places: pd.DataFrame) -> Array:
-    """Coordinates as numbers: degrees as km east and north of the centre, others as they are.
+    """Return coordinates (A, d): degrees as km east and north of the centre, others as they are.
 
     Raises
     ------
@@ -274,7 +277,7 @@ def points_of(places: pd.DataFrame) -> Array:
         If two sites share a place, or degrees are out of range.
     """
     check_places(pd.Series(places.index), places.reset_index(drop=True))
-    degrees = degrees_in(places.columns)
+    degrees = find_degrees(places.columns)
     if degrees is None:
         return places.to_numpy(float)
     latitude, longitude = degrees
@@ -287,13 +290,14 @@ def points_of(places: pd.DataFrame) -> Array:
     return np.column_stack([east_north, others])
 
 
-def estimated_noise(readings: pd.DataFrame) -> float:
-    """A sixth of the mean square of y(t-1) - 2 y(t) + y(t+1): an upper estimate of the noise variance.
+def noise_from_changes(readings: pd.DataFrame) -> float:
+    """Return an upper estimate of the noise variance, from successive changes.
 
-    Noise of variance s^2 makes that mean square 6 s^2. A truth that goes on in the same direction adds
-    nothing, and one that walks at random with variance q a step adds 2 q, so that the estimate is
-    s^2 + q / 3; half the variance of a change, by contrast, is s^2 + q / 2 and holds all of a steady
-    drift. Steps longer than the median step are left out, and so are gaps.
+    It is a sixth of the mean of (y(t-1) - 2 y(t) + y(t+1))^2. Noise of variance s^2 makes that mean
+    6 s^2. A truth that goes on in the same direction adds nothing, and one that walks at random with
+    variance q a step adds 2 q, so that the estimate is s^2 + q / 3; half the variance of a change, by
+    contrast, is s^2 + q / 2 and holds all of a steady drift. Steps longer than the median step are left
+    out, and so are gaps.
 
     Raises
     ------
@@ -317,15 +321,15 @@ def estimated_noise(readings: pd.DataFrame) -> float:
 
 
 def _summary(
-    kept: pd.DataFrame, left_out: dict[str, list[str]], estimated: float | None, places: str
+    readings: pd.DataFrame, omissions: dict[str, list[str]], noise: float | None, places: str
 ) -> str:
-    """Size, gaps and what was left out, in one line."""
-    steps, sensors = kept.shape
-    size = f"{sensors} sensors, {kept.index[0]} to {kept.index[-1]} ({steps} steps)"
-    parts = [f"{size}, {filled_in(kept)}"]
-    parts += [f"{what}: {few(which)}" for what, which in left_out.items() if which]
-    if estimated is not None:
-        parts.append(f"noise variance {estimated:.4g} estimated from successive changes")
+    """Return size, gaps, omissions and the estimate of the noise, in one line."""
+    steps, sensors = readings.shape
+    size = f"{sensors} sensors, {readings.index[0]} to {readings.index[-1]} ({steps} steps)"
+    parts = [f"{size}, {gaps_text(readings)}"]
+    parts += [f"{reason}: {few(names)}" for reason, names in omissions.items() if names]
+    if noise is not None:
+        parts.append(f"noise variance {noise:.4g} estimated from successive changes")
     if places:
         parts.append(places)
     return "; ".join(parts)

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
-from tvbandits.forgetting.aging import Ages, Aging
-from tvbandits.protocols import MISTAKES, Answers, ExpertError, ExpertUnavailableError, as_effective
+from tvbandits.experts.protocol import MISTAKES, Answers, ExpertError, ExpertUnavailableError
+from tvbandits.forgetting.aging import Ages, Aging, check_effective
 from tvbandits.validation import (
     LARGEST_VARIANCE,
     SMALLEST_VARIANCE,
@@ -139,7 +139,7 @@ class Transport(Protocol):
 
         Raises
         ------
-        OSError or any exception that is not in `tvbandits.protocols.MISTAKES`
+        OSError or any exception that is not in `tvbandits.experts.protocol.MISTAKES`
             If nobody can be reached now, as with `ConnectionError`.
         """
 
@@ -338,7 +338,7 @@ class SensorExpert:
         variance = max(default if stated is None else stated, self._least)
         if age > 0 and self.aging is not None:
             ages = Ages(np.array([age]), np.array([1]), 2)
-            variance = float(as_effective(self.aging(np.array([variance]), ages), 1)[0])
+            variance = float(check_effective(self.aging(np.array([variance]), ages), 1)[0])
         if variance > LARGEST_VARIANCE:
             raise ValueError(f"its variance is {variance:g} at the age of {age:.3g}")
         return variance

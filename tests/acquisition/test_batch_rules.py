@@ -29,6 +29,7 @@ from tvbandits.acquisition.batches import (
 )
 from tvbandits.acquisition.rules import samples as drawn_for
 from tvbandits.acquisition.widths import BBKBWidth, Fixed
+from tvbandits.bandit.state import generator_of
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.policies import gp_ucb, thompson
@@ -243,7 +244,7 @@ def test_spent_information_is_counted_once_for_each_reward_at_its_batchs_start()
         variance = plainly(b, batch[:0]).variance(batch)
         spent += float(np.log1p(3 * variance / NOISE).sum())
         b.tell(batch, batch[:, 0])
-        assert b.state.spent == pytest.approx(spent, rel=1e-6)
+        assert b.state.model.information_gain == pytest.approx(spent, rel=1e-6)
 
 
 # --- noise that is large beside what is known --------------------------------------------------------
@@ -287,7 +288,9 @@ def player(posterior: Any, told: int = 5, **options: Any) -> Bandit:
 def samples(made: Bandit, count: int) -> Array:
     """Samples of the reward at all candidates, as an ask draws them."""
     made.ask(2.0)
-    decision = made._model.decision(*made._conditioned_for(2.0)[:2], made.info.beta)
+    decision = made._inference.decision(
+        *made._inference.condition(made.state, 2.0, generator_of(made.state.random)), made.info.beta
+    )
     return drawn_for(decision, count, np.random.default_rng(5))
 
 

@@ -83,7 +83,7 @@ def by_all(bandit: Bandit, X: Array, t: float) -> tuple[Array, Array, float]:
     mean, deviation = exact.predict(X, t)
     state, _, _ = exact._conditioned_for(t)
     assert state.posterior is not None
-    products, origin = state.posterior.products, exact._model._origin(state)
+    products, origin = state.posterior.products, exact._inference._origin(state)
     off = np.array([1.0, origin - state.model.scaling.centre(products, origin)])
     square = float(off @ products @ off) / max(state.posterior.size, 1)
     return mean, deviation, math.sqrt(max(square, 0.0))
@@ -158,7 +158,7 @@ def _least_squares(
     Q, R = linalg.qr(A, mode="economic")
     w = linalg.solve_triangular(R, Q.T @ b)
     left = b - A @ w
-    origin = bandit._model._origin(state)
+    origin = bandit._inference._origin(state)
     centre = state.model.scaling.centre(left.T @ left, origin)
     mean = centre + asked @ (w[:, 0] - (centre - origin) * w[:, 1])
     known = (linalg.solve_triangular(R, asked.T, trans="T") ** 2).sum(axis=0)

@@ -231,7 +231,7 @@ def test_a_state_does_not_keep_a_function_that_nobody_needs() -> None:
     bandit = warmed(made("gp-ucb", INTERVAL), INTERVAL)
     bandit.ask(10.0, available=lambda X: X[:, 0] > 3.0)
     assert pickle.loads(pickle.dumps(bandit.state)) == bandit.state
-    assert bandit.state.questions.available is None
+    assert bandit.state.queries.available is None
 
 
 @pytest.mark.parametrize("consult", ["after tell", "before ask"])
@@ -244,7 +244,9 @@ def test_a_bandit_that_was_told_a_function_goes_on_from_its_file(
     recipe = Recipe(INTERVAL, KERNEL, NOISE, asking=asking, consult=consult)
     bandit = warmed(Bandit(recipe, seed=1), INTERVAL)
     for near in (None, 4.0):
-        X = bandit.ask(bandit.state.decision_time, available=lambda X: X[:, 0] > 5.0, near=near)
+        X = bandit.ask(
+            bandit.state.record.decision_time, available=lambda X: X[:, 0] > 5.0, near=near
+        )
         bandit.save(tmp_path / "saved")
         expert = Known()
         twins = [

@@ -19,7 +19,7 @@ from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, Box, Candidates, Recipe, policies
 from tvbandits.acquisition.widths import Fixed
-from tvbandits.bandit.told import visited_with
+from tvbandits.bandit.observations import append_visited
 from tvbandits.data import Source
 from tvbandits.validation import Array
 
@@ -97,12 +97,12 @@ def dense(X: Array, y: Array, variance: Array, at: Array, mean: float = 0.0) -> 
 def test_times_count_from_one_where_none_is_given() -> None:
     bandit = make()
     bandit.ask()
-    assert bandit.state.asked_for == 1.0
+    assert bandit.state.record.asked_for == 1.0
     for row in (3, 5, 5):
         bandit.tell(LINE.X[row], [0.0])
     np.testing.assert_array_equal(bandit.state.rewards.t, [1.0, 2.0, 3.0])
     bandit.ask()
-    assert bandit.state.asked_for == 4.0
+    assert bandit.state.record.asked_for == 4.0
 
 
 def test_a_tell_without_a_time_belongs_to_the_time_asked_for() -> None:
@@ -399,8 +399,8 @@ def test_visited_points_of_a_batch_are_kept_once_in_the_order_they_came() -> Non
     before = np.array([[0.0, 1.0], [2.0, 3.0]])
     batch = np.array([[5.0, 5.0], [-0.0, 1.0], [4.0, 4.0], [5.0, 5.0], [2.0, 3.0]])
     expected = [[0.0, 1.0], [2.0, 3.0], [5.0, 5.0], [4.0, 4.0]]
-    assert visited_with(before, batch).tolist() == expected
+    assert append_visited(before, batch).tolist() == expected
     one_by_one = before
     for x in batch:
-        one_by_one = visited_with(one_by_one, x[None])
+        one_by_one = append_visited(one_by_one, x[None])
     assert one_by_one.tolist() == expected

@@ -38,7 +38,7 @@ def play(bandit: Bandit, times: range, sign: float = 1.0) -> Bandit:
 
 
 def widening(bandit: Bandit) -> float:
-    return bandit.state.calibration.widening
+    return bandit.state.model.calibration.widening
 
 
 @pytest.mark.parametrize("domain", [SITES, INTERVAL], ids=["candidates", "box"])
@@ -64,18 +64,18 @@ def test_how_many_are_told_at_once_does_not_matter(late: bool) -> None:
     t = np.array([31.0, 33.0, 32.0, 35.0, 34.0, 36.0] if late else [31.0, 32, 32, 33, 34, 35])
     y = np.concatenate([reward(X[[i]], t[i]) for i in range(len(t))])
     together, apart = (play(learning(), range(1, 31)) for _ in range(2))
-    before = together.state.calibration
+    before = together.state.model.calibration
     together.tell(X, y, t)
     for i in range(len(t)):
         apart.tell(X[[i]], y[[i]], t[i])
-    assert together.state.calibration == apart.state.calibration != before
+    assert together.state.model.calibration == apart.state.model.calibration != before
 
 
 def test_many_late_ones_are_no_test() -> None:
     bandit = play(learning(), range(1, 46))
-    before = bandit.state.calibration
+    before = bandit.state.model.calibration
     bandit.tell(SITES.X[:8], np.ones(8), 20.5 + np.arange(8.0))
-    assert bandit.state.calibration == before
+    assert bandit.state.model.calibration == before
 
 
 def test_nothing_is_watched_where_no_kernel_is_learned() -> None:
@@ -87,10 +87,10 @@ def test_nothing_is_watched_where_no_kernel_is_learned() -> None:
             SITES, noise_variance=NOISE, options=Options(posterior="ensemble")
         ),
     ):
-        assert play(given, range(1, 21)).state.calibration == IntervalCalibration()
+        assert play(given, range(1, 21)).state.model.calibration == IntervalCalibration()
     few = play(learning(), range(1, 4))
     assert few.info.model.fits == 0
-    assert few.state.calibration == IntervalCalibration()
+    assert few.state.model.calibration == IntervalCalibration()
 
 
 def test_it_is_shown_and_decides_nothing() -> None:
@@ -110,9 +110,9 @@ def test_what_another_kernel_has_missed_does_not_count() -> None:
     bandit = play(learning(), range(1, 41))
     assert widening(bandit) > 1.0
     same = Bandit.from_state(bandit.recipe, bandit.state)
-    assert same.state.calibration == bandit.state.calibration
+    assert same.state.model.calibration == bandit.state.model.calibration
     other = policies.gp_ucb(SITES, kernel=RBF(1.0), noise_variance=NOISE).recipe
-    assert Bandit.from_state(other, bandit.state).state.calibration == IntervalCalibration()
+    assert Bandit.from_state(other, bandit.state).state.model.calibration == IntervalCalibration()
 
 
 @pytest.mark.parametrize("posterior", ["ensemble", StateSpace()], ids=["ensemble", "fit"])

@@ -84,7 +84,7 @@ def test_two_questions_a_decision_however_rewards_are_told(consult: Any, how: Te
     for t in range(1, 13):
         how(bandit, bandit.ask(float(t), n=n), float(t))
         assert bandit.info.queries.total_asked == 2 * t
-        assert bandit.state.questions.decisions == t
+        assert bandit.state.queries.decisions == t
     assert [len(points) for points, _ in expert.asked] == [2] * 12
     assert [int(about) for _, about in expert.asked] == list(range(1, 13))
     assert len(bandit.pending) == 0
@@ -291,16 +291,16 @@ def test_the_default_time_of_questions_and_answers() -> None:
     after, before = (bandit_with(None, each) for each in ("after tell", "before ask"))
     for bandit in (after, before):
         points = bandit.questions()
-        assert bandit.state.questions.latest == 1.0
+        assert bandit.state.queries.latest == 1.0
         bandit.answer(points, [0.1, 0.2])
         np.testing.assert_array_equal(bandit.state.answers.t, [1.0, 1.0])
         X = bandit.ask(7.25)
         bandit.questions()
-        assert bandit.state.questions.latest == 7.25  # the decision that is out
+        assert bandit.state.queries.latest == 7.25  # the decision that is out
         bandit.tell(X, [0.1], 7.25)
     after.questions(8.0)
     before.questions()
-    assert before.state.questions.latest == 8.25
+    assert before.state.queries.latest == 8.25
     after.answer(LINE.X[:1], [0.5])
     assert after.state.answers.t[-1] == 8.0
 

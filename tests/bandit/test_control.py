@@ -183,7 +183,7 @@ def test_a_comparison_plays_the_control_of_a_problem() -> None:
     refused(ValueError, "give batch=2 or more", compare, known, adaptive, seeds=1)
     regret = [
         compare(problem, adaptive, seeds=2, batch=16)["regret"].mean()
-        for problem in (known, BannersByDay(horizon=96, beside=False))
+        for problem in (known, BannersByDay(horizon=96, with_control=False))
     ]
     assert regret[0] < 0.8 * regret[1]
 

@@ -15,7 +15,7 @@ from tests.attack import interruptions
 from tests.attack.interruptions import Lines
 from tvbandits import Answers, Bandit, Candidates, Dataset, policies, threads
 from tvbandits.experts import Budgeted, Calibrated
-from tvbandits.protocols import restored, state_of
+from tvbandits.experts.protocol import restore_state, state_of
 from tvbandits.threads import Turns, in_turn, one_blas_thread
 from tvbandits.validation import Array
 
@@ -111,7 +111,7 @@ def test_a_budget_is_never_overdrawn_nor_stuck(limits: dict[str, Any]) -> None:
     for _, budget, where in every_line(make, lambda budget: budget.query(POINTS, 1.0)):
         assert budget.spent.asked >= budget.expert.asked, where
         twin = make()
-        restored(twin, state_of(budget))
+        restore_state(twin, state_of(budget))
         for t in (1.0, 2.0, 3.0):
             ours, theirs = budget.query(POINTS, t), twin.query(POINTS, t)
             np.testing.assert_array_equal(ours.values, theirs.values, err_msg=where)

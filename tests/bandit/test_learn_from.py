@@ -67,13 +67,13 @@ def test_a_fit_begins_with_the_numbers_that_were_learned(space: Any) -> None:
     plain = policies.adaptive_gp_ucb(space)
     here = plain.learn_from(there)
     assert here.recipe.kernel.theta == pytest.approx(
-        there.state.model.learned.kernels[0].theta, abs=1.5
+        there.state.model.fit.kernels[0].theta, abs=1.5
     )
     assert np.abs(here.recipe.kernel.theta - plain.recipe.kernel.theta).max() > 0.3
     assert here.recipe.kernel.bounds == pytest.approx(plain.recipe.kernel.bounds)
     assert len(here.recipe.learn.rivals) == len(plain.recipe.learn.rivals)
     played(here, 10)
-    assert here.state.model.learned.fits > 0
+    assert here.state.model.fit.fits > 0
 
 
 def test_a_pace_carries_over() -> None:

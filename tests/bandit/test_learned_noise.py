@@ -282,7 +282,7 @@ def test_a_noise_to_come_does_not_outlast_one_that_is_given() -> None:
     rng = np.random.default_rng(0)
     for t in range(1, 131):
         bandit.tell(bandit.recipe.domain.X[rng.integers(0, 12, 1)], rng.standard_normal(1), t)
-    assert bandit.state.coming is not None
+    assert bandit.state.model.next_model is not None
     given = Bandit.from_state(replace(bandit.recipe, noise_variance=0.5), bandit.state)
-    assert given.state.coming is None
+    assert given.state.model.next_model is None
     assert given.noise.low == given.noise.high == 0.5

@@ -1,6 +1,7 @@
 """A bandit that plays for long: it goes on as one that was resumed."""
 
 import pickle
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -116,9 +117,9 @@ def test_what_is_forgotten_is_not_looked_at(name: str, monkeypatch: pytest.Monke
     """Rewards that come late, and looks ahead, among them."""
     plain, quick = MAKERS[name](), MAKERS[name]()
     expected = played(plain, 1, 150, looks=True)
-    monkeypatch.setattr(inference, "MANY", 0)
+    monkeypatch.setattr(inference, "CONFIG", replace(inference.CONFIG, aged_rewards=0))
     assert played(quick, 1, 150, looks=True) == expected
-    assert quick._model._gone[1] > 90
+    assert quick._inference._expired_memo[1] > 90
 
 
 KEEP = 40
@@ -271,7 +272,7 @@ def test_a_history_is_long_enough_to_learn_from(wrong: Any) -> None:
 def test_what_will_be_expensive_is_said_once(
     rate: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inference, "EXPENSIVE", 12)
+    monkeypatch.setattr(inference, "CONFIG", replace(inference.CONFIG, expensive_rows=12))
     box, X = Box([(0.0, 1.0)]), np.linspace(0.0, 1.0, 12)[:, None]
     drifts = {} if rate is None else {"forgetting_rate": rate}
     recipe = policies.gp_ucb if rate is None else policies.tv_gp_ucb

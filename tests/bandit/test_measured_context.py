@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Box, Candidates, Recipe, Space, policies
-from tvbandits.protocols import Domain
+from tvbandits.domains.domain import Domain
 from tvbandits.queries import KDPP, LogSchedule
 from tvbandits.queries.plans import Asking
 from tvbandits.validation import Array

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.recipes import build
 from tvbandits import Answers, Arms, Bandit, Box, Campaign, Candidates, Options, Space, policies
-from tvbandits.bandit.outliers import AGREED, agreeing, far_from_the_others
+from tvbandits.bandit.outliers import CONFIG, agreeing, far_from_the_others
 from tvbandits.data import Dataset, Outliers
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.validation import Array
@@ -216,7 +216,7 @@ def test_what_was_forgotten_stays_so_when_others_come_back() -> None:
         bandit.tell([[5.0]], [-3.0 if t > 20 else 40.0 if t == 18 else 3.0], t)
     state = bandit.state
     assert len(state.outliers or ()) == 1
-    assert (first := state.rewards.t[state.since[0]]) > 18
+    assert (first := state.rewards.t[state.model.reset_index[0]]) > 18
     plain = Bandit.from_state(replace(bandit.recipe, options=Options(robust=False)), state).state
     assert plain.rewards.t[plain.since[0]] == first
 
@@ -235,7 +235,7 @@ def test_readings_agree_by_what_they_differ_in() -> None:
             odds[j] = np.log(size / spread**0.5) - (error[i] - error[j]) ** 2 / (2 * spread)
         some = [j for j in range(4) if j != i and odds[j] > 0]
         ways = math.comb(4, len(some) + 1)
-        if sum(odds[j] for j in some) > AGREED + math.log(ways) and len(some) > 1:
+        if sum(odds[j] for j in some) > CONFIG.agreement + math.log(ways) and len(some) > 1:
             expected[i, some] = True
     assert np.array_equal(agreeing(error, prior, noise), expected)
     assert expected[0, 1] > expected[0, 2]

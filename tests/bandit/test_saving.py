@@ -203,8 +203,8 @@ def test_every_wrapper_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
     )
     trusted = {"tests.helpers.players:wave": wave}
     played(player).save(tmp_path / "saved")
-    known = player.state.expert
-    assert same_value(load(tmp_path / "saved", trusted).state.expert, known)
+    known = player.state.queries.expert
+    assert same_value(load(tmp_path / "saved", trusted).state.queries.expert, known)
     goes_on_alike(player, tmp_path / "saved", trusted)
 
 

@@ -14,7 +14,7 @@ from threadpoolctl import ThreadpoolController
 from tests.helpers.players import KERNEL, LINE, NOISE, made, noisy, step, warmed, wave
 from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, ExpertError, Options, Recipe, policies
-from tvbandits.protocols import CallWithinCallError
+from tvbandits.errors import CallWithinCallError
 from tvbandits.queries.plans import Asking, RandomPoints
 from tvbandits.threads import one_blas_thread
 from tvbandits.validation import Array

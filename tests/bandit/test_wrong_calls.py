@@ -15,8 +15,8 @@ from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, VARIANTS, made,
 from tests.helpers.refusals import refused
 from tests.oracles.states import fingerprint
 from tvbandits import Bandit, Box, Candidates, Limit, NothingAvailableError, Recipe, Space, policies
-from tvbandits.bandit.bandit import check_searched
-from tvbandits.protocols import Domain
+from tvbandits.bandit.bandit import check_search
+from tvbandits.domains.domain import Domain
 from tvbandits.queries import RandomPoints
 from tvbandits.queries.plans import Asking
 from tvbandits.validation import Array
@@ -213,7 +213,7 @@ def test_ask_refuses_more_points_than_can_be_searched_for(name: str) -> None:
     with pytest.raises(ValueError, match=rf"at most {most} .*got {most + 1}.*sample"):
         bandit.ask(1, n=most + 1, **more)
     assert bandit.state == before
-    check_searched(most, domain, restricted=bool(more))
+    check_search(most, domain, restricted=bool(more))
 
 
 def test_ask_within_limits_refuses_more_than_fifteen_points_of_a_box() -> None:
@@ -230,4 +230,4 @@ def test_ask_within_limits_refuses_more_than_fifteen_points_of_a_box() -> None:
 @pytest.mark.parametrize("domain", [Candidates([[0.0], [1.0]]), Space(mode=("a", "b"))])
 def test_ask_takes_many_points_where_all_are_looked_at(domain: Any) -> None:
     for n in (101, 5_000):
-        check_searched(n, domain, restricted=True)
+        check_search(n, domain, restricted=True)

@@ -28,8 +28,8 @@ from tvbandits.campaign.names import Names
 from tvbandits.campaign.replay import JournaledExpert, Replay
 from tvbandits.campaign.store.store import SCHEMA, Row, Store
 from tvbandits.experts import Budgeted, Calibrated, CallableExpert
+from tvbandits.experts.protocol import Answers, ExpertError, state_of
 from tvbandits.io import SavedFileError
-from tvbandits.protocols import Answers, ExpertError, state_of
 from tvbandits.queries import KDPP, LogSchedule
 
 
@@ -102,7 +102,7 @@ def test_an_expert_is_asked_once_and_its_budget_goes_on(tmp_path: Path) -> None:
         assert looked_at.verify().fine
         assert looked_at.status.questions == twin.info.queries.total_asked
         refused(ExpertNeededError, "needed to ask and to tell: hand it over", looked_at.ask, 9.0)
-        assert looked_at.state.expert == twin.state.expert
+        assert looked_at.state.queries.expert == twin.state.queries.expert
 
 
 def test_what_an_expert_knew_before_the_campaign_it_knows_again(tmp_path: Path) -> None:

@@ -201,7 +201,7 @@ class Unreliable:
         return CallableExpert(sees, 0.02).query(X, t)
 
 
-@pytest.mark.filterwarnings("ignore::tvbandits.protocols.ExpertDownWarning")
+@pytest.mark.filterwarnings("ignore::tvbandits.experts.protocol.ExpertDownWarning")
 @pytest.mark.parametrize("context", [False, True])
 def test_a_reader_and_a_backup_count_the_answers_that_the_bandit_uses(
     tmp_path: Path, context: bool

@@ -27,8 +27,13 @@ from tests.helpers.refusals import refused
 from tvbandits.cli.problems import PROBLEMS
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import compare, iterate
-from tvbandits.comparison.playing import Run
-from tvbandits.comparison.summary import paired, problem_references, regret_texts, summarise
+from tvbandits.comparison.summary import (
+    Run,
+    pairwise_differences,
+    problem_references,
+    regret_texts,
+    summarise,
+)
 from tvbandits.datasets import DriftingBump, ozone
 from tvbandits.policies import FIRST_COMPARISON, POLICIES
 from tvbandits.policies.names import parse_spec
@@ -104,7 +109,7 @@ def test_files(command: Command, tmp_path: Path) -> None:
     rows = pd.read_csv(out / files.ROWS)
     problem = {SMALL: DriftingBump(41, horizon=8)}
     expected = compare(problem, ["sparq-gp-ucb", "uniform"], 2, batch=2)
-    (pair,) = paired(expected).to_dict(orient="records")
+    (pair,) = pairwise_differences(expected).to_dict(orient="records")
     over = f"{pair['difference']:.3f} ± {pair['ci95']:.3f}"
     assert re.search(rf"│ {pair['policy']} +(│ +[\d.]+ ){{3}}│ +{over} │", said.out)
     assert list(rows.columns) == list(expected.columns)

@@ -23,16 +23,16 @@ from tests.helpers.commands import Command
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, policies
 from tvbandits.acquisition.widths import Fixed
-from tvbandits.bandit.state import Info, QueryInfo
-from tvbandits.comparison.compare import Comparison, compare, iterate, simulated
+from tvbandits.bandit.info import Info, QueryInfo
+from tvbandits.comparison.compare import Comparison, compare, iterate, simulator
 from tvbandits.comparison.page import comparison_report
-from tvbandits.comparison.playing import Run
 from tvbandits.comparison.setup import prepare
-from tvbandits.comparison.summary import summarise
+from tvbandits.comparison.summary import Run, summarise
 from tvbandits.datasets import DriftingBump, GPDrift, TableProblem, ozone_network
+from tvbandits.domains.problem import Problem, noise_to_add
 from tvbandits.experts import SimulatorExpert
+from tvbandits.experts.protocol import Answers
 from tvbandits.policies import POLICIES, Setting
-from tvbandits.protocols import Answers, Problem, added_noise
 from tvbandits.validation import Array
 
 COLUMNS = (
@@ -285,7 +285,7 @@ def test_widths() -> None:
 
 
 def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
-    assert simulated(BUMP, 3) == SimulatorExpert(BUMP, seed=3)
+    assert simulator(BUMP, 3) == SimulatorExpert(BUMP, seed=3)
     default = without_seconds(compare(BUMP, ["sparq-gp-ucb"], 2))
     spelled = compare(BUMP, ["sparq-gp-ucb"], 2, expert=lambda p, s: SimulatorExpert(p, seed=s))
     assert without_seconds(spelled) == default
@@ -511,8 +511,8 @@ def test_policies_learn_the_noise_of_a_problem_that_does_not_know_it() -> None:
 def test_what_a_comparison_needs_it_estimates_from_the_first_sample() -> None:
     prepared = prepare("measured", measured(), 0, 100)
     assert prepared.noise_variance == pytest.approx(0.04, rel=0.6)
-    assert prepared.setting(None, None).noise_variance is None
-    assert added_noise(prepared.problem) == 0.0
+    assert prepared.setting_for(None, None).noise_variance is None
+    assert noise_to_add(prepared.problem) == 0.0
 
 
 def test_an_expert_on_it_must_state_its_own_noise() -> None:
@@ -521,7 +521,7 @@ def test_an_expert_on_it_must_state_its_own_noise() -> None:
 
 
 def test_none_is_taken_at_its_word() -> None:
-    setting = prepare("bump", DriftingBump(candidates=11, horizon=6), 0, 6).setting(None, None)
+    setting = prepare("bump", DriftingBump(candidates=11, horizon=6), 0, 6).setting_for(None, None)
     made = POLICIES["gp-ucb"].make(setting, noise_variance=None)
     assert isinstance(made, Bandit)
     assert made.recipe.noise_variance is None
@@ -534,14 +534,14 @@ PROGRAM = """
 import os, sys, time
 from functools import partial
 from joblib import Parallel, delayed
-from tvbandits.comparison.compare import _one_thread
+from tvbandits.comparison.compare import call_alone
 
 def work(folder, number):
     open(os.path.join(folder, f"{number}-{os.getpid()}"), "w").close()
     while True:
         time.sleep(0.05)
 
-alone = partial(_one_thread, os.getpid())
+alone = partial(call_alone, os.getpid())
 Parallel(n_jobs=2)(delayed(alone)(work, sys.argv[1], number) for number in range(2))
 """
 

@@ -21,9 +21,7 @@ from tvbandits import Candidates
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.compare import compare
 from tvbandits.comparison.frontier import PAPER, WITHOUT, frontier_policies, frontier_table
-from tvbandits.comparison.summary import SUMMARY, mean_ranks
-from tvbandits.datasets.tables.references import References
-from tvbandits.plots import (
+from tvbandits.comparison.plots import (
     REFERENCES,
     NotebookFigure,
     beliefs,
@@ -32,6 +30,8 @@ from tvbandits.plots import (
     regret_figure,
     styles_of,
 )
+from tvbandits.comparison.summary import SUMMARY, mean_ranks
+from tvbandits.datasets.tables.references import References
 from tvbandits.policies import POLICIES, gp_ucb
 from tvbandits.policies.frugal import PLANS
 

@@ -22,7 +22,7 @@ MODULES = {
     "paper_parts/inner.py": "WIDTH = 1.0\n",
     "paper_problem.py": "from tvbandits.datasets import DriftingBump\n"
     "problem = DriftingBump(candidates=21)\n",
-    "paper_expert.py": "from tvbandits.comparison.compare import simulated as expert\n",
+    "paper_expert.py": "from tvbandits.comparison.compare import simulator as expert\n",
     "paper_width.py": "from tvbandits.acquisition.widths import Fixed\nwidth = Fixed(1.5)\n",
     "paper_other.py": "from tvbandits.acquisition.widths import Theory as width\n",
     "aside.py": "",
@@ -113,13 +113,13 @@ def test_a_store_keeps_the_sources_of_all_its_runs(tmp_path: Path) -> None:
     plan = Comparison(DriftingBump(candidates=21), ["uniform"], 3, 3)
     runs = list(iterate(plan))
     for run, sources in zip(runs, ({"a": 1}, {"b": 2}, {}), strict=True):
-        RunStore(tmp_path, {"x": 1, files.SOURCES: sources}, plan.steps).keep(run)
+        RunStore(tmp_path, {"x": 1, files.SOURCES: sources}, plan.steps).save(run)
     record = json.loads((tmp_path / files.RUN).read_text())
     assert record["arguments"][files.SOURCES] == {"a": 1, "b": 2}
     for sources in ({"a": 2}, {"c": 0, "b": 1}):
         with pytest.raises(ValueError, match=r"runs of another [ab], "):
             RunStore(tmp_path, {"x": 1, files.SOURCES: sources}, plan.steps)
-    assert len(RunStore(tmp_path, {"x": 1}, plan.steps).finished()) == 3
+    assert len(RunStore(tmp_path, {"x": 1}, plan.steps).load()) == 3
 
 
 def test_sources_of_what_is_no_plug_in_are_left_out(folder: Path) -> None:

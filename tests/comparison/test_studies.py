@@ -24,15 +24,15 @@ from tvbandits.cli.options import SuiteRun
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison import board as suites, files
 from tvbandits.comparison.board import Board
-from tvbandits.comparison.compare import Cluster, Comparison, compare, iterate
+from tvbandits.comparison.cluster import Cluster
+from tvbandits.comparison.compare import Comparison, compare, iterate
 from tvbandits.comparison.files import RunStore, file_name
 from tvbandits.comparison.page import comparison_report
-from tvbandits.comparison.playing import Run
-from tvbandits.comparison.summary import panels_of, summarise
+from tvbandits.comparison.summary import Run, panels_of, summarise
 from tvbandits.datasets import DriftingBump, Exoskeleton, GPDrift
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies import POLICIES, Setting
-from tvbandits.policies.names import known_spec
+from tvbandits.policies.names import find_spec
 
 PLAN = Comparison(
     [DriftingBump(candidates=21), GPDrift(points_per_axis=4)], ["uniform", "gp-ucb"], 2, 12
@@ -55,35 +55,35 @@ def test_finished_runs_are_left_out() -> None:
 
 
 def test_a_store_gives_back_what_it_was_given_to_the_last_bit(tmp_path: Path) -> None:
-    runs = list(RunStore(tmp_path, {"x": 1}, PLAN.steps).keeping(iterate(PLAN)))
+    runs = list(RunStore(tmp_path, {"x": 1}, PLAN.steps).save_each(iterate(PLAN)))
     assert len(list((tmp_path / "runs").glob("*.csv.gz"))) == len(runs)
-    again = RunStore(tmp_path, {"x": 1}, PLAN.steps).finished()
+    again = RunStore(tmp_path, {"x": 1}, PLAN.steps).load()
     assert plain(Run(*key, rows) for key, rows in again.items()) == plain(runs)
 
 
 def test_damaged_and_short_files_count_as_missing(tmp_path: Path) -> None:
     store = RunStore(tmp_path, {}, PLAN.steps)
     run = next(iterate(PLAN))
-    store.keep(run)
+    store.save(run)
     path = tmp_path / "runs" / file_name(run.key)
-    assert len(store.finished()) == 1
+    assert len(store.load()) == 1
     whole = path.read_bytes()
     for damaged in (whole[: len(whole) // 2], b"", b"not gzip"):
         path.write_bytes(damaged)
-        assert store.finished() == {}
+        assert store.load() == {}
     for at in range(7, len(whole), len(whole) // 40):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        for key, rows in store.finished().items():
+        for key, rows in store.load().items():
             assert plain([Run(*key, rows)]) == plain([run])
-    store.keep(Run(run.problem, run.policy, run.seed, run.rows.iloc[:-1]))
-    assert store.finished() == {}
+    store.save(Run(run.problem, run.policy, run.seed, run.rows.iloc[:-1]))
+    assert store.load() == {}
 
 
 def test_runs_of_another_comparison_are_refused(tmp_path: Path) -> None:
-    RunStore(tmp_path, {"horizon": 5}, PLAN.steps).keep(next(iterate(PLAN)))
+    RunStore(tmp_path, {"horizon": 5}, PLAN.steps).save(next(iterate(PLAN)))
     with pytest.raises(ValueError, match=r"horizon .*5.* 6"):
         RunStore(tmp_path, {"horizon": 6}, PLAN.steps)
-    kept = RunStore(tmp_path, {"horizon": 5}, PLAN.steps).finished()  # nothing of it is lost
+    kept = RunStore(tmp_path, {"horizon": 5}, PLAN.steps).load()  # nothing of it is lost
     assert list(kept) == PLAN.runs[:1]
     (tmp_path / files.RUN).write_text("{")
     refused(ValueError, "cannot be read", RunStore, tmp_path, {"horizon": 5}, PLAN.steps)
@@ -194,7 +194,7 @@ def test_suites_name_what_there_is() -> None:
         for text in suite.problems:
             assert make_problem(text, [], None).horizon  # each option is one that the problem has
         for text in suite.policies:
-            assert known_spec("policy", text, POLICIES)
+            assert find_spec("policy", text, POLICIES)
 
 
 # --- the files of a comparison: whole or absent, and read back as they were written

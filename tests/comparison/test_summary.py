@@ -22,7 +22,7 @@ from tests.helpers.refusals import refused
 from tvbandits import policies
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.comparison import files
-from tvbandits.comparison.board import held_regret, held_table
+from tvbandits.comparison.board import action_regret, action_regrets
 from tvbandits.comparison.compare import Comparison, compare, iterate
 from tvbandits.comparison.page import command_of, comparison_report
 from tvbandits.comparison.setup import prepare
@@ -30,9 +30,9 @@ from tvbandits.comparison.summary import (
     SUMMARY,
     as_seeds,
     by_problem,
-    counted,
+    count_text,
     mean_ranks,
-    paired,
+    pairwise_differences,
     performance_profile,
     problem_references,
     summarise,
@@ -173,15 +173,15 @@ def test_seeds_that_are_none(wrong: Any) -> None:
     refused(ValueError, "seeds must", as_seeds, wrong)
 
 
-def test_counted() -> None:
+def test_count_text() -> None:
     for numbers, text in (([1], "1 seed"), ([5, 5], "5 seeds"), ([5, 1, 3], "1-5 seeds")):
-        assert counted(iter(numbers), "seed") == text
+        assert count_text(iter(numbers), "seed") == text
 
 
 def test_differences_are_those_of_the_summary() -> None:
     rows = compare(DriftingBump(candidates=41, horizon=5), ["uniform", "gp-ucb"], 2)
     assert rows["t"].to_list() == [1, 2, 3, 4, 5] * 4
-    (pair,) = paired(rows, "uniform").to_dict(orient="records")
+    (pair,) = pairwise_differences(rows, "uniform").to_dict(orient="records")
     means = summarise(rows).set_index("policy")["average_regret"]
     assert pair["difference"] == pytest.approx(means["gp-ucb"] - means["uniform"])
 
@@ -248,15 +248,15 @@ def test_policies_are_paired_by_seed() -> None:
     rows = rows_of(runs | {("p", "y", 1): [4.0, 4.0], ("p", "y", 2): [9.0, 9.0]})
     table = by_problem(rows)
     assert table.loc["p"].to_dict() == {"x": 2.0, "y": 2.5}  # seed 2 has no partner
-    found = paired(rows, "x")
+    found = pairwise_differences(rows, "x")
     assert found.loc[0, ["policy", "seeds", "difference"]].to_list() == ["y", 2, 0.5]
     # Differences -1 and 2: deviation 3 / sqrt 2, and t of one degree is 12.706.
     assert found.loc[0, "ci95"] == pytest.approx(12.706 * 3 / math.sqrt(2) / math.sqrt(2), rel=1e-3)
-    best = paired(rows[rows["seed"] < 2]).iloc[0]
+    best = pairwise_differences(rows[rows["seed"] < 2]).iloc[0]
     assert (best["policy"], best["reference"], best["difference"]) == ("y", "x", 0.5)
-    refused(ValueError, '"z" was not played; there are: x, y', paired, rows, "z")
+    refused(ValueError, '"z" was not played; there are: x, y', pairwise_differences, rows, "z")
     twice = pd.concat([rows, rows[rows["policy"] == "y"].assign(regret=0.0)])  # at another width
-    refused(ValueError, '"y" was played several times with one seed', paired, twice)
+    refused(ValueError, '"y" was played several times with one seed', pairwise_differences, twice)
 
 
 def played(problem: Any, policy: str = "gp-ucb", steps: int = 20) -> pd.DataFrame:
@@ -271,7 +271,7 @@ def test_the_held_action_is_charged_between_steps() -> None:
         row = rows.iloc[math.floor(now) - 1]
         dense.append(problem.best(now) - problem.value(np.array([[row["x0"]]]), now)[0])
     dense += [rows["regret"].iloc[-1]] * 1000  # it is not known what comes after the last step
-    assert held_regret(problem, rows, parts=100) == pytest.approx(np.mean(dense), rel=1e-3)
+    assert action_regret(problem, rows, parts=100) == pytest.approx(np.mean(dense), rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -279,9 +279,9 @@ def test_the_held_action_is_charged_between_steps() -> None:
 )
 def test_what_stands_still_between_steps_is_charged_as_at_plays(problem: Any) -> None:
     rows = played(problem, "uniform")
-    found = held_regret(problem.realise(0), rows)
+    found = action_regret(problem.realise(0), rows)
     assert found == pytest.approx(rows["regret"].mean())
-    table = held_table(rows, {problem.name: problem})
+    table = action_regrets(rows, {problem.name: problem})
     assert table.loc[0, "held_regret"] == pytest.approx(found)
 
 
@@ -332,6 +332,11 @@ def test_the_picture_is_in_the_page(text: str) -> None:
     assert base64.b64decode(drawn).startswith(b"\x89PNG")
 
 
+def test_regrets_have_their_unit(text: str) -> None:
+    headings = re.findall(r'<th scope="col"[^>]*>([^<]+)', text)
+    assert {"average regret [m/s]", "± 95% [m/s]", "last fifth [m/s]", "ms a step"} < {*headings}
+
+
 def test_names_are_text_only(text: str) -> None:
     assert "<b>odd" not in text
     assert "&lt;b&gt;odd" in text
@@ -366,6 +371,7 @@ def test_a_browser_draws_it(text: str, tmp_path: Path, width: int, dark: bool) -
     with looking(place.as_uri(), width, dark=dark) as looked:
         looked.page.wait_for_selector("figure img")
         assert looked.fits
+        assert looked.hidden("div.scroll, pre") == []
         assert looked.complaints == []
         assert looked.requests == [place.as_uri()]
 
@@ -399,8 +405,8 @@ def test_a_recommended_kernel_is_returned_as_it_is() -> None:
             return kernel
 
     made = prepare("own", Own(points_per_axis=4, horizon=20), 0, 20)
-    assert made.known.kernel is kernel
-    assert made.known.kernel == RBF(0.123, (0.1, 0.2))
+    assert made.setting.kernel is kernel
+    assert made.setting.kernel == RBF(0.123, (0.1, 0.2))
     assert made.label == "own"
 
 
@@ -409,29 +415,29 @@ def test_a_recommended_kernel_is_returned_as_it_is() -> None:
 def test_a_kernel_is_fitted_where_none_is_recommended(truth: float, seed: int) -> None:
     problem = Unrecommended(GPDrift(length_scale=truth, points_per_axis=10, horizon=200))
     made = prepare("p", problem, seed, 200)
-    assert made.known.kernel.length_scale == pytest.approx(truth, rel=0.25)
+    assert made.setting.kernel.length_scale == pytest.approx(truth, rel=0.25)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.05, 0.2])
 def test_epsilon_is_near_the_truth(epsilon: float) -> None:
     problem = GPDrift(epsilon=epsilon, points_per_axis=10, horizon=200)
-    found = [prepare("p", problem, seed, 200).known.forgetting_rate for seed in range(4)]
+    found = [prepare("p", problem, seed, 200).setting.forgetting_rate for seed in range(4)]
     assert all(epsilon / 2 < one < 2 * epsilon for one in found), found
     assert np.median(found) == pytest.approx(epsilon, rel=0.35)
 
 
 def test_the_scale_is_near_the_deviation() -> None:
     still = GPDrift(epsilon=0.1, points_per_axis=8, length_scale=0.1, horizon=200)
-    found = [prepare("p", still, seed, 200).known.scale for seed in range(4)]
+    found = [prepare("p", still, seed, 200).setting.scale for seed in range(4)]
     assert all(0.7 < one < 1.4 for one in found), found
     assert np.mean(found) == pytest.approx(1.0, abs=0.15)
 
 
 def test_variation_is_the_problem_s_own_or_seen() -> None:
     problem = GPDrift(epsilon=0.05, points_per_axis=6, horizon=60)
-    stated = prepare("p", problem, 2, 60).known
+    stated = prepare("p", problem, 2, 60).setting
     assert stated.variation == problem.realise(2).variation / stated.scale
-    unstated = prepare("p", Unrecommended(problem), 2, 60).known
+    unstated = prepare("p", Unrecommended(problem), 2, 60).setting
     seen = unstated.variation * unstated.scale
     path = problem.realise(2).path[:20]
     assert seen == pytest.approx(np.abs(np.diff(path, axis=0)).max(axis=1).mean(), rel=1e-12)
@@ -441,7 +447,11 @@ def test_same_seed_same_findings() -> None:
     problem = Switching(every=20, candidates=40, horizon=60)
     one, again, other = (prepare("p", problem, seed, 60) for seed in (4, 4, 5))
     for name in ("scale", "variation", "forgetting_rate"):
-        assert getattr(one.known, name) == getattr(again.known, name) != getattr(other.known, name)
+        assert (
+            getattr(one.setting, name)
+            == getattr(again.setting, name)
+            != getattr(other.setting, name)
+        )
     np.testing.assert_array_equal(one.gains, again.gains)
     assert one.problem.value(one.problem.domain.sample(1, np.random.default_rng(0)), 1.0) != (
         other.problem.value(other.problem.domain.sample(1, np.random.default_rng(0)), 1.0)
@@ -451,7 +461,7 @@ def test_same_seed_same_findings() -> None:
 def test_gains_and_horizons() -> None:
     problem = DriftingBump(candidates=51, horizon=30)
     made = prepare("p", problem, 0, 12)
-    assert made.known.horizon == 12
+    assert made.setting.horizon == 12
     assert made.gains.shape == (12,)
     assert (np.diff(made.gains) > 0).all()
     assert prepare("p", problem, 0, 1).gains.shape == (1,)
@@ -461,4 +471,4 @@ def test_large_domains_and_boxes_are_represented_by_a_sample() -> None:
     for problem in (DriftingBump(candidates=1500, horizon=5), DriftingBump(0, horizon=5)):
         made = prepare("p", problem, 0, 5)
         assert np.isfinite(made.gains).all()
-        assert made.setting(Fixed(1.0), None).expert is None
+        assert made.setting_for(Fixed(1.0), None).expert is None

@@ -14,9 +14,14 @@ from tvbandits.comparison.board import Board, board_text, provenance
 from tvbandits.comparison.compare import compare
 from tvbandits.comparison.frontier import frontier_policies
 from tvbandits.comparison.page import comparison_report
-from tvbandits.comparison.summary import paired, problem_references, regret_texts, summarise
+from tvbandits.comparison.plots import frontier_figure, regret_figure
+from tvbandits.comparison.summary import (
+    pairwise_differences,
+    problem_references,
+    regret_texts,
+    summarise,
+)
 from tvbandits.datasets import TableProblem
-from tvbandits.plots import frontier_figure, regret_figure
 
 POINTS = np.linspace(0.0, 1.0, 12)[:, None]
 VALUES = np.sin(5 * POINTS[:, 0] + 0.3 * np.arange(9)[:, None])
@@ -51,7 +56,7 @@ def test_tables_show_regrets_in_any_unit(size: float, capsys: pytest.CaptureFixt
     board = board_text(
         Board.of(rows, {"waves": problem}), provenance("quick", "tvbandits board quick")
     )
-    over = paired(rows).iloc[0]
+    over = pairwise_differences(rows).iloc[0]
     (line,) = re.findall(rf"^│ {over['policy']} .*$", out, re.MULTILINE)
     shows(line, over["difference"])
     for policy, row in summary.iterrows():

@@ -10,6 +10,7 @@ import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -51,7 +52,7 @@ NOT_A_ZIP = b"<html>Not here</html>" * 40
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     # What is left of a chunk when a connection is cut is lost.
-    monkeypatch.setattr(fetch, "CHUNK", 100)
+    monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, chunk=100))
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ def test_which_folder(served: Served, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_progress(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "CHUNK", 1000)
+    monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, chunk=1000))
     told: list[tuple[str, int, int | None]] = []
     get(served, tmp_path, progress=lambda *args: told.append(args))
     assert {(name, total) for name, _, total in told} == {(ZIP, len(BODY))}
@@ -159,9 +160,7 @@ def test_ctrl_c_leaves_nothing(served: Served, tmp_path: Path) -> None:
 @pytest.mark.parametrize("body", [BROKEN, NOT_A_ZIP, b""], ids=["broken", "html", "empty"])
 def test_what_does_not_open_is_removed(served: Served, tmp_path: Path, body: bytes) -> None:
     served.files[ZIP] = body
-    refused(
-        OSError, rf"{served.url}/{ZIP}: what was downloaded does not open", get, served, tmp_path
-    )
+    refused(OSError, rf"{served.url}/{ZIP}: the download does not open", get, served, tmp_path)
     assert names(tmp_path) == set()
 
 
@@ -182,18 +181,18 @@ def test_a_refusal_names_url_and_status(served: Served, tmp_path: Path, status: 
 
 
 def test_no_answer(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "PATIENCE", 0.05)
+    monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, patience=0.05))
     served.silent = threading.Event()
     with pytest.raises(TimeoutError, match=rf"^{served.url}/{ZIP}: no answer within 0\.05 seconds"):
         get(served, tmp_path)
 
 
 def test_answers_that_stop(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "PATIENCE", 0.3)
+    monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, patience=0.3))
     served.cut, served.stalled = 700, threading.Event()
     refused(TimeoutError, rf"{ZIP}: no answer within 0\.3 seconds", get, served, tmp_path)
     served.stalled.set()
-    monkeypatch.setattr(fetch, "PATIENCE", 30.0)
+    monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, patience=30.0))
     assert get(served, tmp_path)[0].read_bytes() == BODY
 
 
@@ -391,6 +390,6 @@ def test_what_cannot_be_read_is_named_in_one_line(reader: str, tmp_path: Path) -
 def test_a_file_beyond_all_measure_is_given_up(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "LARGEST", 300)
+    monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, largest=300))
     refused(OSError, rf"^{served.url}/{ZIP}: more bytes than 300", get, served, tmp_path)
     assert ZIP not in names(tmp_path)

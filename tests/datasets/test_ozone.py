@@ -21,10 +21,10 @@ from tests.helpers.ozone_samples import (
 from tests.helpers.refusals import refused
 from tests.places import DATA
 from tvbandits.datasets.epa_ozone.problem import ozone
-from tvbandits.datasets.epa_ozone.simulated import FLOOR, ozone_network
+from tvbandits.datasets.epa_ozone.simulated import OzoneField, ozone_network
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.sensor_field import kilometres
-from tvbandits.protocols import Problem
+from tvbandits.domains.problem import Problem
 from tvbandits.validation import Array
 
 REAL = DATA / "ozone"
@@ -361,8 +361,8 @@ def test_shape_unit_and_floor() -> None:
     assert isinstance(problem, Problem)
     assert problem.values.shape == (731, 28)
     assert (problem.unit, problem.horizon, problem.domain.dimension) == ("ppb", 731, 2)
-    assert (problem.values >= FLOOR).all()
-    assert (problem.values == FLOOR).mean() < 0.005
+    assert (problem.values >= OzoneField.floor).all()
+    assert (problem.values == OzoneField.floor).mean() < 0.005
     assert len(problem.labels) == 28
 
 

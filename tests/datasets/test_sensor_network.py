@@ -13,9 +13,9 @@ from tests.helpers.refusals import refused
 from tvbandits.cli.problems import make_problem
 from tvbandits.datasets import TableProblem, sensor_field
 from tvbandits.datasets.tables.readings import as_times, read_table
-from tvbandits.datasets.tables.sensor_field import estimated_noise, kilometres
+from tvbandits.datasets.tables.sensor_field import kilometres, noise_from_changes
+from tvbandits.domains.problem import Problem, noise_to_add
 from tvbandits.experts import SimulatorExpert
-from tvbandits.protocols import Problem, added_noise
 
 SITES = pd.DataFrame({"id": ["7", "8", "9"], "x": [0.0, 1.0, 0.0], "y": [0.0, 0.0, 2.0]})
 TIMES = pd.date_range("2026-01-01", periods=6, freq="10min")
@@ -373,14 +373,14 @@ def test_noise_is_estimated_from_changes() -> None:
     walked = made(table + drift, noise_variance=None)
     assert walked.noise_variance == pytest.approx(0.09 + 0.09 / 3, rel=0.1)
     steady = table + np.arange(4000.0)[:, None] * [0.1, 1.0, -3.0]
-    assert estimated_noise(steady) == pytest.approx(estimated_noise(table))
+    assert noise_from_changes(steady) == pytest.approx(noise_from_changes(table))
     paused = table.set_axis(np.r_[0:2000, 9000:11000].astype(float), axis=0)
     paused.iloc[2000:] += 1000
-    assert estimated_noise(paused) == pytest.approx(0.09, rel=0.05)
+    assert noise_from_changes(paused) == pytest.approx(0.09, rel=0.05)
     gap = table.copy()
     gap.iloc[2000] = np.nan
     gap.iloc[2001:] += 1000
-    assert estimated_noise(gap) == pytest.approx(0.09, rel=0.05)
+    assert noise_from_changes(gap) == pytest.approx(0.09, rel=0.05)
 
 
 def test_nothing_is_added_to_readings() -> None:
@@ -388,7 +388,7 @@ def test_nothing_is_added_to_readings() -> None:
     table = pd.DataFrame(rng.standard_normal((50, 3)), columns=["7", "8", "9"])
     problem = made(table, noise_variance=None)
     X, t = problem.domain.X[:1], 3.0
-    assert added_noise(problem) == 0.0
+    assert noise_to_add(problem) == 0.0
     said = SimulatorExpert(problem).query(X, t)
     assert said.values[0] == problem.value(X, t)[0]
     assert said.variance[0] == problem.noise_variance

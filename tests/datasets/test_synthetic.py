@@ -37,8 +37,8 @@ from tvbandits.datasets import (
 )
 from tvbandits.datasets.arms import autoregression
 from tvbandits.datasets.fields import KINDS
-from tvbandits.datasets.limited import UnderALimit
-from tvbandits.datasets.peaks import reflected
+from tvbandits.datasets.limited import LimitedProblem
+from tvbandits.datasets.peaks import reflect
 
 MADE_UP: list[Any] = [
     DriftingBump(candidates=51),
@@ -230,7 +230,7 @@ def test_a_peak_appears() -> None:
 
 def test_reflection_is_as_by_two_mirrors() -> None:
     values = np.array([-3.0, 0.0, 4.0, 10.0, 12.5, 27.0])
-    np.testing.assert_allclose(reflected(values, 0.0, 10.0), [3.0, 0.0, 4.0, 10.0, 7.5, 7.0])
+    np.testing.assert_allclose(reflect(values, 0.0, 10.0), [3.0, 0.0, 4.0, 10.0, 7.5, 7.0])
 
 
 def plain_peaks(problem: MovingPeaks, x: np.ndarray[Any, Any], t: int) -> float:
@@ -262,7 +262,7 @@ def plain_gmpb(problem: GeneralisedMovingPeaks, x: np.ndarray[Any, Any], t: int)
     now = {name: each[(t - 1) // problem.every] for name, each in problem.landscapes.items()}
     found = []
     for i in range(problem.peaks):
-        y = now["turns"][i] @ (x - now["centres"][i])
+        y = now["rotations"][i] @ (x - now["centres"][i])
         total = 0.0
         for j, number in enumerate(y):
             if number == 0:
@@ -282,7 +282,7 @@ def test_generalised_peaks_are_their_formula() -> None:
     for t in (1, 26, 100):
         expected = [plain_gmpb(problem, x, t) for x in X]
         np.testing.assert_allclose(problem.value(X, float(t)), expected, rtol=1e-9)
-    turns = problem.landscapes["turns"][-1]
+    turns = problem.landscapes["rotations"][-1]
     for turn in turns:
         np.testing.assert_allclose(turn @ turn.T, np.eye(3), atol=1e-9)
 
@@ -341,7 +341,7 @@ def test_a_comparison_wears_each_run_by_itself() -> None:
     problem = WearingArms(arms=6, loss=0.2, horizon=30)
     runs = list(iterate(Comparison(problem, ["uniform", "gp-ucb"], 2)))
     for run in runs:
-        left = problem.realise(run.seed).left
+        left = problem.realise(run.seed).rewards
         for row in run.rows.to_dict("records"):
             i = problem.domain.index([[row["x0"]]])[0]
             assert row["reward"] == pytest.approx(left[i])
@@ -438,7 +438,7 @@ WITH_LIMITS = [BumpAndWall(horizon=30), HeatPump(horizon=30), QuietNetwork(horiz
 
 
 @pytest.mark.parametrize("problem", WITH_LIMITS, ids=lambda problem: problem.name)
-def test_the_best_point_satisfies_the_limit_and_so_does_the_start(problem: UnderALimit) -> None:
+def test_the_best_point_satisfies_the_limit_and_so_does_the_start(problem: LimitedProblem) -> None:
     (limit,), X = problem.limits, problem.domain.X
     forbids = 0
     for seed in range(5):

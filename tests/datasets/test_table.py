@@ -10,7 +10,7 @@ import pytest
 from tests.helpers.refusals import refused
 from tvbandits.cli.problems import make_problem
 from tvbandits.datasets import TableProblem, table
-from tvbandits.datasets.tables.references import forecasts, references
+from tvbandits.datasets.tables.references import Forecaster, references
 
 TABLE = np.array([[1.0, 3.0, 2.0], [4.0, 0.0, 4.0], [5.0, 6.0, 1.0]])
 
@@ -144,13 +144,13 @@ def test_all_read_learns_what_persists() -> None:
         fast = 0.7 * fast + rng.normal(0, 1, 12)
         table.append(50 + site + fast + rng.normal(0, 1, 12))
     values = np.array(table)
-    errors = np.array(list(forecasts(values))) - values[1:]
+    errors = np.array(list(Forecaster().forecasts(values))) - values[1:]
     assert (errors[50:] ** 2).mean() < 0.85 * (np.diff(values, axis=0)[50:] ** 2).mean()
 
 
 def test_regret_is_that_of_the_largest_forecast() -> None:
     values = np.cumsum(np.random.default_rng(4).normal(0, 1, (40, 6)), axis=0)
-    steps = zip(forecasts(values), values[1:], strict=True)
+    steps = zip(Forecaster().forecasts(values), values[1:], strict=True)
     regret = [now.max() - now[np.argmax(expected)] for expected, now in steps]
     assert references(values).all_read == pytest.approx(np.mean(regret))
     # The order of places does not matter.

@@ -19,7 +19,7 @@ from tests.attack.calls import Call, calls
 from tests.helpers.refusals import refused
 from tvbandits import Answers, Box, Candidates, Dataset
 from tvbandits.datasets import TableProblem
-from tvbandits.protocols import as_effective
+from tvbandits.forgetting.aging import check_effective
 from tvbandits.validation import (
     LARGEST_TIME,
     LARGEST_VALUE,
@@ -124,11 +124,11 @@ def test_coordinates_have_squares() -> None:
 
 
 def test_what_an_aging_map_returns() -> None:
-    assert as_effective([1.0, INF], 2).tolist() == [1.0, INF]
+    assert check_effective([1.0, INF], 2).tolist() == [1.0, INF]
     for bad in ([1.0, NAN], [0.0, 1.0], [1.0, -INF]):
-        refused(ValueError, "the aging map must return positive variances", as_effective, bad, 2)
+        refused(ValueError, "the aging map must return positive variances", check_effective, bad, 2)
     with pytest.raises(ValueError, match=r"what the aging map returns must have shape \(2,\)"):
-        as_effective([1.0], 2)
+        check_effective([1.0], 2)
 
 
 @pytest.mark.parametrize("seed", [None, -1, 1.0, True, "1", np.random.RandomState(0)])

@@ -16,8 +16,8 @@ from hypothesis import given, settings, strategies as st
 from tests.helpers.refusals import refused
 from tvbandits import Answers, Dataset, Expert, ExpertError, ExpertUnavailableError
 from tvbandits.experts import Budgeted, Retrying, Spent
+from tvbandits.experts.protocol import MISTAKES
 from tvbandits.experts.retrying import is_mistake
-from tvbandits.protocols import MISTAKES
 from tvbandits.validation import Array
 
 X = np.arange(10.0)[:, None]

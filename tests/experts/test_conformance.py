@@ -29,9 +29,9 @@ from tvbandits.experts import (
 from tvbandits.experts.budgeted import Budgeted
 from tvbandits.experts.calibrated import Calibrated
 from tvbandits.experts.conformance import Outcome, Report, check_expert
+from tvbandits.experts.protocol import Stateful, restore_state, state_of
 from tvbandits.experts.retrying import Retrying
 from tvbandits.forgetting.aging import Wiener
-from tvbandits.protocols import Stateful, restored, state_of
 from tvbandits.validation import Array
 
 BUMP = DriftingBump(candidates=101)
@@ -469,7 +469,7 @@ def test_a_resumed_wrapper_goes_on_where_it_was(name: str) -> None:
     got = play(first, 0, 4)
     kept = json.loads(json.dumps(state_of(first)))
     second = wrapped(name, Tiring())
-    restored(second, kept)
+    restore_state(second, kept)
     assert state_of(second) == state_of(first)
     assert got + play(second, 4, 8) == wanted
     # Once more around all of it: a wrapper's state holds that of what is inside.
@@ -483,15 +483,15 @@ def test_another_state_changes_nothing(name: str, wrong: dict[str, Any]) -> None
     play(expert, 0, 3)
     before = state_of(expert)
     with pytest.raises(ValueError, match=r"not the state of|the state is of"):
-        restored(expert, {"kind": name, **wrong})
+        restore_state(expert, {"kind": name, **wrong})
     with pytest.raises(ValueError, match=f"the state is of Somebody, and is given to {name}"):
-        restored(expert, {"kind": "Somebody"})
-    refused(ValueError, "the state is of no expert", restored, expert, None)
+        restore_state(expert, {"kind": "Somebody"})
+    refused(ValueError, "the state is of no expert", restore_state, expert, None)
     assert state_of(expert) == before
 
 
 def test_who_keeps_nothing_says_so() -> None:
     assert state_of(object()) is None
-    restored(object(), None)
+    restore_state(object(), None)
     with pytest.raises(ValueError, match="given to object, which keeps nothing"):
-        restored(object(), {"kind": "Budgeted"})
+        restore_state(object(), {"kind": "Budgeted"})

@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from tests.helpers.refusals import refused
 from tvbandits import Answers, ExpertError
-from tvbandits.comparison.setup import REWARD_NOISE, SAMPLE_NOISE
+from tvbandits.comparison.environment import Stream
 from tvbandits.datasets import DriftingBump
 from tvbandits.experts import CachedLogExpert, CallableExpert, SimulatorExpert, functions
 from tvbandits.experts.keyed_noise import keyed_normal
@@ -232,7 +232,7 @@ def test_the_noise_has_the_stated_variance_and_goes_with_the_question(
     assert (said.variance == 0.25).all()
 
 
-@pytest.mark.parametrize("stream", [REWARD_NOISE, SAMPLE_NOISE])
+@pytest.mark.parametrize("stream", [Stream.REWARD, Stream.FIRST_SAMPLE])
 def test_the_noise_is_not_that_of_the_rewards(stream: int) -> None:
     points = np.random.default_rng(0).random((900, 2))
     silent: Any = SimpleNamespace(noise_variance=1.0, value=lambda X, _t: np.zeros(len(X)))

@@ -31,9 +31,9 @@ from tests.helpers.refusals import refused
 from tests.places import TESTS
 from tvbandits import Bandit, Candidates, policies
 from tvbandits.experts import check_expert
+from tvbandits.experts.protocol import ExpertDownWarning
 from tvbandits.experts.sensors.expert import Reading, SensorExpert, Transport, stations_at
 from tvbandits.experts.sensors.stub import StubTransport
-from tvbandits.protocols import ExpertDownWarning
 
 paho = pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
 

@@ -13,10 +13,10 @@ from scipy.stats import binom, kstest
 
 from tests.helpers.refusals import refused
 from tvbandits import Answers, ExpertError
+from tvbandits.experts.protocol import ExpertUnavailableError
 from tvbandits.experts.sensors.expert import Reading, SensorExpert, Station, stations_at
 from tvbandits.experts.sensors.stub import Faults, StubTransport
 from tvbandits.forgetting.aging import Aging, Constant, Exponential, Linear, Wiener, Window
-from tvbandits.protocols import ExpertUnavailableError
 from tvbandits.validation import Array
 
 PLACES = [[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]]

@@ -30,6 +30,15 @@ class Looked:
             )
         )
 
+    def hidden(self, selector: str) -> list[str]:
+        """Return the texts of elements whose content is cut at the side."""
+        found: list[str] = self.page.eval_on_selector_all(
+            selector,
+            """all => all.filter(each => each.scrollWidth > each.clientWidth + 1)
+                .map(each => each.textContent.trim())""",
+        )
+        return found
+
 
 @contextmanager
 def looking(address: str, width: int = 1200, *, dark: bool = False) -> Iterator[Looked]:

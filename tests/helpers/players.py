@@ -156,4 +156,4 @@ def distinct(X: Array) -> int:
 
 def deciding(bandit: Bandit, X: Array, t: float) -> Array:
     """Deviations (n,) at points (n, d) that a decision at a time takes: narrower than those shown."""
-    return bandit._model.expected(bandit.state, X, t)[2]
+    return bandit._inference.predict(bandit.state, X, t)[2]

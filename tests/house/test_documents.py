@@ -17,8 +17,8 @@ from tests.helpers.modules import absent, modules
 from tests.places import ROOT
 from tvbandits.cli.main import SEVERAL, app, spread
 from tvbandits.cli.problems import READS_FILES, make_problem
-from tvbandits.comparison.compare import as_width, compare, simulated
-from tvbandits.comparison.entrants import makers_of
+from tvbandits.comparison.arguments import as_width, label_policies
+from tvbandits.comparison.compare import compare, simulator
 from tvbandits.datasets import DriftingBump
 from tvbandits.policies.names import parse_spec
 
@@ -132,7 +132,7 @@ def check_command(line: str) -> None:
     for text in found.get("problem") or ():
         if parse_spec(text)[0] not in READS_FILES:
             assert make_problem(text, [], None).horizon > 0
-    makers = makers_of(found.get("policy") or ["uniform"], simulated)
+    makers = label_policies(found.get("policy") or ["uniform"], simulator)
     saved = {block.module for block in PYTHON if block.module is not None}
     mine = {name: maker for name, maker in makers.items() if name.partition(":")[0] in saved}
     if mine:

@@ -99,7 +99,7 @@ def test_documented_calls_have_no_type_errors(tmp_path: Path) -> None:
 
 DECLARED = [
     *("tvbandits.domains.candidates:Candidates", "tvbandits.domains.box:Box"),
-    *("tvbandits.protocols:Answers", "tvbandits.bandit.recipe:Recipe"),
+    *("tvbandits.experts.protocol:Answers", "tvbandits.bandit.recipe:Recipe"),
 ]
 
 

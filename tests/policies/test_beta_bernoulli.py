@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, compare, count, policies, rate
-from tvbandits.comparison.setup import played
+from tvbandits.comparison.environment import Environment
 from tvbandits.datasets import Banners
 
 ARMS = Candidates(np.arange(4.0)[:, None])
@@ -85,9 +85,10 @@ def test_it_is_compared_on_problems_of_trials() -> None:
 
 @pytest.mark.parametrize("trials", [1, 40])
 def test_what_is_read_of_trials_is_the_share_that_succeeds(trials: int) -> None:
-    problem = Banners(trials=trials)
+    environment = Environment.of(Banners(trials=trials))
+    x = environment.problem.domain.X[0]
     times = np.arange(1.0, 2001.0).tolist()
-    chances, shares = np.transpose([played(problem, problem.domain.X[0], t, 0, 1) for t in times])
+    chances, shares = np.transpose([environment.play(x, t, 0) for t in times])
     np.testing.assert_allclose(trials * shares, np.round(trials * shares), atol=1e-9)
     deviation = np.sqrt((chances * (1 - chances)).sum() / trials)
     assert abs((shares - chances).sum()) < 3.0 * deviation

@@ -118,4 +118,4 @@ def test_rewards_decide_whether_coordinates_add_up(reward: Any, best: int) -> No
     for t in range(1, 61):
         X = box.sample(1, rng)
         bandit.tell(X, reward(X, t), t)
-    assert bandit.state.model.learned.best == best
+    assert bandit.state.model.fit.best == best

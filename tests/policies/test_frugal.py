@@ -139,7 +139,7 @@ def test_a_decision_after_answers_takes_a_smaller_width(width: Any) -> None:
     for t in range(1, 19):
         mean, deviation = bandit.predict(LINE.X, t)[0], deciding(bandit, LINE.X, t)
         explored = bandit.info.queries.answered > 0
-        assert bandit.state.questions.informed == explored
+        assert bandit.state.queries.answered == explored
         x = bandit.ask(t)
         beta = bandit.info.beta
         if width != "theory":

@@ -15,11 +15,11 @@ from tests.policies.test_recipes import setting
 from tvbandits import Bandit, Recipe, compare, policies
 from tvbandits.acquisition.widths import DEFAULT_WIDTH
 from tvbandits.datasets import DriftingBump
+from tvbandits.domains.domain import Domain
 from tvbandits.forgetting.aging import Ages
 from tvbandits.policies import POLICIES, Policy
-from tvbandits.policies.names import load, parse_call, written
+from tvbandits.policies.names import load, parameter_text, parse_call
 from tvbandits.policies.setting import FROM_THE_PROBLEM, WRITTEN_OPTIONS
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array
 
 
@@ -64,7 +64,9 @@ def test_signature_docstring_and_command_line_agree(name: str) -> None:
     of_options = WRITTEN_OPTIONS if "options" in settable else ()
     assert [*policy.parameters] == [*(each for each in settable if each != "options"), *of_options]
     assert len(settable) <= 10
-    shown = [each.partition("=")[0] for each in written(policy.parameters).split(", ") if each]
+    shown = [
+        each.partition("=")[0] for each in parameter_text(policy.parameters).split(", ") if each
+    ]
     assert shown == list(policy.parameters)
     of_a_model = "kernel" in signature and name != "ada-opkb"  # which has neither width nor mean
     assert ("beta" in policy.parameters) == of_a_model

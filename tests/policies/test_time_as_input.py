@@ -23,7 +23,7 @@ def test_time_is_one_more_input() -> None:
     for t in range(1, 30):
         x = bandit.ask(float(t))
         bandit.tell(x, np.sin(6 * x[:, 0]), float(t))
-    assert bandit.state.model.learned is not None
+    assert bandit.state.model.fit is not None
     assert bandit.state.model.kernel != bandit.recipe.kernel
 
 

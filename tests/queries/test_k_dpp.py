@@ -26,7 +26,7 @@ from tvbandits.validation import Array
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
+def call_alone() -> Iterator[None]:
     """Matrices are small here: threads would only wait for each other."""
     with threadpool_limits(limits=1):
         yield
@@ -148,8 +148,8 @@ def test_no_table_serves_more_swaps_than_its_largest_age() -> None:
             super().refresh()
 
     chain = Watched(np.diag(np.linspace(1.0, 2.0, 40)) + 0.1, np.arange(8), JITTER)
-    chain.run(4 * k_dpp.REFRESH, np.random.default_rng(0))
-    assert np.diff([*ages, chain.accepted]).max() <= k_dpp.REFRESH < chain.accepted
+    chain.run(4 * k_dpp.CONFIG.refresh, np.random.default_rng(0))
+    assert np.diff([*ages, chain.accepted]).max() <= k_dpp.CONFIG.refresh < chain.accepted
     assert table_error(chain) < 1e-12
 
 

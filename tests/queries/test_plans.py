@@ -28,8 +28,8 @@ from tvbandits import (
 )
 from tvbandits.data import Dataset
 from tvbandits.experts.keyed_noise import keyed_normal
+from tvbandits.experts.protocol import MISTAKES, inform
 from tvbandits.gp.lookahead import JointPosterior
-from tvbandits.protocols import MISTAKES, inform
 from tvbandits.queries.plans import (
     DETERMINED,
     DISCOVER_EVERY,
@@ -362,10 +362,10 @@ def test_the_last_query_s_counts_and_notes_speak_of_an_outage() -> None:
     assert info.queries.refused == info.queries.asked
     assert (info.queries.answered, info.queries.cost) == (0, 0.0)
     assert info.queries.notes == ("ConnectionError: no route",)
-    assert bandit.state.questions.down
+    assert bandit.state.queries.down
     assert len(bandit.state.answers) == 0  # those before it are not held for its answers
     play(bandit, 6, 6)
-    assert not bandit.state.questions.down
+    assert not bandit.state.queries.down
     assert bandit.info.queries.notes == ()
     assert bandit.info.queries.failures == 1
 

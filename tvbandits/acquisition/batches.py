@@ -33,12 +33,12 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.domain import Domain
 from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import embed
 from tvbandits.gp.posterior import Posterior
 from tvbandits.gp.rows import AppendBuffer, CandidateGrid, Data, Groups
 from tvbandits.gp.sparse import SparsePosterior
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, Index, finite_number, require, whole_number
 
 # Of a batch's bounds to those of its start.
@@ -336,8 +336,10 @@ class FantasyModel:
         if self.surface is None:
             raise ValueError("the local rule needs a finite domain: give Candidates")
         covariance, variance = self._covariance(z)[0], self.start.on_surface()[1]
-        known = variance <= 0
-        return np.where(known, 0.0, covariance**2 / (np.where(known, 1.0, variance) * self.noise))
+        is_known = variance <= 0
+        return np.where(
+            is_known, 0.0, covariance**2 / (np.where(is_known, 1.0, variance) * self.noise)
+        )
 
 
 @dataclass
@@ -381,8 +383,8 @@ class SparseFantasy(FantasyModel):
     def add(self, x: Array, noise: float | None = None) -> BatchStep:
         """Shrink the variances as if the candidate `x` had been observed, with another noise."""
         noise = self.noise if noise is None else noise
-        found = self.surface.index(x)
-        i = int(self.domain.index(x[None, :])[0]) if found is None else found
+        row = self.surface.index(x)
+        i = int(self.domain.index(x[None, :])[0]) if row is None else row
         start, now = float(self.start.variance[i]), float(self.variance[i])
         if self.count == len(self.taken):
             self.taken = np.concatenate([self.taken, np.empty_like(self.taken)])

@@ -27,13 +27,13 @@ from tvbandits.acquisition import batches
 from tvbandits.arrays import row_of_largest
 from tvbandits.domains.availability import Allowed, Available
 from tvbandits.domains.candidates import Candidates, as_finite, rows_apart
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import Move
 from tvbandits.gp import linalg
 from tvbandits.gp.predictions import View
 from tvbandits.gp.rows import CandidateGrid
 from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.gp.top_candidates import CandidateScorer, Request, TopCandidates
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, shown, whole_number
 
 
@@ -168,7 +168,18 @@ class Decision:
 
 
 class Acquisition(Protocol):
-    """A rule for the next points; `counts_pending = False` if points that are out change nothing."""
+    """A rule for the next points; a rule of your own inherits what is usual.
+
+    Attributes
+    ----------
+    counts_pending : bool
+        Whether pending points change what it chooses.
+    weighs_reward : bool
+        Whether it weighs rewards, so that the price of a move or a risk can be taken off them.
+    """
+
+    counts_pending: ClassVar[bool] = True
+    weighs_reward: ClassVar[bool] = True
 
     def check(self, domain: Domain, posterior: Any) -> None:  # noqa: ARG002
         """Raise a `ValueError` if it cannot work on such a domain or posterior rule; usually it can."""
@@ -178,8 +189,8 @@ class Acquisition(Protocol):
         """The next points (b, d)."""
 
 
-def chosen(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> Array:
-    """As `rule.choose`; where there are fewer points than are asked for, by Thompson shares.
+def choose_points(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> Array:
+    """Return points as `rule.choose` does; where fewer exist than are asked for, by Thompson shares.
 
     Each of the n plays goes to the best point of a joint draw of its own from the posterior. A point's
     expected share is then the probability that it is the best one, whatever the rule.
@@ -188,9 +199,9 @@ def chosen(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> A
         return rule.choose(decision, rng)
     allowed = decision.allowed(np.empty((0, decision.domain.dimension)))
     assert isinstance(decision.domain, Candidates)  # nothing else is crowded
-    drawn = samples(replace(decision, beta=1.0), decision.n or 1, rng)
+    draws = samples(replace(decision, beta=1.0), decision.n or 1, rng)
     X = decision.domain.X
-    return np.asarray(X[allowed.only(lambda _: drawn)(X).argmax(axis=1)])
+    return np.asarray(X[allowed.only(lambda _: draws)(X).argmax(axis=1)])
 
 
 @dataclass(frozen=True)
@@ -354,7 +365,7 @@ TOLD_ABOUT = 400
 
 
 @dataclass(frozen=True)
-class SpreadFirst:
+class SpreadFirst(Acquisition):
     """Plays where a reward tells most until there are `count` observations, and then by an upper bound.
 
     A play at x takes sum_y c(x, y)^2 / c(x, x) off the variances of all points y together ([Cohn]). Here
@@ -438,7 +449,7 @@ LARGEST_JOINT = 2000
 
 
 @dataclass(frozen=True)
-class ThompsonSampling:
+class ThompsonSampling(Acquisition):
     """Plays the best candidate of a sample of the posterior ([Kan], batches of the same posterior).
 
     Each point of a batch is the best of a sample of its own, all from the posterior of the batch's
@@ -509,7 +520,7 @@ def samples(
 
 
 @dataclass(frozen=True)
-class LastingBound:
+class LastingBound(Acquisition):
     """Plays where mean + beta * lasting deviation is largest, on an ensemble of models.
 
     The lasting deviation is that of what rewards after the decision would tell about the next reward

@@ -17,64 +17,59 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.rules import chosen
-from tvbandits.bandit import consulting
-from tvbandits.bandit.deciding import (
-    Outcomes,
-    Placement,
-    best_point,
-    check_reachable,
-    placement,
-    points_of_decision,
-)
 from tvbandits.bandit.history import as_html, history_columns
-from tvbandits.bandit.inference import Model
-from tvbandits.bandit.learning import begun_with, retold
-from tvbandits.bandit.options import OptionChanges, Options
-from tvbandits.bandit.recipe import (
-    Recipe,
-    changed_candidates,
+from tvbandits.bandit.inference import Inference
+from tvbandits.bandit.info import Info
+from tvbandits.bandit.initial_state import (
+    change_candidates,
     check_state,
     first_state,
-    on_candidates,
+    move_to_candidates,
     state_for,
 )
-from tvbandits.bandit.state import Info, State, generator_of, same_value
-from tvbandits.bandit.told import checked_answers, corrected, readings_at, told_next, with_rewards
+from tvbandits.bandit.observations import (
+    find_readings,
+    validate_answers,
+    validate_correction,
+    validate_observations,
+)
+from tvbandits.bandit.options import OptionChanges, Options
+from tvbandits.bandit.outcomes import Outcomes
+from tvbandits.bandit.querying import pending_queries, question_time, update_answers
+from tvbandits.bandit.recipe import Recipe
+from tvbandits.bandit.state import State, generator_of, same_value
+from tvbandits.bandit.step import Request, observe, recommend, suggest
+from tvbandits.bandit.warm_start import replay, warm_start
 from tvbandits.counts import Counted
-from tvbandits.data import changed
-from tvbandits.domains.availability import Availability, Available, availability_of, decision_domain
+from tvbandits.domains.availability import Availability, availability_of, decision_domain
 from tvbandits.domains.candidates import Candidates, CandidatesInContext, candidates_of
 from tvbandits.domains.context import Context, chosen_of, completed, inputs_of
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Named
 from tvbandits.domains.space import ENUMERATED, Space
 from tvbandits.errors import PlayError
+from tvbandits.experts.protocol import restore_state, state_of
 from tvbandits.gp.fitting.noise import NoiseEstimate
-from tvbandits.gp.predictions import View
 from tvbandits.io import save_value
-from tvbandits.protocols import Domain, restored, state_of
 from tvbandits.threads import Turns, in_turn
 from tvbandits.validation import Array, as_generator, as_time, flag, of_kind, whole_number
 
-# Most points of one ask.
-MOST_POINTS = 100_000
-
-# Most points of one ask where each is searched for, without and with restrictions (limits, `available`,
-# `near` or a move cost): below about 10 s. In 4 dimensions a point takes 0.04 s without, 0.6 s with
-# a limit.
-MOST_SEARCHED, MOST_SEARCHED_WITHIN = 100, 15
+# Most points of one ask; and where each is searched for, without and with restrictions (limits,
+# `available`, `near` or a move cost): below about 10 s. In 4 dimensions a point takes 0.04 s without,
+# 0.6 s with a limit.
+MOST_POINTS, MOST_SEARCHED, MOST_SEARCHED_WITHIN = 100_000, 100, 15
 
 
-def check_searched(n: int, domain: Domain, *, restricted: bool) -> None:
+def check_search(n: int, domain: Domain, *, restricted: bool) -> None:
     """Raise a `ValueError` if so many points would be searched for one by one for minutes."""
-    chosen = chosen_of(domain)
-    few = isinstance(chosen, Space) and chosen.size <= ENUMERATED  # which are all looked at
-    if candidates_of(chosen) is not None or few:
+    choices = chosen_of(domain)
+    few = isinstance(choices, Space) and choices.size <= ENUMERATED  # which are all looked at
+    if candidates_of(choices) is not None or few:
         return
     most = MOST_SEARCHED_WITHIN if restricted else MOST_SEARCHED
     if n > most:
         points = "domain.sample(1000, rng)"
-        drawn = f"domain.table({points})" if isinstance(chosen, Space) else f"Candidates({points})"
+        drawn = f"domain.table({points})" if isinstance(choices, Space) else f"Candidates({points})"
         why = " within limits, `available`, `near` or move costs" if restricted else ""
         raise ValueError(
             f"n must be at most {most} where each point is searched for{why}, got {n}: ask for "
@@ -108,7 +103,7 @@ class Bandit:
     def __init__(self, recipe: Recipe, *, seed: int | np.random.Generator = 0) -> None:
         of_kind("recipe", recipe, Recipe, "a Recipe")
         self._recipe, self._state = recipe, first_state(recipe, as_generator(seed))
-        self._model, self._outcomes, self._turns = Model(recipe), Outcomes(recipe), Turns()
+        self._inference, self._outcomes, self._turns = Inference(recipe), Outcomes(recipe), Turns()
 
     @classmethod
     def from_state(cls, recipe: Recipe, state: State) -> Bandit:
@@ -127,9 +122,9 @@ class Bandit:
         bandit = cls(recipe)
         bandit._state = state_for(recipe, state)
         expert = None if recipe.asking is None else recipe.asking.expert
-        known = state_of(expert)
-        if known is not None and state.expert and known["kind"] == state.expert["kind"]:
-            restored(expert, state.expert)
+        memory, saved = state_of(expert), state.queries.expert
+        if memory is not None and saved and memory["kind"] == saved["kind"]:
+            restore_state(expert, saved)
         return bandit
 
     @classmethod
@@ -140,7 +135,7 @@ class Bandit:
         state = self._state
         at = "at the start" if state.time is None else f"at t = {state.time:g}"
         pending = f", {len(state.pending)} pending" if len(state.pending) else ""
-        return f"<Bandit on {self._recipe.domain!r}, {state.told} rewards told{pending}, {at}>"
+        return f"<Bandit on {self._recipe.domain!r}, {state.count} rewards told{pending}, {at}>"
 
     def _repr_html_(self) -> str:
         recipe = self._recipe
@@ -161,9 +156,9 @@ class Bandit:
         return self._whole() if self._turns.mine else in_turn(Bandit._whole)(self)
 
     def _whole(self) -> State:
-        known = state_of(None if self._recipe.asking is None else self._recipe.asking.expert)
-        if known is not None and not same_value(known, self._state.expert):
-            self._state = replace(self._state, expert=known)
+        memory = state_of(None if self._recipe.asking is None else self._recipe.asking.expert)
+        if memory is not None and not same_value(memory, self._state.queries.expert):
+            self._state = self._state.with_queries(expert=memory)
         return self._state
 
     @property
@@ -187,9 +182,9 @@ class Bandit:
         >>> print(bandit.noise.low < bandit.noise.variance < bandit.noise.high)
         True
         """
-        known = self._model.noise_variance(self._state)
-        latest = self._state.coming or self._state.model
-        return latest.noise or NoiseEstimate(known, known, known)
+        variance, model = self._inference.noise_variance(self._state), self._state.model
+        latest = model.next_model or model
+        return latest.noise or NoiseEstimate(variance, variance, variance)
 
     @property
     def pending(self) -> Array:
@@ -204,13 +199,20 @@ class Bandit:
         a control also `relative`: the reward less what the control gave at that time. Where moves cost
         something, also `move_cost`: of going to a point from the one before it.
         """
-        state, known = self._state, self._model.known
-        rewards, answers = known(state, state.rewards), known(state, state.answers)
-        read = {each: state.outcomes[each.name].rewards for each in self._recipe.options.limits}
-        columns = rewards, answers, state.failed, state.pending, read, self._recipe.options.control
-        aside = None if state.outliers is None else known(state, state.outliers.seen)
-        more = self._recipe.options.move_cost, aside
-        return pd.DataFrame(history_columns(state.domain, *columns, *more))
+        state, options, fill = self._state, self._recipe.options, self._inference.with_noise
+        outliers = None if state.outliers is None else fill(state, state.outliers.seen)
+        columns = history_columns(
+            state.domain,
+            fill(state, state.rewards),
+            fill(state, state.answers),
+            state.failed,
+            state.pending,
+            {each: state.outcomes[each.name].rewards for each in options.limits},
+            options.control,
+            options.move_cost,
+            outliers,
+        )
+        return pd.DataFrame(columns)
 
     @in_turn
     def predict(
@@ -259,7 +261,9 @@ class Bandit:
             if relative:
                 raise ValueError(f"rewards alone are relative to the control, got {outcome=}")
             return self._outcomes.predict(self._state, outcome, points, self._decision_time(t))
-        state, view, _ = self._conditioned_for(t)
+        state = self._state
+        now, rng = self._decision_time(t), generator_of(state.random)
+        state, view = self._inference.condition(state, now, rng)
         mean, deviation = view.shown(points)
         mean = -mean if self._recipe.minimize else mean
         levels = state.rewards.y[self._recipe.is_control(state.rewards.X)]
@@ -286,25 +290,35 @@ class Bandit:
         NothingAvailableError
             If nothing is available.
         """
-        domain, free = decision_domain(self._recipe.domain, available, context)
+        request = self._request(t, None, available, context, None)
         if not (len(self._state.rewards) or len(self._state.answers)):
             raise ValueError("there is nothing to recommend: no reward and no answer was told yet")
-        return self._best(t, free, domain)
+        rng = generator_of(self._state.random)
+        return recommend(self._inference, self._outcomes, self._state, request, rng)
 
-    def _best(self, t: float | None, free: Available | None, domain: Domain | None = None) -> Array:
-        """The point of the best mean, of any context where none is said."""
-        domain = self._recipe.domain if domain is None else domain
-        state, view, rng = self._conditioned_for(t)
-        decision = self._model.decision(state, view, 0.0, None, domain, free)
-        return best_point(self._outcomes, decision, state, rng)
+    @in_turn
+    def best_point(self, t: float | None = None) -> Array:
+        """Return the point (d,) of the best mean at a time, of any context, whatever was told so far."""
+        request = Request(self._decision_time(t), None, self._recipe.domain)
+        rng = generator_of(self._state.random)
+        return recommend(self._inference, self._outcomes, self._state, request, rng)
 
-    def _conditioned_for(self, t: float | None) -> tuple[State, View, np.random.Generator]:
-        """The state conditioned for a look that changes nothing, its view, and a generator for ties."""
-        now, rng = self._decision_time(t), generator_of(self._state.random)
-        return *self._model.conditioned(self._state, now, rng), rng
+    def _request(
+        self,
+        t: float | None,
+        n: int | None,
+        available: Availability,
+        context: Context,
+        near: float | None,
+    ) -> Request:
+        """Return what a decision is asked for, checked."""
+        domain, mask = self._recipe.domain, None
+        if not (self._recipe.offers_all and available is None and context is None):
+            domain, mask = decision_domain(domain, available, context)
+        return Request(self._decision_time(t), n, domain, mask, near)
 
     def _decision_time(self, t: float | None) -> float:
-        return self._state.decision_time if t is None else as_time(t)
+        return self._state.record.decision_time if t is None else as_time(t)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file that no code can be run from; `tvbandits.load` goes on with it.
@@ -328,10 +342,10 @@ class Bandit:
     def __getstate__(self) -> dict[str, Any]:
         return {"_recipe": self._recipe, "_state": self._state}
 
-    def __setstate__(self, kept: dict[str, Any]) -> None:
-        recipe = kept["_recipe"]
-        self.__dict__.update(kept)
-        self._model, self._outcomes, self._turns = Model(recipe), Outcomes(recipe), Turns()
+    def __setstate__(self, parts: dict[str, Any]) -> None:
+        recipe = parts["_recipe"]
+        self.__dict__.update(parts)
+        self._inference, self._outcomes, self._turns = Inference(recipe), Outcomes(recipe), Turns()
 
     @in_turn
     def ask(
@@ -385,46 +399,21 @@ class Bandit:
         ExpertError
             If the bandit asks its expert before decisions, and the expert is broken.
         """
-        state = self._state
-        now = state.decision_time if t is None else as_time(t)
+        state, recipe = self._state, self._recipe
+        now = self._decision_time(t)
         if state.time is not None and now < state.time:
             raise PlayError(
                 "cannot ask for {t}: a reward at {latest} is told", t=now, latest=state.time
             )
         if n is not None:
             whole_number("n", n, at_most=MOST_POINTS)
-            limited = self._recipe.options.limits or self._recipe.options.move_cost is not None
-            restricted = bool(limited) or available is not None or near is not None
-            check_searched(n, self._recipe.domain, restricted=restricted)
-        recipe, model, domain, free = self._recipe, self._model, self._recipe.domain, None
-        if not (recipe.offers_all and available is None and context is None):
-            domain, free = decision_domain(domain, available, context)
-        place = None
-        if not (recipe.chooses_plainly and near is None):
-            place = placement(recipe, state, domain, free, now, n, near)
-        rng = model.generator(state.random)
-        news = free is not state.questions.available or domain is not recipe.domain
-        news = news or state.questions.due or recipe.consult == "before ask"
-        if recipe.asking is not None and news:
-            if recipe.asking.expert is not None:  # which is not paid for a call that is refused
-                check_reachable(place or Placement(domain, free, state.pending.X[:0], n))
-            state = consulting.before_ask(model, state, now, domain, free, rng)
-        state, view = model.conditioned(state, now, rng)
-        beta = model.beta(state, view)
-        decision, rule = model.decision(state, view, beta, n, domain, free), recipe.acquisition
-        if place is None:
-            X = rule.choose(decision, rng) if n is None else chosen(rule, decision, rng)
-        else:
-            state, X = points_of_decision(self._outcomes, decision, state, place, rng)
-        state = consulting.with_available(state, X)
-        questions, due = state.questions, state.questions.due or recipe.consult == "after tell"
-        if questions.informed or due != questions.due:
-            questions = changed(questions, informed=False, due=due)
-        pending = state.pending.append(X, np.full(len(X), now))
-        info, random = Info(**vars(state.info) | {"beta": beta}), model.stored(rng)
-        self._state = changed(
-            state, asked_for=now, pending=pending, questions=questions, random=random, info=info
-        )
+            limited = bool(recipe.options.limits) or recipe.options.move_cost is not None
+            restricted = limited or available is not None or near is not None
+            check_search(n, recipe.domain, restricted=restricted)
+        request = self._request(now, n, available, context, near)
+        rng = self._inference.generator(state.random)
+        state, X = suggest(self._inference, self._outcomes, state, request, rng)
+        self._state = replace(state, random=self._inference.random_state(rng))
         return X
 
     def with_options(self, **changes: Unpack[OptionChanges]) -> Bandit:
@@ -466,7 +455,7 @@ class Bandit:
     def learn_from(self, other: Any) -> Bandit:
         """The same bandit, which begins with what another one on similar ground has learned.
 
-        Rates, scales and weights of models are taken, readings are not (`bandit.learning`).
+        Rates, scales and weights of models are taken, readings are not (`bandit.warm_start`).
 
         Parameters
         ----------
@@ -488,7 +477,7 @@ class Bandit:
         >>> print(len(here.recipe.posterior.prior_weights) > 0, len(here.history))
         True 0
         """
-        return Bandit.from_state(*begun_with(self._recipe, self.state, other))
+        return Bandit.from_state(*warm_start(self._recipe, self.state, other))
 
     @in_turn
     def tell(
@@ -536,18 +525,13 @@ class Bandit:
             program. An expert that raises anything else is down: the bandit goes on without its
             answers, with one `ExpertDownWarning` for every outage.
         """
-        recipe, model, before = self._recipe, self._model, self._state
+        recipe, before = self._recipe, self._state
         if not recipe.offers_all or context is not None:
             X = completed(recipe.domain, X, context, before.pending, t)
-        told = told_next(recipe, before, X, y, t, noise_variance)
-        read = before.outcomes
-        if read or outcomes is not None:
-            read = self._outcomes.told(before, told, outcomes)
-        rng = model.generator(before.random)
-        state = with_rewards(model, before, told, rng)
-        if recipe.asking is not None:
-            state = consulting.after_tell(model, before, state, told, rng)
-        self._state = changed(state, outcomes=read, random=model.stored(rng))
+        new = validate_observations(recipe, before.record, X, y, t, noise_variance)
+        rng = self._inference.generator(before.random)
+        state = observe(self._inference, self._outcomes, before, new, outcomes, rng)
+        self._state = replace(state, random=self._inference.random_state(rng))
         return self._state.info
 
     @in_turn
@@ -598,12 +582,12 @@ class Bandit:
         >>> print(bandit.state.rewards.y)
         [0.2 0.5]
         """
-        recipe, state = self._recipe, self._state
-        points = self._played(X, t)
-        was, told, points, rows = corrected(recipe, state, points, y, t, noise_variance, to)
-        right = self._outcomes.right(outcomes, len(rows))
-        read = self._outcomes.retold(state, points, was.t[rows], told.t[rows], right)
-        self._state = replace(retold(self._model, state, told), outcomes=read)
+        recipe, state, points = self._recipe, self._state, self._played(X, t)
+        correction = validate_correction(recipe, state, points, y, t, noise_variance, to)
+        right = self._outcomes.validate(outcomes, len(correction.rows))
+        states = self._outcomes.correct(state, correction, right)
+        state = replay(self._inference, state, correction.after)
+        self._state = replace(state, outcomes=states)
         return self._state.info
 
     @in_turn
@@ -631,14 +615,15 @@ class Bandit:
         >>> print(bandit.retract([[0.0]], 8768).told, bandit.state.time)
         0 None
         """
-        told, points, rows = readings_at(self._recipe, self._state, self._played(X, t), t)
-        read = self._outcomes.retold(self._state, points, told.t[rows])
-        self._state = replace(retold(self._model, self._state, told.without(rows)), outcomes=read)
+        correction = find_readings(self._recipe, self._state, self._played(X, t), t)
+        states = self._outcomes.correct(self._state, correction, retract=True)
+        state = replay(self._inference, self._state, correction.before.without(correction.rows))
+        self._state = replace(state, outcomes=states)
         return self._state.info
 
     def _played(self, X: ArrayLike | Named, t: ArrayLike | None) -> Any:
         """Points with the context that they were played at last, by a time, where one is measured."""
-        return completed(self._recipe.domain, X, None, self._state.played, t)
+        return completed(self._recipe.domain, X, None, self._state.record.played, t)
 
     @in_turn
     def with_candidates(self, X: ArrayLike | Sequence[str]) -> Bandit:
@@ -669,11 +654,11 @@ class Bandit:
         >>> print(bandit.ask(2), len(bandit.state.rewards))
         [[2.]] 2
         """
-        return self.on(changed_candidates(self._recipe, self._whole(), X))
+        return self.on(change_candidates(self._recipe, self._whole(), X))
 
     def on(self, domain: Candidates | CandidatesInContext) -> Bandit:
         """The same bandit on candidates that hold all that it knows of; see `with_candidates`."""
-        return Bandit.from_state(*on_candidates(self._recipe, self._whole(), domain))
+        return Bandit.from_state(*move_to_candidates(self._recipe, self._whole(), domain))
 
     @in_turn
     def drop(self, X: ArrayLike | Named) -> None:
@@ -691,7 +676,7 @@ class Bandit:
         """
         state, domain = self._state, self._recipe.domain
         points = domain.check(completed(domain, X, None, state.pending))
-        self._state = replace(state, pending=state.pending.dropped(points))
+        self._state = state.with_record(pending=state.pending.dropped(points))
 
     @in_turn
     def questions(self, t: float | None = None, available: Availability = None) -> Array:
@@ -719,11 +704,11 @@ class Bandit:
         recipe, state = self._recipe, self._state
         if recipe.asking is None:
             raise ValueError("there is nothing to ask: the recipe has no query plan (asking=None)")
-        about = consulting.question_time(recipe, state, t)
-        free = availability_of(recipe.domain, available, None, any_context=True)
-        rng = self._model.generator(state.random)
-        state, points = consulting.asked_out(self._model, state, about, free, rng)
-        self._state = replace(state, random=self._model.stored(rng))
+        about = question_time(recipe, state, t)
+        mask = availability_of(recipe.domain, available, None, any_context=True)
+        rng = self._inference.generator(state.random)
+        state, points = pending_queries(self._inference, state, about, mask, rng)
+        self._state = replace(state, random=self._inference.random_state(rng))
         return points.copy()
 
     @in_turn
@@ -755,7 +740,7 @@ class Bandit:
         recipe, state = self._recipe, self._state
         if recipe.asking is None:
             raise ValueError("there is nothing to answer: the recipe has no query plan")
-        when = consulting.question_time(recipe, state, state.questions.latest if t is None else t)
-        fresh, refused = checked_answers(recipe, X, values, when, noise_variance)
-        self._state = consulting.with_answers(recipe.asking, state, fresh, refused, replaces=False)
+        about = question_time(recipe, state, state.queries.latest if t is None else t)
+        answers, refused = validate_answers(recipe, X, values, about, noise_variance)
+        self._state = update_answers(recipe.asking, state, answers, refused, replaces=False)
         return self._state.info

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from tvbandits.acquisition.limits import Limit
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.context import coordinate_names
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import MoveCost, costs_along
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, cut
 
 # Nothing was read but rewards.
@@ -114,8 +114,8 @@ def history_columns(
         (answers, "expert", "answer"),
         (pending, "bandit", "pending"),
     ]
-    columns: dict[str, Any] = {"time": np.concatenate([seen.t for seen, _, _ in parts])}
-    points = np.concatenate([seen.X for seen, _, _ in parts])
+    columns: dict[str, Any] = {"time": np.concatenate([rows.t for rows, _, _ in parts])}
+    points = np.concatenate([rows.X for rows, _, _ in parts])
     decode = getattr(domain, "decode", None)
     if callable(decode):
         named = decode(points)
@@ -124,16 +124,16 @@ def history_columns(
         values = dict(zip(coordinate_names(domain), points.T, strict=True))
     columns |= {f"x_{name}" if name in COLUMNS else name: each for name, each in values.items()}
     for name, column in (("reward", "y"), ("variance", "variance")):
-        given = [getattr(seen, column, np.full(len(seen), np.nan)) for seen, _, _ in parts]
-        columns[name] = np.concatenate(given)
-    counts = [len(seen) for seen, _, _ in parts]
+        values_there = [getattr(rows, column, np.full(len(rows), np.nan)) for rows, _, _ in parts]
+        columns[name] = np.concatenate(values_there)
+    counts = [len(rows) for rows, _, _ in parts]
     columns["source"] = np.repeat(np.array([each for _, each, _ in parts], dtype=object), counts)
     columns["kind"] = np.repeat(np.array([each for _, _, each in parts], dtype=object), counts)
     if control is not None:
         columns["relative"] = columns["reward"] - _level(rewards, control, columns["time"])
     plays = np.column_stack([points, columns["time"]])
     plays[columns["source"] == "expert"] = np.nan  # nobody was there
-    read = {limit: seen.at_plays(plays) for limit, seen in outcomes.items()}
+    read = {limit: rows.at_plays(plays) for limit, rows in outcomes.items()}
     columns |= {limit.name: values for limit, values in read.items()}
     if read:
         broken = [~limit.holds(values) for limit, values in read.items()]
@@ -149,9 +149,9 @@ def history_columns(
 def _level(rewards: Dataset, control: ArrayLike, times: Array) -> Array:
     """Mean reward (n,) of the control at each of some times, NaN where it was not read."""
     mine = (np.asarray(control) == rewards.X).all(axis=1)
-    known, which = np.unique(rewards.t[mine], return_inverse=True)
+    levels, which = np.unique(rewards.t[mine], return_inverse=True)
     means = np.bincount(which, rewards.y[mine]) / np.bincount(which)
-    level = dict(zip(known.tolist(), means.tolist(), strict=True))
+    level = dict(zip(levels.tolist(), means.tolist(), strict=True))
     return np.array([level.get(t, np.nan) for t in times.tolist()])
 
 

@@ -14,14 +14,16 @@ from numpy.typing import NDArray
 
 from tvbandits.acquisition.batches import One
 from tvbandits.acquisition.rules import Decision
-from tvbandits.acquisition.widths import Fixed, Situation
+from tvbandits.acquisition.widths import BBKBWidth, Fixed, Situation
 from tvbandits.arrays import at_times
-from tvbandits.bandit.recipe import Recipe, first_kernel, learned_noise
-from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo, State, generator_of
-from tvbandits.data import Dataset, Plays, changed
+from tvbandits.bandit.info import Info, PosteriorInfo
+from tvbandits.bandit.recipe import Recipe, estimate_noise, first_kernel
+from tvbandits.bandit.state import ModelState, State, generator_of
+from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Available
 from tvbandits.domains.candidates import Candidates
-from tvbandits.forgetting.aging import Ages, Aging, Constant, Paced, at_noise, has_pace
+from tvbandits.domains.domain import Domain
+from tvbandits.forgetting.aging import Ages, Aging, Constant, Paced, at_noise, has_pace, is_monotone
 from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.gp.fitting import noise, standardisation
 from tvbandits.gp.fitting.online import Every, Learned, at_step, refit
@@ -30,25 +32,40 @@ from tvbandits.gp.posterior import Conditioning, Posterior
 from tvbandits.gp.predictions import View
 from tvbandits.gp.rows import NEGLIGIBLE, CandidateGrid, Data, without_levels
 from tvbandits.gp.top_candidates import TopCandidates
-from tvbandits.protocols import Domain
 from tvbandits.queries.plans import CandidatePool
 from tvbandits.validation import Array, Index, flag, is_finite_number, shown
 
-# From fewer observations nothing is learned: everything may just have been forgotten.
-FEWEST = 2
 
-# Of so many rewards all are aged at a decision; of more, those that are not known to be forgotten.
-MANY = 2000
+@dataclass(frozen=True)
+class InferenceConfig:
+    """The numbers that the cost of inference depends on.
 
-# A factor of twice as many rows as these takes a core some two seconds.
-EXPENSIVE = 1500
+    Attributes
+    ----------
+    fewest_readings : int
+        From fewer observations no kernel is fitted: everything may just have been forgotten.
+    aged_rewards : int
+        Of so many rewards all are aged at a decision; of more, those that are not known to be forgotten.
+    expensive_rows : int
+        A factor of twice as many rows as these takes a core some two seconds.
+    memory : int
+        So many conditioned states are remembered, since looks ahead are made beside what goes on.
+    replay_from, replay_after, replay_rows : int
+        To take up another noise variance an ensemble observes all readings again. From `replay_from`
+        rewards on that takes long: it does so beside the play, `replay_rows` at each decision, and takes
+        it up with `replay_after` rewards more.
+    """
 
-# So many conditioned states are remembered: looks ahead are made aside from what is gone on with.
-KEPT = 3
+    fewest_readings: int = 2
+    aged_rewards: int = 2000
+    expensive_rows: int = 1500
+    memory: int = 3
+    replay_from: int = 32
+    replay_after: int = 16
+    replay_rows: int = 24
 
-# To take up another noise variance an ensemble observes all readings again. With this many rewards that
-# takes long: it does so aside, `AHEAD` at each decision, and takes it up with `SOON` rewards more.
-MANY_AGAIN, SOON, AHEAD = 32, 16, 24
+
+CONFIG = InferenceConfig()
 
 
 class ExpensiveWarning(UserWarning):
@@ -57,36 +74,50 @@ class ExpensiveWarning(UserWarning):
 
 @dataclass(frozen=True)
 class _Conditioned:
-    """A state `made` of another one to speak about the time `now`, what it says, and what it drew."""
+    """A state that was conditioned to speak about a time, and what it says.
 
-    of: State
+    Attributes
+    ----------
+    start, result : State
+        Before and after.
+    now : float
+    before, after : mapping
+        States of the random generator.
+    view : View
+    """
+
+    start: State
     now: float
     before: Mapping[str, Any]
     after: Mapping[str, Any]
-    made: State
+    result: State
     view: View
 
     def is_of(self, state: State, random: Mapping[str, Any]) -> bool:
-        """Whether it is what `state` comes to: of the same parts, and drawn from the same numbers."""
-        of = self.of
+        """Tell whether it is what `state` comes to: of the same parts, drawn from the same numbers."""
+        start = self.start
         return (
-            of.answers is state.answers
-            and of.model is state.model
-            and of.posterior is state.posterior
-            and of.calibration is state.calibration
-            and (of.since, of.time) == (state.since, state.time)
+            start.answers is state.answers
+            and start.model.has_prior_of(state.model)
+            and start.posterior is state.posterior
+            and start.model.calibration is state.model.calibration
+            and start.model.reset_index == state.model.reset_index
+            and start.time == state.time
             and self.before == random
         )
 
-    def gone_on(self, state: State) -> State:
-        """What such a state comes to, with what else it knows."""
-        made, about = self.made, self.made.info
-        info = changed(state.info, posterior=about.posterior, model=about.model)
-        return changed(state, model=made.model, posterior=made.posterior, info=info)
+    def apply_to(self, state: State) -> State:
+        """Return what such a state comes to, with what else it knows."""
+        result, about = self.result, self.result.info
+        info = replace(state.info, posterior=about.posterior, model=about.model)
+        model = state.model
+        if not model.has_prior_of(result.model):
+            model = model.with_prior_of(result.model)
+        return replace(state, model=model, posterior=result.posterior, info=info)
 
 
-class Model:
-    """The beliefs of a recipe; all it keeps is what can be computed again."""
+class Inference:
+    """Conditioning of a recipe's model on a state; all that it remembers can be computed again."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -96,141 +127,159 @@ class Model:
         self._self_learning = recipe.posterior.self_learning
         self._beside = recipe.options.control is not None
         self._online = recipe.mean == "online" and not self._self_learning
-        self._on_candidates: CandidateGrid | None = None
-        self._leaders: tuple[Any, TopCandidates] | None = None
         self._latest: tuple[_Conditioned, ...] = ()
-        self._kept: tuple[Learned, Dataset, Dataset, NDArray[np.bool_]] | None = None
-        self._gone: tuple[Dataset, int, float, float] | None = None
-        self._aged_by: tuple[Aging, float, Aging] | None = None
-        self._ahead: tuple[object, Posterior | None] = None, None
-        self._live: tuple[Mapping[str, Any], np.random.Generator] | None = None
-        self._said_expensive = False
-        self._counts_pending = bool(getattr(recipe.acquisition, "counts_pending", True))
-        self.counts_spent = bool(getattr(recipe.beta, "uses_spent", False))
+        self._grid_memo: CandidateGrid | None = None
+        self._top_memo: tuple[Any, TopCandidates] | None = None
+        self._subset_memo: tuple[Learned, Dataset, Dataset, NDArray[np.bool_]] | None = None
+        self._expired_memo: tuple[Dataset, int, float, float] | None = None
+        self._aging_memo: tuple[Aging, float, Aging] | None = None
+        self._replay_memo: tuple[ModelState | None, Posterior | None] = None, None
+        self._generator_memo: tuple[Mapping[str, Any], np.random.Generator] | None = None
+        self._warned = False
+
+    @property
+    def counts_information(self) -> bool:
+        """Whether the width depends on the information of all rewards ([BB] Theorem 2)."""
+        return isinstance(self.recipe.beta, BBKBWidth)
 
     def generator(self, random: Mapping[str, Any]) -> np.random.Generator:
-        """The generator that continues from `random`: the one of the latest state, or one made anew.
+        """Return the generator that continues from `random`: that of the latest state, or a new one.
 
-        It is taken, not lent: a call that fails does not bring it back by `stored`, so that the next
-        one starts again from the state.
+        It is taken, not lent: a call that fails does not bring it back by `random_state`, so that the
+        next one starts again from the state.
         """
-        live, self._live = self._live, None
-        return live[1] if live is not None and live[0] is random else generator_of(random)
+        memo, self._generator_memo = self._generator_memo, None
+        return memo[1] if memo is not None and memo[0] is random else generator_of(random)
 
-    def stored(self, rng: np.random.Generator) -> Mapping[str, Any]:
-        """The state of `rng`, which is kept for the next call."""
-        self._live = (rng.bit_generator.state, rng)
-        return self._live[0]
+    def random_state(self, rng: np.random.Generator) -> Mapping[str, Any]:
+        """Return the state of `rng`, which is remembered for the next call."""
+        self._generator_memo = (rng.bit_generator.state, rng)
+        return self._generator_memo[0]
 
     def noise_variance(self, state: State) -> float:
-        """Of a reward without one of its own: the recipe's, or what was learned."""
-        learned = state.model.noise
-        if learned is not None:
-            return learned.variance
+        """Return that of a reward without one of its own: the recipe's, or what was learned."""
+        estimate = state.model.noise
+        if estimate is not None:
+            return estimate.variance
         assert self.recipe.noise_variance is not None  # else it is learned
         return self.recipe.noise_variance
 
-    def known(self, state: State, seen: Dataset) -> Dataset:
-        """Observations with the noise variance that was learned, where they have none."""
-        learned = state.model.noise
-        return seen if learned is None else seen.with_noise(learned.variance)
+    def with_noise(self, state: State, data: Dataset) -> Dataset:
+        """Return data with the noise variance that was learned, where they have none."""
+        estimate = state.model.noise
+        return data if estimate is None else data.with_noise(estimate.variance)
 
-    def _maximized(self, state: State, seen: Dataset) -> Dataset:
-        """The same, of what is maximized."""
-        if state.model.noise is not None:
-            seen = self.known(state, seen)
-        return seen if self._sign > 0 else seen.with_values(-seen.y)
+    def _to_maximize(self, state: State, data: Dataset) -> Dataset:
+        """Return the same, of what is maximized."""
+        data = self.with_noise(state, data)
+        return data if self._sign > 0 else data.with_values(-data.y)
 
     def _aging(self, state: State) -> Aging:
-        aging, noise = state.model.aging, self.noise_variance(state)
-        if self._aged_by is None or self._aged_by[0] is not aging or self._aged_by[1] != noise:
-            self._aged_by = aging, noise, at_noise(aging, noise)
-        return self._aged_by[2]
+        aging, noise, memo = state.model.aging, self.noise_variance(state), self._aging_memo
+        if memo is None or memo[0] is not aging or memo[1] != noise:
+            memo = self._aging_memo = aging, noise, at_noise(aging, noise)
+        return memo[2]
 
-    def conditioned(self, state: State, now: float, rng: np.random.Generator) -> tuple[State, View]:
-        """The state with its posterior speaking about the time `now`, and what that says.
+    def condition(self, state: State, now: float, rng: np.random.Generator) -> tuple[State, View]:
+        """Return the state with its posterior speaking about the time `now`, and what that says.
 
         The last ones are remembered, with what they drew: to predict, recommend and then ask about one
         time conditions once.
         """
         before = rng.bit_generator.state
-        for known in self._latest:
-            same = known.now == now and known.of.rewards is state.rewards
-            if same and known.is_of(state, before):
-                rng.bit_generator.state = known.after
-                return known.gone_on(state), known.view
-        start, gone = state, state.gone
+        for each in self._latest:
+            same = each.now == now and each.start.rewards is state.rewards
+            if same and each.is_of(state, before):
+                rng.bit_generator.state = each.after
+                return each.apply_to(state), each.view
+        start, expired = state, state.gone
         state = self._at_first_step(state, now)
-        seen = gone.rewards + len(state.rewards.t) + gone.answers + len(state.answers.t)
+        count = expired.rewards + len(state.rewards.t) + expired.answers + len(state.answers.t)
         # Where the kernel is learned, the scale changes with that.
         model = state.model
-        learns = self._online and (model.learned is None or model.learned.fits == 0)
-        learns = learns and standardisation.due(model.scaling, seen)
-        surface = self._surface(state)
-        posterior = None if learns else self._continued(state, now, surface)
+        learns = self._online and (model.fit is None or model.fit.fits == 0)
+        learns = learns and standardisation.due(model.scaling, count)
+        grid = self._grid(state)
+        posterior = None if learns else self._update(state, now, grid)
         if posterior is None:
             state, used, effective = self._in_use(state, now, learns)
             (rule, kernel), in_use = self.recipe.beliefs, len(used.y)
             kernel = kernel if self._beside else state.model.kernel
             data, noise = self._data(state, used, effective), self.noise_variance(state)
-            previous = state.posterior or self._gone_ahead(state, data)
-            given = Conditioning(kernel, data, surface, now, previous, rng, noise)
-            posterior = rule.condition(given)
+            previous = state.posterior or self._replay(state, data)
+            posterior = rule.condition(Conditioning(kernel, data, grid, now, previous, rng, noise))
         else:
             in_use = len(posterior.data.Z)
         # Merged, they may be fewer.
-        if in_use > EXPENSIVE < posterior.size and posterior.dense and not self._said_expensive:
-            self._say_expensive(posterior.size)
-        view = self._view(state, now, posterior, surface)
-        calibration, info = state.calibration, state.info
-        learned: dict[str, Any] = {
+        if in_use > CONFIG.expensive_rows < posterior.size and posterior.dense:
+            self._warn_of_cost(posterior.size)
+        view = self._view(state, now, posterior, grid)
+        info = self._info(state, view, in_use, count)
+        result = replace(state, posterior=posterior, info=info)
+        memo = _Conditioned(start, now, before, rng.bit_generator.state, result, view)
+        self._latest = (memo, *self._latest[: CONFIG.memory - 1])
+        upcoming = result.model.next_model
+        if upcoming is not None:
+            model = result.model.with_prior_of(upcoming)
+            self._go_on_replaying(
+                replace(result, model=model), upcoming, posterior.kernel, now, rng
+            )
+        return result, view
+
+    def _info(self, state: State, view: View, in_use: int, count: int) -> Info:
+        """Return what people are told of a posterior, which has `in_use` of `count` observations."""
+        posterior, calibration, info = view.posterior, state.model.calibration, state.info
+        about: dict[str, Any] = {
             "centre": view.centre,
             "scale": view.scale,
             "widening": view.widening,
             "coverage": calibration.coverage if calibration.count else math.nan,
             **posterior.learned,
         }
-        learned["centre"] *= self._sign
-        size, about = posterior.dictionary_size, ModelInfo(**vars(info.model) | learned)
-        of_posterior = PosteriorInfo(in_use, seen - in_use, posterior.jitter, size)
-        info = Info(**vars(info) | {"posterior": of_posterior, "model": about})
-        made = changed(state, posterior=posterior, info=info)
-        known = _Conditioned(start, now, before, rng.bit_generator.state, made, view)
-        self._latest = (known, *self._latest[: KEPT - 1])
-        if made.coming is not None:
-            self._go_ahead(replace(made, model=made.coming), posterior.kernel, now, rng)
-        return made, view
+        about["centre"] *= self._sign
+        health = posterior.jitter, posterior.dictionary_size
+        return replace(
+            info,
+            posterior=PosteriorInfo(in_use, count - in_use, *health),
+            model=replace(info.model, **about),
+        )
 
     def _at_first_step(self, state: State, now: float) -> State:
-        """With a kernel in steps as long as the time since the only one told, where there is one."""
+        """Return the state with a kernel in steps as long as the time since the only time told."""
         every, t = self.recipe.learn, state.rewards.t
-        counts = every is not None and every.in_steps and state.model.learned is None
+        counts = every is not None and every.in_steps and state.model.fit is None
         if not (counts and len(t) and now > t[0] and (t == t[0]).all()):
             return state
         kernel = at_step(self.recipe.kernel, now - float(t[0]))
         same = kernel == state.model.kernel
-        return state if same else changed(state.with_model(kernel=kernel), posterior=None)
+        return state if same else replace(state.with_model(kernel=kernel), posterior=None)
 
-    def _go_ahead(self, state: State, kernel: Any, now: float, rng: np.random.Generator) -> None:
-        """Observe some more of the readings with the noise variance to come."""
+    def _go_on_replaying(
+        self, state: State, model: ModelState, kernel: Any, now: float, rng: np.random.Generator
+    ) -> None:
+        """Observe some more of the readings with the noise variance of the next model."""
         _, used, effective = self._in_use(state, now, learns=False)
         data = self._data(state, used, effective).in_time()
-        known, t = self._gone_ahead(state, data), data.Z[:, -1]
-        until = t[min((0 if known is None else known.size) + AHEAD, len(t)) - 1]
-        some, surface = data.rows(0, int(np.searchsorted(t, until, "right"))), self._surface(state)
-        given = Conditioning(kernel, some, surface, until, known, rng, self.noise_variance(state))
-        self._ahead = state.model, self.recipe.beliefs[0].condition(given)
+        before, t = self._replay(state, data), data.Z[:, -1]
+        rows = 0 if before is None else before.size
+        until = t[min(rows + CONFIG.replay_rows, len(t)) - 1]
+        some, grid = data.rows(0, int(np.searchsorted(t, until, "right"))), self._grid(state)
+        noise = self.noise_variance(state)
+        conditioning = Conditioning(kernel, some, grid, until, before, rng, noise)
+        self._replay_memo = model, self.recipe.beliefs[0].condition(conditioning)
 
-    def _gone_ahead(self, state: State, data: Data) -> Posterior | None:
-        """What has observed the first of a state's readings; late ones have it begin again."""
-        model, known = self._ahead
-        if model is not state.model or known is None:
+    def _replay(self, state: State, data: Data) -> Posterior | None:
+        """Return what has observed the first of a state's readings; late ones have it begin again."""
+        model, posterior = self._replay_memo
+        if model is None or posterior is None or not model.has_prior_of(state.model):
             return None
-        return known if data.in_time().starts_with(known.data) else None
+        return posterior if data.in_time().starts_with(posterior.data) else None
 
-    def _say_expensive(self, rows: int) -> None:
-        """What exact steps are going to cost, and what to take instead, before they do: once."""
-        self._said_expensive = True  # a warning may be an error: it comes once then, too
+    def _warn_of_cost(self, rows: int) -> None:
+        """Warn, once, what exact steps are going to cost, and what to take instead."""
+        if self._warned:
+            return
+        self._warned = True  # a warning may be an error: it comes once then, too
         drifts = "StateSpace() where rewards drift, " if self._space_time else ""
         warnings.warn(
             f"the exact posterior has {rows} rows to factor, and its time grows with their cube. "
@@ -240,142 +289,148 @@ class Model:
         )
 
     def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Dataset, Array]:
-        """The state, with another scale if it learns one, what it is conditioned on, and how noisy."""
+        """Return what a state is conditioned on, and how noisy; it may learn another scale."""
         model = state.model
-        many = len(state.rewards.t) > MANY
-        whole = learns or model.learned is not None or self._beside or not many
-        every, effective, used = self._aged(state, now, whole=whole)
+        many = len(state.rewards.t) > CONFIG.aged_rewards
+        whole = learns or model.fit is not None or self._beside or not many
+        data, effective, used = self._age(state, now, whole=whole)
         if learns:
-            some, those = every, used
+            some, those = data, used
             if self._beside:  # of differences within a time
-                some = every.take(used).beside_levels()
+                some = data.take(used).beside_levels()
                 those = np.ones(len(some), dtype=bool)
-            least, gone = self.noise_variance(state), state.gone.rewards + state.gone.answers
-            scaled = standardisation.learn(model.scaling, model.kernel, some, those, least, gone)
-            if scaled is not model.scaling:
-                state = state.with_model(scaling=scaled)
-        used = np.logical_and(used, self._remembered(state, every))
-        return state, every if used.all() else every.take(used), effective[used]
+            least, left = self.noise_variance(state), state.gone.rewards + state.gone.answers
+            scaling = standardisation.learn(model.scaling, model.kernel, some, those, least, left)
+            if scaling is not model.scaling:
+                state = state.with_model(scaling=scaling)
+        used = np.logical_and(used, self._in_subset(state, data))
+        return state, data if used.all() else data.take(used), effective[used]
 
-    def _continued(
-        self, state: State, now: float, surface: CandidateGrid | None
-    ) -> Posterior | None:
-        """A posterior of the first of what was seen, gone on to the rest of it.
+    def _update(self, state: State, now: float, grid: CandidateGrid | None) -> Posterior | None:
+        """Return a posterior of the first observations, updated with the rest of them.
 
         It comes to the same bits as conditioning on all: a step costs what is new.
         """
         if (self._beside and not self._self_learning) or not _ages_nothing(state):
             return None
         own = state.posterior
-        for known in self._latest:
-            was, posterior = known.of, known.made.posterior
+        for each in self._latest:
+            start, posterior = each.start, each.result.posterior
             if (
                 posterior is None
                 or (posterior.dense and posterior is not own)
                 # An ensemble shows in which order it was told late readings: it goes on from that of the
                 # state, or from what that came to. Any other filter comes to the same bits.
-                or (self._self_learning and not (posterior is own or was.posterior is own))
-                or known.made.model is not state.model
-                or was.since != (0, 0)
-                or len(posterior.data.Z) < known.made.info.posterior.in_use  # some said too little
-                or not state.rewards.begins_with(was.rewards)
-                or not (was.answers is state.answers or state.answers.begins_with(was.answers))
+                or (self._self_learning and not (posterior is own or start.posterior is own))
+                or not each.result.model.has_prior_of(state.model)
+                or start.model.reset_index != (0, 0)
+                # Some observations said too little.
+                or len(posterior.data.Z) < each.result.info.posterior.in_use
+                or not state.rewards.begins_with(start.rewards)
+                or not (start.answers is state.answers or state.answers.begins_with(start.answers))
             ):
                 continue
-            fresh = state.rewards.take(slice(len(was.rewards.t), None))
+            fresh = state.rewards.take(slice(len(start.rewards.t), None))
             # Of one time, rewards come before answers: a reward may not follow them.
-            both = len(fresh.t) and len(was.answers.t)
-            if both and fresh.t.min() <= was.answers.t.max():
+            both = len(fresh.t) and len(start.answers.t)
+            if both and fresh.t.min() <= start.answers.t.max():
                 continue
-            if len(state.answers.t) > len(was.answers.t):
-                more = state.answers.take(slice(len(was.answers.t), None))
+            if len(state.answers.t) > len(start.answers.t):
+                more = state.answers.take(slice(len(start.answers.t), None))
                 fresh = fresh.joined(more) if len(fresh.t) else more
             if posterior is not own:
-                latest = was.answers.t.max(initial=-math.inf if was.time is None else was.time)
-                if fresh.t.min(initial=math.inf) <= latest:
+                latest = -math.inf if start.time is None else start.time
+                if fresh.t.min(initial=math.inf) <= start.answers.t.max(initial=latest):
                     continue
-            fresh = self._maximized(state, fresh)
-            made = posterior.continued(self._data(state, fresh, fresh.variance), now, surface)
-            if made is not None:
-                return made
+            fresh = self._to_maximize(state, fresh)
+            updated = posterior.continued(self._data(state, fresh, fresh.variance), now, grid)
+            if updated is not None:
+                return updated
         return None
 
-    def _data(self, state: State, seen: Dataset, effective: Array) -> Data:
-        """What a posterior is told of observations (larger is better) of some effective variances."""
+    def _data(self, state: State, data: Dataset, effective: Array) -> Data:
+        """Return what a posterior is conditioned on: observations, with effective variances (n,)."""
         if self._self_learning:
-            return Data(at_times(seen.X, seen.t), seen.y[:, None], effective)
+            return Data(at_times(data.X, data.t), data.y[:, None], effective)
+        noise = state.model.scaling.in_prior_units(effective)
         if self._beside:
-            noise = state.model.scaling.in_prior_units(effective)
-            y = without_levels(seen.t, seen.y[:, None], noise)
-            _, levels = np.unique(seen.t, return_inverse=True)
-            return Data(self.inputs(seen.X, seen.t), y, noise, levels)
-        values = np.ones((len(seen.y), 2))
-        values[:, 0] = seen.y - self._origin(state)
-        inputs = self.inputs(seen.X, seen.t)
-        return Data(inputs, values, state.model.scaling.in_prior_units(effective))
+            y = without_levels(data.t, data.y[:, None], noise)
+            _, levels = np.unique(data.t, return_inverse=True)
+            return Data(self.inputs(data.X, data.t), y, noise, levels)
+        values = np.ones((len(data.y), 2))
+        values[:, 0] = data.y - self._origin(state)
+        return Data(self.inputs(data.X, data.t), values, noise)
 
     def _view(
-        self, state: State, now: float, posterior: Posterior, surface: CandidateGrid | None
+        self, state: State, now: float, posterior: Posterior, grid: CandidateGrid | None
     ) -> View:
-        origin, scaled, calibration = self._origin(state), state.model.scaling, state.calibration
-        centre = 0.0 if self._beside else scaled.anchor
-        if scaled.estimated_at and not self._beside:
-            centre = scaled.centre(posterior.products, origin)
+        origin, scaling, calibration = (
+            self._origin(state),
+            state.model.scaling,
+            state.model.calibration,
+        )
+        centre = 0.0 if self._beside else scaling.anchor
+        if scaling.estimated_at and not self._beside:
+            centre = scaling.centre(posterior.products, origin)
         return View(
             posterior=posterior,
-            surface=surface,
+            surface=grid,
             inputs=lambda X: self.inputs(X, now),
             centre=centre,
-            scale=scaled.scale,
+            scale=scaling.scale,
             origin=origin,
             now=now,
             nugget=posterior.nugget,
             widening=calibration.widening if calibration.count else 1.0,
-            learned=self._self_learning or state.model.learned is not None,
+            learned=self._self_learning or state.model.fit is not None,
             dimension=state.rewards.X.shape[1] if self.recipe.options.control is None else None,
         )
 
-    def expected(self, state: State, X: Array, t: float) -> tuple[State, Array, Array]:
-        """The state that speaks about a time, and mean and deviation (n,) at points (n, d), signed."""
-        known, view = self.conditioned(state, t, generator_of(state.random))
-        return known, *view.predict(X)
+    def predict(self, state: State, X: Array, t: float) -> tuple[State, Array, Array]:
+        """Return the state conditioned for a time, and mean and deviation (n,) at points (n, d).
 
-    def before_told(
-        self, state: State, seen: Dataset, t: float
-    ) -> tuple[Array, Array, Callable[[Index], Array]]:
-        """Errors (n,) of readings against what is said of time `t`, their variances, and the prior's.
-
-        The latter returns the prior covariance (k, k) of some rows, between their own times; all are in
-        the unit of reward.
+        They are of what is maximized.
         """
-        _, view = self.conditioned(state, t, generator_of(state.random))
-        mean, deviation = view.predict(seen.X)
-        Z = np.column_stack([seen.X, seen.t])
+        state, view = self.condition(state, t, generator_of(state.random))
+        return state, *view.predict(X)
+
+    def prediction_errors(
+        self, state: State, data: Dataset, t: float
+    ) -> tuple[Array, Array, Callable[[Index], Array]]:
+        """Return errors (n,) of readings against what is said of a time, and their variances.
+
+        The third value returns the prior covariance (k, k) of some rows, between their own times; all
+        are in the unit of reward.
+        """
+        _, view = self.condition(state, t, generator_of(state.random))
+        mean, deviation = view.predict(data.X)
+        Z = np.column_stack([data.X, data.t])
         if not self._self_learning:
-            Z = self.inputs(seen.X, seen.t)
+            Z = self.inputs(data.X, data.t)
 
         def prior(rows: Index) -> Array:
             return np.asarray(view.scale**2 * view.posterior.prior_covariance(Z[rows]))
 
-        return self._sign * seen.y - mean, deviation**2 + view.nugget + seen.variance, prior
+        return self._sign * data.y - mean, deviation**2 + view.nugget + data.variance, prior
 
     def beta(self, state: State, view: View) -> float:
-        """The width of a conditioned state and its view."""
+        """Return the width of a conditioned state and its view."""
         if type(self.recipe.beta) is Fixed:
             return self.recipe.beta.value
-        domain, posterior, t = self.recipe.domain, view.posterior, state.rewards.t[-MANY:]
+        domain, posterior = self.recipe.domain, view.posterior
+        t = state.rewards.t[-CONFIG.aged_rewards :]
         situation = Situation(
             posterior.log_det_ratio,
-            state.told,
+            state.count,
             len(domain) if isinstance(domain, Candidates) else None,
-            state.spent,
+            state.model.information_gain,
             posterior.effective_dimension,
             lambda: len(t) / max(len(np.unique(t)), 1),
         )
         beta = self.recipe.beta(situation)
         if not (is_finite_number(beta) and beta >= 0):
-            said = f"got {shown(beta)} of {shown(self.recipe.beta)}"
-            raise ValueError(f"a width must be finite and not negative, {said}")
+            value = f"got {shown(beta)} of {shown(self.recipe.beta)}"
+            raise ValueError(f"a width must be finite and not negative, {value}")
         return beta
 
     def decision(
@@ -385,308 +440,322 @@ class Model:
         beta: float,
         n: int | None = None,
         domain: Domain | None = None,
-        free: Available | None = None,
+        available: Available | None = None,
     ) -> Decision:
-        """The decision of a conditioned state and its view, in a domain, by default the recipe's.
+        """Return the decision of a conditioned state and its view, in a domain, by default the recipe's.
 
         The rest is as of `Bandit.ask`.
         """
-        recipe, out = self.recipe, state.pending
-        taken = out.X[out.t == view.now]
+        recipe, waiting = self.recipe, state.pending
+        same_time = waiting.X[waiting.t == view.now]
         if recipe.options.control is not None:  # it is no news of any effect, and comes once
-            out = Plays(*(each[~recipe.is_control(out.X)] for each in (out.X, out.t)))
-            taken = np.concatenate([taken, np.array(recipe.options.control)[None]])
+            others = ~recipe.is_control(waiting.X)
+            waiting = Plays(waiting.X[others], waiting.t[others])
+            same_time = np.concatenate([same_time, np.array(recipe.options.control)[None]])
         most = None if recipe.asking is None else recipe.asking.informed_width
-        pending, noise = out.X[:0], np.empty(0)
-        if self._counts_pending and len(out.t):
-            noise = self.pending_noise(state, view, out)
-            heard = np.isfinite(noise)
-            pending, noise = out.X[heard], noise[heard]
+        pending, noise = waiting.X[:0], np.empty(0)
+        if recipe.acquisition.counts_pending and len(waiting.t):
+            noise = self.pending_noise(state, view, waiting)
+            counts = np.isfinite(noise)
+            pending, noise = waiting.X[counts], noise[counts]
         # Without a unit of the reward, a batch rule has nothing to compare the noise with.
-        known = recipe.mean != "online" or len(state.rewards.y) + len(state.answers.y) > 0
+        has_unit = recipe.mean != "online" or len(state.rewards.y) + len(state.answers.y) > 0
         return Decision(
             domain=recipe.domain if domain is None else domain,
             view=view,
-            beta=beta if most is None or not state.questions.informed else min(beta, most),
+            beta=beta if most is None or not state.queries.answered else min(beta, most),
             noise_variance=self.noise_variance(state),
-            batching=recipe.batching if known else replace(recipe.batching, rule=One()),
+            batching=recipe.batching if has_unit else replace(recipe.batching, rule=One()),
             n=n,
             pending=pending,
             pending_noise=noise,
-            taken=taken,
+            taken=same_time,
             failed=state.failed.X,
-            available=free,
-            leaders=self.leaders(state) if recipe.by_leaders else None,
+            available=available,
+            leaders=self.top_candidates(state) if recipe.searches_top else None,
         )
 
-    def pending_noise(self, state: State, view: View, out: Plays) -> Array:
-        """With what noise the rewards of points that are out will speak about the time of the view.
+    def pending_noise(self, state: State, view: View, pending: Plays) -> Array:
+        """Return with what noise rewards of pending points will speak about the time of the view.
 
-        In prior units.
+        In prior units, shape (k,).
         """
-        model, now = state.model, view.now
-        ages = Ages(np.maximum(now - out.t, 0.0), np.zeros(len(out), dtype=np.int64), state.told)
-        made_with = np.full(len(out), self.noise_variance(state))
-        noise = model.scaling.in_prior_units(self._aging(state)(made_with, ages))
-        here, then = (self.inputs(out.X, t) for t in (np.full(len(out), now), out.t))
+        X, model, now = pending.X, state.model, view.now
+        waited = np.maximum(now - pending.t, 0.0)
+        ages = Ages(waited, np.zeros(len(X), dtype=np.int64), state.count)
+        fresh = np.full(len(X), self.noise_variance(state))
+        noise = model.scaling.in_prior_units(self._aging(state)(fresh, ages))
+        here, then = (self.inputs(X, t) for t in (np.full(len(X), now), pending.t))
         return view.posterior.pending_noise(here, then, ages.age, noise)
 
-    def information(self, state: State, told: Dataset) -> float:
-        """Sum of log(1 + 3 variance / noise variance) of what is told, before it was told."""
-        if not self.counts_spent or len(told) == 0:
+    def information(self, state: State, new: Dataset) -> float:
+        """Return the sum of log(1 + 3 variance / noise variance) of new rewards, before they count."""
+        if not self.counts_information or len(new) == 0:
             return 0.0
-        Z = self.inputs(told.X, told.t)
+        Z = self.inputs(new.X, new.t)
         prior = state.model.kernel.diag(Z)
         variance = prior if state.posterior is None else state.posterior.predict(Z)[1]
-        noise = state.model.scaling.in_prior_units(told.variance)
+        noise = state.model.scaling.in_prior_units(new.variance)
         return float(np.log1p(3 * variance / noise).sum())
 
-    def reset_at_events(self, state: State, told: Dataset, rng: np.random.Generator) -> State:
-        """The state before it is told rewards, with everything forgotten if one of them is an event.
+    def reset_at_events(self, state: State, new: Dataset, rng: np.random.Generator) -> State:
+        """Return the state before new rewards, with everything forgotten if one of them is an event.
 
         A reward that comes late is no news about the present, and triggers nothing.
         """
         trigger = self.recipe.reset
-        if trigger is None or len(state.rewards) == state.since[0]:
+        if trigger is None or len(state.rewards) == state.model.reset_index[0]:
             return state
-        for i, t in enumerate(told.t):
+        for i, t in enumerate(new.t):
             if state.time is not None and t < state.time:
                 continue
-            state, view = self.conditioned(state, float(t), rng)
-            mean, deviation = view.predict(told.X[i : i + 1])
-            count = len(state.rewards) - state.since[0] + i + 1
-            error = self._sign * float(told.y[i]) - float(mean[0])
-            noise = float(told.variance[i])
+            state, view = self.condition(state, float(t), rng)
+            mean, deviation = view.predict(new.X[i : i + 1])
+            count = len(state.rewards) - state.model.reset_index[0] + i + 1
+            error = self._sign * float(new.y[i]) - float(mean[0])
+            noise = float(new.variance[i])
             if flag("the reset", trigger(error, float(deviation[0]), noise, count)):
-                made = state.with_model(about={"resets": state.info.model.resets + 1})
-                # The reward that was the event is the first that is kept.
-                return replace(made, since=(len(state.rewards) + i, len(state.answers)))
+                # The reward that was the event is the first that stays.
+                index = len(state.rewards) + i, len(state.answers)
+                resets = {"resets": state.info.model.resets + 1}
+                return state.with_model(about=resets, reset_index=index)
         return state
 
-    def learned(self, state: State, before: int) -> State:
-        """The state once it has learned noise, kernel or pace, if that is due after `before` rewards."""
-        every, now, known = self.recipe.learn, state.told, state.model
-        if known.noise is not None and noise.due(before, now):
-            found = learned_noise(self.recipe, state.rewards.joined(state.answers))
-            made = state.with_model(noise=found, about={"noise": found})
-            state = replace(made, posterior=None, coming=None)
-            if self._self_learning and before >= MANY_AGAIN:
-                state = replace(made, model=known, coming=made.model)
-        elif state.coming is not None and now >= (1 << now.bit_length() - 1) + SOON:
-            state = replace(state, model=state.coming, coming=None, posterior=None)
-        if every is not None and every.due(before, now):
-            state = self._refitted(state, every) if self._space_time else self._paced(state)
-        if every is None or not every.in_steps or state.model.learned is not None:
+    def learn(self, state: State, before: int) -> State:
+        """Return the state once it has learned noise, kernel or pace, if that is due.
+
+        Before, it had so many rewards.
+        """
+        every, count, model = self.recipe.learn, state.count, state.model
+        if model.noise is not None and noise.due(before, count):
+            estimate = estimate_noise(self.recipe, state.rewards.joined(state.answers))
+            changed = state.with_model(noise=estimate, next_model=None, about={"noise": estimate})
+            state = replace(changed, posterior=None)
+            if self._self_learning and before >= CONFIG.replay_from:
+                state = replace(changed, model=replace(model, next_model=changed.model))
+        elif model.next_model is not None and count >= _power_below(count) + CONFIG.replay_after:
+            model = replace(model.with_prior_of(model.next_model), next_model=None)
+            state = replace(state, model=model, posterior=None)
+        if every is not None and every.due(before, count):
+            fit = self._fit_kernel if self._space_time else self._fit_pace
+            state = fit(state, every)
+        if every is None or not every.in_steps or state.model.fit is not None:
             return state
         kernel = first_kernel(self.recipe, state.rewards)
         same = kernel == state.model.kernel
         return state if same else replace(state.with_model(kernel=kernel), posterior=None)
 
-    def _paced(self, state: State) -> State:
-        """With the pace of the aging map that predicts the latest rewards best."""
+    def _fit_pace(self, state: State, _: Every) -> State:
+        """Return the state with the pace of the aging map that predicts the latest rewards best."""
         model, recipe = state.model, self.recipe
-        scaled, rewards = model.scaling, self._maximized(state, state.rewards)
+        scaling, rewards = model.scaling, self._to_maximize(state, state.rewards)
         before = state.gone.rewards
         if recipe.mean == "online":
             # There may have been no decision yet, which is what a scale is learned for otherwise.
-            told = np.ones(len(rewards), dtype=bool)
+            every = np.ones(len(rewards), dtype=bool)
             least = self.noise_variance(state)
-            scaled = standardisation.learn(scaled, model.kernel, rewards, told, least, before)
-        aging, unit = self._aging(state), (scaled.anchor, scaled.scale)
-        pace = learned_pace(aging, model.kernel, rewards, *unit, before)
+            scaling = standardisation.learn(scaling, model.kernel, rewards, every, least, before)
+        unit = scaling.anchor, scaling.scale
+        pace = learned_pace(self._aging(state), model.kernel, rewards, *unit, before)
         if pace is None or not has_pace(model.aging):
             return state
-        aged = model.aging.at_pace(pace)
-        known = aged.pace if isinstance(aged, Paced) else pace
-        return state.with_model(
-            aging=aged, about={"fits": state.info.model.fits + 1, "pace": known}
-        )
+        aging = model.aging.at_pace(pace)
+        about = {
+            "fits": state.info.model.fits + 1,
+            "pace": aging.pace if isinstance(aging, Paced) else pace,
+        }
+        return state.with_model(aging=aging, about=about)
 
-    def _refitted(self, state: State, every: Every) -> State:
-        """With a kernel that was fitted to what has been seen, in a unit that suits it."""
+    def _fit_kernel(self, state: State, every: Every) -> State:
+        """Return the state with a kernel fitted to the observations, in a unit that suits it."""
         recipe, model = self.recipe, state.model
-        seen, _, used = self._aged(state, state.time or 0.0)
-        kept = seen if used.all() else seen.take(used)
-        if len(kept) < FEWEST:
+        data, _, used = self._age(state, state.time or 0.0)
+        data = data if used.all() else data.take(used)
+        if len(data) < CONFIG.fewest_readings:
             return state
-        scaled = model.scaling
+        scaling = model.scaling
         if recipe.mean == "online":
-            scaled = standardisation.standard(kept, self.noise_variance(state))
-        known = model.learned or Learned.nothing(recipe.kernel, every)
-        sample = kept.take(every.select(kept.t))
-        learned = refit(every, recipe.kernel, known, sample, scaled, model.scaling)
-        learned = replace(learned, at=(len(state.rewards), len(state.answers)))
-        made = state.with_model(
-            scaling=scaled, kernel=learned.kernel, learned=learned, about={"fits": learned.fits}
-        )
-        return replace(made, posterior=None)
+            scaling = standardisation.standard(data, self.noise_variance(state))
+        before = model.fit or Learned.nothing(recipe.kernel, every)
+        sample = data.take(every.select(data.t))
+        fit = refit(every, recipe.kernel, before, sample, scaling, model.scaling)
+        fit = replace(fit, at=(len(state.rewards), len(state.answers)))
+        about = {"fits": fit.fits}
+        changed = state.with_model(scaling=scaling, kernel=fit.kernel, fit=fit, about=about)
+        return replace(changed, posterior=None)
 
-    def members(self, state: State, visited: Array) -> CandidatePool:
-        """The points that a query plan may choose from, grown by those of `visited` that are new."""
+    def query_pool(self, state: State, visited: Array) -> CandidatePool:
+        """Return the points that a query plan may choose from, with those of `visited` that are new."""
         asking = self.recipe.asking
-        return state.questions.pool.grown(
+        return state.queries.pool.grown(
             visited,
             state.model.kernel,
             lambda X: self.inputs(X, 0.0),
             None if asking is None else asking.pool_size,
         )
 
-    def _aged(
+    def _age(
         self, state: State, now: float, *, whole: bool = True
-    ) -> tuple[Dataset, Array, Array]:
-        """Observations, larger being better, their effective variances, and which are in use.
+    ) -> tuple[Dataset, Array, NDArray[np.bool_]]:
+        """Return observations, larger being better, effective variances, and which are in use.
 
         Unless the whole is wanted, without rewards that are known to be forgotten.
         """
         latest = now if state.time is None else max(state.time, now - self.recipe.lead)
-        start = 0 if whole else self._forgotten(state, latest)
-        seen = state.rewards.take(slice(start, None)) if start else state.rewards
+        start = 0 if whole else self._expired(state, latest)
+        data = state.rewards.take(slice(start, None)) if start else state.rewards
         if len(state.answers.y):
-            seen = seen.joined(state.answers)
-        seen = self._maximized(state, seen)
+            data = data.joined(state.answers)
+        data = self._to_maximize(state, data)
         if _ages_nothing(state):
-            return seen, seen.variance, np.ones(len(seen), dtype=bool)
-        ages = Ages.of(seen, latest, state.gone.rewards + start)
-        effective = np.asarray(self._aging(state)(seen.variance, ages))
-        if effective.shape != seen.variance.shape or not (effective > 0).all():
-            needs = f"{len(seen)} positive variances, infinite where forgotten"
+            return data, data.variance, np.ones(len(data), dtype=bool)
+        ages = Ages.of(data, latest, state.gone.rewards + start)
+        effective = np.asarray(self._aging(state)(data.variance, ages))
+        if effective.shape != data.variance.shape or not (effective > 0).all():
+            needs = f"{len(data)} positive variances, infinite where forgotten"
             raise ValueError(f"{state.model.aging!r} must return {needs}, got {effective!r}")
-        if state.since != (0, 0):
-            rewards, answers = state.since
-            told = len(state.rewards)
+        if state.model.reset_index != (0, 0):
+            rewards, answers = state.model.reset_index
+            count = len(state.rewards)
             effective = effective.copy()
             effective[:rewards] = np.inf
-            effective[told : told + answers] = np.inf
-        used: Any = np.isfinite(effective) if whole else effective <= self._most_noise(state)
-        gone = 0
+            effective[count : count + answers] = np.inf
+        used = np.isfinite(effective) if whole else effective <= self._most_noise(state)
+        oldest = 0
         if not whole and len(used):
-            gone = min(int(used.argmax()), len(state.rewards.t) - start)
-        if gone:
-            newest, least = float(seen.t[:gone].max()), float(seen.variance[:gone].min())
-            if start and self._gone is not None:
-                newest, least = max(newest, self._gone[2]), min(least, self._gone[3])
-            self._gone = state.rewards, start + gone, newest, least
-        return seen, effective, used
+            oldest = min(int(used.argmax()), len(state.rewards.t) - start)
+        if oldest:
+            newest, least = float(data.t[:oldest].max()), float(data.variance[:oldest].min())
+            if start and self._expired_memo is not None:
+                newest = max(newest, self._expired_memo[2])
+                least = min(least, self._expired_memo[3])
+            self._expired_memo = state.rewards, start + oldest, newest, least
+        return data, effective, used
 
     def _most_noise(self, state: State) -> float:
-        """An observation of a larger variance does not count, or is too noisy to move the posterior."""
-        surface, scale = self._surface(state), state.model.scaling.scale
-        if surface is None or self._self_learning:
+        """Return the variance from which an observation is too noisy to move the posterior."""
+        grid, scale = self._grid(state), state.model.scaling.scale
+        if grid is None or self._self_learning:
             return sys.float_info.max
         # Rounding shall leave nothing out that the posterior would not.
-        return min(2.0 * NEGLIGIBLE * surface.largest_prior * scale**2, sys.float_info.max)
+        return min(2.0 * NEGLIGIBLE * grid.largest_prior * scale**2, sys.float_info.max)
 
-    def _forgotten(self, state: State, latest: float) -> int:
-        """How many of the first rewards are forgotten, as far as that can be known by one of them.
+    def _expired(self, state: State, latest: float) -> int:
+        """Return how many of the first rewards are forgotten, as far as one of them can tell.
 
         They are if all others are newer, and their newest one would be forgotten, had it the least
         variance of them: a step need not look at all that was ever told.
         """
-        aging = self._aging(state)
-        if self._gone is None or state.since != (0, 0) or not getattr(aging, "monotone", False):
+        aging, memo = self._aging(state), self._expired_memo
+        if memo is None or state.model.reset_index != (0, 0) or not is_monotone(aging):
             return 0
-        rewards, start, newest, least = self._gone
+        rewards, start, newest, least = memo
         t, about = state.rewards.t, state.answers.t
         if not state.rewards.begins_with(rewards):
             return 0
         if min(t[start:].min(initial=math.inf), about.min(initial=math.inf)) < newest:
             return 0
         age = np.array([max(latest - newest, 0.0)])
-        ages = Ages(age, np.array([len(t) - start]), state.told)
+        ages = Ages(age, np.array([len(t) - start]), state.count)
         least = min(least, self.noise_variance(state))
         return start if aging(np.array([least]), ages)[0] > self._most_noise(state) else 0
 
-    def trimmed(self, state: State, before: int) -> State:
-        """Without its oldest rows, where the history is long enough; looked at now and then.
+    def trim(self, state: State, before: int) -> State:
+        """Return the state without its oldest rows, where the history is long enough.
 
         What decisions still use stays: rows that are not forgotten for good, and all that a posterior
         holds in its rows alone. With `before` rewards told, it was looked at the last time.
         """
-        keep, t = self.recipe.options.max_history, state.rewards.t
-        assert keep is not None
-        if len(t) < 2 * keep or state.told // keep == before // keep:
+        most, t = self.recipe.options.max_history, state.rewards.t
+        assert most is not None
+        if len(t) < 2 * most or state.count // most == before // most:
             return state
-        until, posterior = float(t[len(t) - keep :].min()), state.posterior
+        until, posterior = float(t[len(t) - most :].min()), state.posterior
         if not _ages_nothing(state):
             aging = self._aging(state)
-            if type(aging) is not Constant and not getattr(aging, "monotone", False):
+            if type(aging) is not Constant and not is_monotone(aging):
                 return state
-            seen, effective, used = self._aged(state, float(t.max()))
+            data, effective, used = self._age(state, float(t.max()))
             used = np.logical_and(used, effective <= self._most_noise(state))
-            until = min(until, float(seen.t[used].min(initial=math.inf)))
+            until = min(until, float(data.t[used].min(initial=math.inf)))
         elif self.recipe.learn is not None:
-            posterior = None  # it is conditioned anew, on what is kept
+            posterior = None  # it is conditioned anew, on what stays
         elif posterior is not None:
-            known, posterior = len(posterior.data), posterior.since(until)
-            leave = int((t < until).sum() + (state.answers.t < until).sum())
-            if posterior is None or known - len(posterior.data) < leave:
+            rows, posterior = len(posterior.data), posterior.since(until)
+            leaving = int((t < until).sum() + (state.answers.t < until).sum())
+            if posterior is None or rows - len(posterior.data) < leaving:
                 return state  # some of them it was not told yet
         else:
             return state
         if not (t < until).any():
             return state
-        made = state.since_time(until, posterior)
+        state = state.since_time(until, posterior)
         if not self._finite and self.recipe.asking is None:  # of such points there is no end
-            X = np.concatenate([made.rewards.X, made.failed.X])
+            X = np.concatenate([state.rewards.X, state.failed.X])
             _, first = np.unique(X, axis=0, return_index=True)
-            made = replace(made, visited=X[np.sort(first)])
-            made.visited.setflags(write=False)
-        return made
+            state = replace(state, visited=X[np.sort(first)])
+            state.visited.setflags(write=False)
+        return state
 
-    def _remembered(self, state: State, seen: Dataset) -> NDArray[np.bool_] | bool:
-        """Which of all that was seen a posterior of a learned kernel is conditioned on."""
-        every, learned = self.recipe.learn, state.model.learned
-        if every is None or learned is None:
+    def _in_subset(self, state: State, data: Dataset) -> NDArray[np.bool_] | bool:
+        """Return which of all observations a posterior of a fitted kernel is conditioned on."""
+        every, fit = self.recipe.learn, state.model.fit
+        if every is None or fit is None:
             return True
         n = len(state.rewards) + len(state.answers)
-        rewards, answers = learned.at
+        rewards, answers = fit.at
         fitted = np.zeros(n, dtype=bool)
         fitted[:rewards] = True
         fitted[len(state.rewards) : len(state.rewards) + answers] = True
-        known = self._kept
+        memo = self._subset_memo
         if (
-            known is None
-            or known[0] is not learned
-            or not state.rewards.begins_with(known[1])
-            or not state.answers.begins_with(known[2])
+            memo is None
+            or memo[0] is not fit
+            or not state.rewards.begins_with(memo[1])
+            or not state.answers.begins_with(memo[2])
         ):
             # What a fit saw is the same until the next one, or until a reading is set aside.
-            Z = self.inputs(seen.X, seen.t)
-            remembered = every.kept(seen.t, fitted, state.model.kernel, Z)[fitted]
-            known = self._kept = learned, state.rewards, state.answers, remembered
-        kept = np.ones(n, dtype=bool)
-        kept[fitted] = known[3]
-        return kept
+            Z = self.inputs(data.X, data.t)
+            remembered = every.kept(data.t, fitted, state.model.kernel, Z)[fitted]
+            memo = self._subset_memo = fit, state.rewards, state.answers, remembered
+        subset = np.ones(n, dtype=bool)
+        subset[fitted] = memo[3]
+        return subset
 
     def _origin(self, state: State) -> float:
-        """A constant near the rewards: values are kept relative to it against cancellation."""
+        """Return a constant near the rewards, which values are relative to against cancellation."""
         if state.gone.rewards:
             return self._sign * state.gone.first
         return self._sign * float(state.rewards.y[0]) if len(state.rewards.y) else 0.0
 
     def inputs(self, X: Array, t: Array | float) -> Array:
-        """Kernel inputs of points (n, d) at one time, or at their times (n,)."""
+        """Return kernel inputs of points (n, d) at one time, or at their times (n,)."""
         if not self._space_time:
             return X
         return at_times(X, t)
 
-    def _surface(self, state: State) -> CandidateGrid | None:
-        if not self._finite or self.recipe.by_leaders:
+    def _grid(self, state: State) -> CandidateGrid | None:
+        domain = self.recipe.domain
+        if not isinstance(domain, Candidates) or self.recipe.searches_top:
             return None
         kernel = self.recipe.beliefs[1] if self._beside else state.model.kernel
-        if self._on_candidates is None or self._on_candidates.kernel is not kernel:
-            self._on_candidates = CandidateGrid(kernel, self.recipe.domain.X)  # type: ignore[attr-defined]
-        return self._on_candidates
+        if self._grid_memo is None or self._grid_memo.kernel is not kernel:
+            self._grid_memo = CandidateGrid(kernel, domain.X)
+        return self._grid_memo
 
-    def leaders(self, state: State) -> TopCandidates:
-        """What finds the candidates that lead, where there are many."""
-        domain, kernel = self.recipe.domain, state.model.kernel
+    def top_candidates(self, state: State) -> TopCandidates:
+        """Return what finds the candidates of the largest bounds, where there are many."""
+        domain, kernel, memo = self.recipe.domain, state.model.kernel, self._top_memo
         assert isinstance(domain, Candidates)  # nothing else has so many
-        known = self._leaders
-        if known is None or known[0] is not kernel or not known[1].whole:
-            known = self._leaders = kernel, TopCandidates(domain.rows)
-        return known[1]
+        if memo is None or memo[0] is not kernel or not memo[1].whole:
+            memo = self._top_memo = kernel, TopCandidates(domain.rows)
+        return memo[1]
 
 
 def _ages_nothing(state: State) -> bool:
-    return type(state.model.aging) is Constant and state.since == (0, 0)
+    return type(state.model.aging) is Constant and state.model.reset_index == (0, 0)
+
+
+def _power_below(count: int) -> int:
+    """Return the largest power of two that is at most a positive number."""
+    return 1 << count.bit_length() - 1

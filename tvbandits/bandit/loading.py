@@ -54,18 +54,18 @@ def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
         check_regular(file)
         check_size("unpacked_bytes", file.stat().st_size)
         data = file.read_bytes()
-        found, twin = from_bytes(data, trusted), from_bytes(data, trusted)
+        bandit, twin = from_bytes(data, trusted), from_bytes(data, trusted)
     except ValueError as error:
         raise SavedFileError(f"{file}: {error}") from error
-    if not (hasattr(found, "ask") and hasattr(found, "tell")):
-        raise SavedFileError(f"{file}: it holds no bandit, but {type(found).__name__}")
+    if not (hasattr(bandit, "ask") and hasattr(bandit, "tell")):
+        raise SavedFileError(f"{file}: it holds no bandit, but {type(bandit).__name__}")
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             _play_a_step(twin)
     except Exception as error:
         raise SavedFileError(f"{file}: it cannot play on: {error_line(error)}") from error
-    return found
+    return bandit
 
 
 def _play_a_step(bandit: Any) -> None:
@@ -82,10 +82,10 @@ def _play_a_step(bandit: Any) -> None:
         bandit = Bandit.from_state(alone, bandit.state)
     repr((bandit, bandit.info, bandit.history))
     _check_numbers(bandit)
-    given = _some_context(bandit.recipe.domain if fitted else bandit.domain)
+    context = _some_context(bandit.recipe.domain if fitted else bandit.domain)
     least = 2 if fitted and bandit.recipe.options.control is not None else 1
     with contextlib.suppress(NothingAvailableError):  # which may be true
-        X = bandit.ask(n=least, context=given)
+        X = bandit.ask(n=least, context=context)
         mean = np.zeros(len(X))
         if fitted:
             mean, deviation = bandit.predict(X)
@@ -93,15 +93,15 @@ def _play_a_step(bandit: Any) -> None:
                 raise ValueError(f"it predicts {mean} +- {deviation} at {X.tolist()}")
         bandit.tell(X, mean)
         if fitted:  # what is told comes into it
-            bandit.recommend(context=given)
+            bandit.recommend(context=context)
         _check_numbers(bandit)  # what overflows in a step fails in the next one
 
 
 def _check_numbers(bandit: Any) -> None:
     """Raise a `ValueError` if the model of a bandit holds a number that is NaN."""
-    held = Encoder()
-    held.encoded(bandit.state.posterior if isinstance(bandit, Bandit) else bandit)
-    if any(each.dtype.kind == "f" and np.isnan(each).any() for each in held.arrays):
+    encoder = Encoder()
+    encoder.encoded(bandit.state.posterior if isinstance(bandit, Bandit) else bandit)
+    if any(each.dtype.kind == "f" and np.isnan(each).any() for each in encoder.arrays):
         raise ValueError("its model holds numbers that are NaN")
 
 

@@ -1,9 +1,8 @@
-"""What a bandit is made of; and a state for it: the first one, and one that another recipe has left."""
+"""The parts that a bandit is made of, and what they are before anything is learned."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -19,38 +18,25 @@ from tvbandits.acquisition.rules import Acquisition, UpperConfidenceBound
 from tvbandits.acquisition.widths import DEFAULT_WIDTH, Confidence, Fixed, Situation, as_confidence
 from tvbandits.bandit.history import COLUMNS
 from tvbandits.bandit.options import Options, check_mean
-from tvbandits.bandit.state import ModelState, Questions, State
-from tvbandits.data import Dataset, Record
-from tvbandits.domains.candidates import (
-    Candidates,
-    CandidatesInContext,
-    as_finite,
-    candidates_of,
-    with_others,
-    with_retired,
-)
+from tvbandits.data import Dataset
+from tvbandits.domains.candidates import Candidates, as_finite
 from tvbandits.domains.context import chosen_of, coordinate_names, joined, measured
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.space import Arms
-from tvbandits.domains.space_kernel import with_arms
-from tvbandits.forgetting.aging import Aging, Constant, Paced, Window, has_pace
+from tvbandits.forgetting.aging import Aging, Constant, Window, has_pace
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG
 from tvbandits.gp.exact import Exact
-from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess
 from tvbandits.gp.fitting.online import Every, at_step, step_of
-from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.additive import joint_box_kernel, space_kernels
 from tvbandits.gp.kernels.space_time import Beside
 from tvbandits.gp.kernels.structure import check_kernel, inputs, is_space_time
-from tvbandits.gp.kernels.terms import same_form
 from tvbandits.gp.posterior import PosteriorRule
-from tvbandits.protocols import Domain
-from tvbandits.queries.plans import Asking, CandidatePool
+from tvbandits.queries.plans import Asking
 from tvbandits.validation import (
     Array,
-    as_points,
     check_part,
     choice,
     flag,
@@ -192,12 +178,15 @@ class Recipe:
                 check_part(name, part, needs, by)
             else:
                 of_kind(name, part, by, needs)
+        rule = self.acquisition
+        whole = hasattr(rule, "counts_pending") and hasattr(rule, "weighs_reward")
+        require(whole, "acquisition", "of a class that inherits from Acquisition", rule)
         if self.posterior.self_learning:
             self._check_ensemble()
         self._check_numbers()
         if isinstance(self.batching.rule, LocalRatio):
             as_finite(self.domain, "the local batch rule")
-        if isinstance(self.domain, Candidates) and not self.domain.held and not self.by_leaders:
+        if isinstance(self.domain, Candidates) and not self.domain.held and not self.searches_top:
             raise ValueError(
                 "candidates that are not in memory need posterior=Nystrom(), a kernel over points, "
                 "upper confidence bounds, no local batch rule, no limits, no control and no expert: "
@@ -217,7 +206,7 @@ class Recipe:
             self._check_history()
 
     @cached_property
-    def chooses_plainly(self) -> bool:
+    def is_unrestricted(self) -> bool:
         """Whether a decision may go anywhere for nothing: no limits, no control, no cost of moves."""
         options = self.options
         return not options.limits and options.control is None and options.move_cost is None
@@ -236,8 +225,8 @@ class Recipe:
         return np.asarray((np.array(self.options.control) == X).all(axis=1))
 
     @cached_property
-    def by_leaders(self) -> bool:
-        """Whether only those of many candidates that lead are looked at (`gp.top_candidates`)."""
+    def searches_top(self) -> bool:
+        """Whether only the top of many candidates is looked at (`gp.top_candidates`)."""
         return (
             isinstance(self.domain, Candidates)
             and (len(self.domain) > MOST_LOOKED_AT or not self.domain.held)
@@ -254,12 +243,12 @@ class Recipe:
         count = len(as_finite(self.domain, "an ensemble of models"))
         usual = {"aging": Constant(), "learn": None, "reset": None, "mean": "online"}
         for name, plain in usual.items():
-            given = getattr(self, name)
-            require(given == plain, f"an ensemble learns by itself: {name}", f"{plain!r}", given)
+            value = getattr(self, name)
+            require(value == plain, f"an ensemble learns by itself: {name}", f"{plain!r}", value)
         asking = self.asking
         if asking is not None and not (asking.reuse_answers and asking.most_answers is None):
-            given = "Asking(reuse_answers=True, most_answers=None)"
-            raise ValueError(f"an ensemble keeps every answer: give {given}")
+            needs = "Asking(reuse_answers=True, most_answers=None)"
+            raise ValueError(f"an ensemble keeps every answer: give {needs}")
         situation = Situation(math.nan, 1, count, math.nan, lambda: math.nan)
         if not math.isfinite(self.beta(situation)):
             needs = "depends on the information gain under one kernel"
@@ -271,13 +260,15 @@ class Recipe:
         shown_as = getattr(self.domain, "decode", None)
         (point,) = self.domain.sample(1, np.random.default_rng(0))
         columns = coordinate_names(self.domain) if shown_as is None else shown_as([point]).columns
-        if taken := set(names) & {*columns, *COLUMNS, *OF_TABLES}:
-            raise ValueError(f"an outcome may not be called as a column is, got {', '.join(taken)}")
+        if taken_names := set(names) & {*columns, *COLUMNS, *OF_TABLES}:
+            raise ValueError(
+                f"an outcome may not be called as a column is, got {', '.join(taken_names)}"
+            )
         none = isinstance(options.safe, list | tuple) and len(options.safe) == 0
-        given, chosen = options.safe, chosen_of(self.domain)
+        points, choices = options.safe, chosen_of(self.domain)
         with suppress(ValueError):  # places alone, which have no context
-            given = joined(chosen.check(given, "safe"), point[chosen.dimension :])
-        safe = [] if none else self.domain.check(given, "safe").tolist()
+            points = joined(choices.check(points, "safe"), point[choices.dimension :])
+        safe = [] if none else self.domain.check(points, "safe").tolist()
         if safe and not options.limits:
             raise ValueError("safe points are for limits, and there are none")
         settle(self, options=replace(options, safe=tuple(map(tuple, safe))))
@@ -350,9 +341,7 @@ class Recipe:
         check_mean(self.mean)
         not_negative("lead", self.lead)
         flag("minimize", self.minimize)
-        if self.options.move_cost is not None and not getattr(
-            self.acquisition, "weighs_reward", True
-        ):
+        if self.options.move_cost is not None and not self.acquisition.weighs_reward:
             raise ValueError(f"{self.acquisition!r} weighs no rewards to take a move_cost from")
         choice("consult", self.consult, ("after tell", "before ask"))
 
@@ -384,181 +373,30 @@ _PARTS: tuple[tuple[str, str, str | type], ...] = (
 )
 
 
-# --- a state for a recipe ---------------------------------------------------------------------------
+def estimate_noise(recipe: Recipe, data: Dataset) -> NoiseEstimate | None:
+    """Return the noise of observations without a variance of their own, as all suggest.
 
-
-def first_state(recipe: Recipe, rng: np.random.Generator) -> State:
-    """Nothing was told."""
-    nothing = Record.of_nothing(recipe.domain.dimension)
-    noise = learned_noise(recipe, nothing.rewards)
-    return State(
-        **vars(nothing),
-        visited=nothing.rewards.X,
-        model=ModelState(_first_scaling(recipe), recipe.kernel, recipe.aging, noise=noise),
-        posterior=None,
-        questions=Questions(CandidatePool.none()),
-        random=rng.bit_generator.state,
-        domain=recipe.domain,
-        outcomes=_outcomes_for(recipe, {}),
-    )
-
-
-def check_state(recipe: object, state: object) -> None:
-    """Raise a `ValueError` unless a bandit of `recipe` can go on from `state`."""
-    if not (isinstance(recipe, Recipe) and isinstance(state, State)):
-        names = f"{type(recipe).__name__} and {type(state).__name__} as recipe and state"
-        raise ValueError(f"from_state takes a Recipe and then a State, got {names}")
-    held, d = state.rewards.dimension, recipe.domain.dimension
-    if held != d:
-        raise ValueError(f"the state has points of {held} coordinates, the recipe's domain of {d}")
-    recipe.domain.check(state.visited, "points played")
-    recipe.domain.check(state.pending.X, "points pending")
-
-
-def state_for(recipe: Recipe, state: State) -> State:
-    """`state` without what was computed by parts that are not the recipe's."""
-    if recipe.mean != "online" or state.model.scaling.estimated_at == 0:
-        state = state.with_model(scaling=_first_scaling(recipe))
-    if state.outliers is not None and not recipe.options.robust:
-        told = state.readings
-        state = replace(state.with_outliers(told, np.zeros(len(told), dtype=bool)), posterior=None)
-    state = _with_noise_of(recipe, _with_kernel_of(recipe, _with_aging_of(recipe, state)))
-    kernel = state.model.kernel if recipe.options.control is None else recipe.beliefs[1]
-    same = state.domain == recipe.domain and (
-        state.posterior is not None and bool(state.posterior.kernel == kernel)
-    )
-    questions = state.questions
-    if state.domain != recipe.domain:
-        questions = replace(questions, available=None)  # it speaks of points of the other one
-    return replace(
-        state,
-        domain=recipe.domain,
-        posterior=state.posterior if same else None,
-        questions=questions,
-        outcomes=_outcomes_for(recipe, state.outcomes),
-    )
-
-
-def changed_candidates(recipe: Recipe, state: State, X: Any) -> Candidates | CandidatesInContext:
-    """The candidates `X`, or arms of these names, and all points that recipe and state know of.
-
-    Where a context is measured, `X` (A, d) is what is chosen.
-
-    Raises
-    ------
-    ValueError
-        If the recipe's domain is no such domain, or `X` is none of its points.
+    None: the recipe says it.
     """
-    domain = recipe.domain
-    if isinstance(domain, Arms):
-        return domain.changed(X)
-    chosen = candidates_of(domain)
-    if type(chosen) is not Candidates:
-        raise ValueError(f"with_candidates needs a domain of Candidates, got {domain!r}")
-    offered = Candidates(as_points(X, chosen.dimension), chosen.context)
-    named = [
-        *recipe.options.safe,
-        *([] if recipe.options.control is None else [recipe.options.control]),
-    ]
-    points = np.array(named).reshape(-1, domain.dimension)
-    known = np.concatenate([state.visited, state.pending.X, state.answers.X, points])
-    return with_others(domain, with_retired(offered, known[:, : chosen.dimension]))
-
-
-def on_candidates(
-    recipe: Recipe, state: State, domain: Candidates | CandidatesInContext
-) -> tuple[Recipe, State]:
-    """Recipe and state on other candidates, which have more coordinates where arms were added."""
-    of_kind("domain", domain, (Candidates, CandidatesInContext), "candidates")
-    columns, learn = domain.dimension - recipe.domain.dimension, recipe.learn
-    if columns == 0:
-        return replace(recipe, domain=domain), state
-    kernel = with_arms(recipe.kernel, columns)
-    if learn is not None:
-        learn = replace(learn, rivals=tuple(with_arms(each, columns) for each in learn.rivals))
-    none = (0.0,) * columns
-    safe = [(*point, *none) for point in recipe.options.safe]
-    control = None if recipe.options.control is None else (*recipe.options.control, *none)
-    options = replace(recipe.options, safe=safe, control=control)
-    made = replace(recipe, domain=domain, kernel=kernel, learn=learn, options=options)
-    return made, state.widened(columns)
-
-
-def _outcomes_for(recipe: Recipe, known: Mapping[str, State]) -> dict[str, State]:
-    """A state for each outcome that has a limit, out of what is known of it."""
-    made = {}
-    for limit in recipe.options.limits:
-        beliefs, state = recipe.of_outcome(limit), known.get(limit.name)
-        first = first_state(beliefs, np.random.default_rng(0))
-        made[limit.name] = first if state is None else state_for(beliefs, state)
-    return made
-
-
-def learned_noise(recipe: Recipe, seen: Dataset) -> NoiseEstimate | None:
-    """The noise of observations without a variance of their own, as all suggest; None: it is given."""
     if recipe.noise_variance is not None:
         return None
     if recipe.asking is None or not recipe.asking.reuse_answers:
-        # Answers that are not kept would be missing once a reward is corrected.
-        seen = seen.take(np.isnan(seen.variance))
+        # Answers that do not stay would be missing once a reward is corrected.
+        data = data.take(np.isnan(data.variance))
     mean = None if isinstance(recipe.mean, str) else recipe.mean
     if recipe.options.control is not None:
-        seen, mean = seen.beside_levels(), None if mean is None else 0.0
-    if np.isnan(seen.variance).any():
+        data, mean = data.beside_levels(), None if mean is None else 0.0
+    if np.isnan(data.variance).any():
         # The kernel that an ensemble of models has before any reading may be far too smooth.
         ensemble = recipe.posterior.self_learning and not recipe.posterior.points_apart
         rival = space_kernels(recipe.domain)[1] if ensemble else None
-        return estimated_noise(recipe.kernel, seen, mean, rival)
+        return estimated_noise(recipe.kernel, data, mean, rival)
     points = recipe.domain.sample(32, np.random.default_rng(0))
     prior = recipe.kernel.diag(inputs(recipe.kernel, points, np.zeros(32)))
     return first_guess(1.0 if mean is None else float(np.mean(prior)))
 
 
-def _with_noise_of(recipe: Recipe, state: State) -> State:
-    """`state` with the recipe's noise variance, or with what was learned of it."""
-    given = recipe.noise_variance
-    if given is None:
-        if state.model.noise is not None:
-            return state
-        return state.with_model(noise=learned_noise(recipe, state.rewards.joined(state.answers)))
-    learned = state.model.noise
-    posterior = state.posterior if learned is None or learned.variance == given else None
-    rewards, answers = state.rewards.with_noise(given), state.answers.with_noise(given)
-    made = state.with_model(noise=None)
-    return replace(made, rewards=rewards, answers=answers, posterior=posterior, coming=None)
-
-
-def _first_scaling(recipe: Recipe) -> Scaling:
-    sign = -1.0 if recipe.minimize else 1.0
-    return Scaling(0.0 if recipe.mean == "online" else sign * recipe.mean, 1.0)
-
-
-def _with_aging_of(recipe: Recipe, state: State) -> State:
-    """`state` with the recipe's aging map, or that map at the pace that was learned."""
-    given, known = recipe.aging, state.model.aging
-    if (
-        recipe.learn is not None
-        and isinstance(given, Paced)
-        and isinstance(known, Paced)
-        and known.pace > 0  # not that of a composition without one, which is not a number
-        and given.at_pace(1.0) == known.at_pace(1.0)
-    ):
-        return state
-    return state.with_model(aging=given, about={"pace": math.nan})
-
-
 def first_kernel(recipe: Recipe, rewards: Dataset) -> Any:
-    """The kernel before the first fit: as given, or at the steps of time of these rewards."""
+    """Return the kernel before the first fit: the recipe's, or that at the steps of these rewards."""
     in_steps = recipe.learn is not None and recipe.learn.in_steps
     return at_step(recipe.kernel, step_of(rewards.t)) if in_steps else recipe.kernel
-
-
-def _with_kernel_of(recipe: Recipe, state: State) -> State:
-    """`state` with the recipe's kernel, or what was learned from kernels of that form."""
-    learned = state.model.learned
-    if recipe.learn is not None and learned is not None:
-        given, known = (recipe.kernel, *recipe.learn.rivals), learned.kernels
-        if len(given) == len(known) and all(map(same_form, known, given)):
-            return state.with_model(kernel=learned.kernel)
-    made = state.with_model(kernel=first_kernel(recipe, state.rewards), learned=None)
-    return replace(made, calibration=IntervalCalibration())

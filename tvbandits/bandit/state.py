@@ -1,196 +1,34 @@
-"""What a bandit has learned (`State`), and what it tells people (`Info`)."""
+"""What a bandit has learned (`State`): a frozen value, from which a bandit goes on."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tvbandits.bandit.history import as_html, as_text
-from tvbandits.data import Dataset, Outliers, Record
+from tvbandits.bandit.info import Info
+from tvbandits.data import Dataset, Gone, Outliers, Plays, Record
 from tvbandits.domains.availability import Available
+from tvbandits.domains.domain import Domain
 from tvbandits.forgetting.aging import Aging
-from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate
 from tvbandits.gp.fitting.online import Learned
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.posterior import Posterior
 from tvbandits.gp.rows import AppendBuffer, CandidateGrid
-from tvbandits.protocols import Domain
 from tvbandits.queries.plans import CandidatePool
 from tvbandits.validation import Array
 
 
 @dataclass(frozen=True)
-class PosteriorInfo:
-    """The posterior of the last decision.
-
-    Attributes
-    ----------
-    in_use, forgotten : int
-        Observations that the posterior uses, and those that aging has forgotten.
-    jitter : float
-        What the factorisation needed on its diagonal, 0 in good health; `state.posterior` estimates its
-        condition number.
-    dictionary_size : int or None
-        Inducing points of a sparse posterior; None for the exact one.
-    """
-
-    in_use: int = 0
-    forgotten: int = 0
-    jitter: float = 0.0
-    dictionary_size: int | None = None
-
-
-@dataclass(frozen=True)
-class ModelInfo:
-    """What was learned about the reward.
-
-    Attributes
-    ----------
-    centre, scale : float
-        Prior mean and prior scale of the reward, in its unit.
-    fits : int
-        How many times something was learned.
-    pace : float
-        The pace of the aging map, where it was learned; NaN elsewhere.
-    resets : int
-        How many times everything older was forgotten at an event.
-    nugget : float
-        Deviation of what an ensemble has found to be new at every place at every time; 0 elsewhere.
-    members : tuple of pairs (weight, ModelSpec)
-        The models of an ensemble that count most; empty elsewhere.
-    widening : float
-        Factor on the deviations shown, above 1 where a learned kernel or an ensemble was over-confident.
-    coverage : float
-        Share of the latest 95% intervals that held the reading, where they are watched; NaN elsewhere.
-    noise : NoiseEstimate or None
-        The noise variance of a reward, where it is learned.
-    """
-
-    centre: float = 0.0
-    scale: float = 1.0
-    fits: int = 0
-    pace: float = math.nan
-    resets: int = 0
-    nugget: float = 0.0
-    members: tuple[tuple[float, ModelSpec], ...] = ()
-    widening: float = 1.0
-    coverage: float = math.nan
-    noise: NoiseEstimate | None = None
-
-
-@dataclass(frozen=True)
-class QueryInfo:
-    """The expert's last query, and all of them.
-
-    Attributes
-    ----------
-    asked, answered, refused : int
-        Of the last query.
-    total_asked, total_answered, total_refused : int
-        Of all queries.
-    failures : int
-        Queries that the expert failed on as a whole.
-    notes : tuple of str
-        What the expert said about the last query besides its answers.
-    cost, total_cost : float
-        As the expert states it.
-    """
-
-    asked: int = 0
-    answered: int = 0
-    refused: int = 0
-    total_asked: int = 0
-    total_answered: int = 0
-    total_refused: int = 0
-    failures: int = 0
-    notes: tuple[str, ...] = ()
-    cost: float = 0.0
-    total_cost: float = 0.0
-
-
-@dataclass(frozen=True, repr=False)
-class Info:
-    """What happened last, for people: nothing that a bandit does depends on it.
-
-    Attributes
-    ----------
-    told, failed : int
-        Rewards told so far, and points that were played without a reading.
-    outliers : int
-        Rewards of those told that stand aside.
-    beta : float
-        Confidence width of the last decision, in posterior deviations.
-    posterior : PosteriorInfo
-    model : ModelInfo
-    queries : QueryInfo
-
-    Examples
-    --------
-    >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from tvbandits import Candidates, policies
-    >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
-    >>> info = bandit.tell([[0.0], [1.0]], [0.2, float("nan")], 1)
-    >>> print(info.told, info.failed)
-    1 1
-    """
-
-    told: int = 0
-    failed: int = 0
-    outliers: int = 0
-    beta: float = math.nan
-    posterior: PosteriorInfo = field(default_factory=PosteriorInfo)
-    model: ModelInfo = field(default_factory=ModelInfo)
-    queries: QueryInfo = field(default_factory=QueryInfo)
-
-    @property
-    def summary(self) -> list[tuple[str, object]]:
-        """What people want to see first: names and values."""
-        asked = self.queries.total_asked
-        return [
-            ("told", self.told),
-            *([("failed", self.failed)] if self.failed else []),
-            *([("outliers", self.outliers)] if self.outliers else []),
-            ("width", self.beta),
-            ("in use", self.posterior.in_use),
-            ("centre", self.model.centre),
-            ("scale", self.model.scale),
-            *([] if math.isnan(self.model.coverage) else [("coverage", self.model.coverage)]),
-            *([("noise variance", str(self.model.noise))] if self.model.noise else []),
-            *([("asked", asked), ("answered", self.queries.total_answered)] if asked else []),
-            *([("cost", self.queries.total_cost)] if self.queries.total_cost else []),
-        ]
-
-    def __repr__(self) -> str:
-        return as_text("Info", self.summary)
-
-    def _repr_html_(self) -> str:
-        return as_html("Info", self.summary)
-
-
-class Player(Protocol):
-    """What a comparison can play: a bandit, or anything with its ask and tell."""
-
-    @property
-    def info(self) -> Info:
-        """What happened in the last ask and tell."""
-
-    def ask(self, t: float | None = None) -> Array:
-        """Where to play at time `t`, shape (b, d)."""
-
-    def tell(self, X: ArrayLike, y: ArrayLike, t: ArrayLike | None = None) -> Info:
-        """Learn rewards (b,) of points (b, d)."""
-
-
-@dataclass(frozen=True)
-class Questions:
-    """What was asked so far, as far as it decides what is asked next.
+class QueryState:
+    """What was asked of an expert so far, as far as it decides what is asked next.
 
     Attributes
     ----------
@@ -207,12 +45,14 @@ class Questions:
         The time of the last consultation.
     down : bool
         Whether the expert could not be reached then.
-    informed : bool
+    answered : bool
         Whether a question was answered since the last decision.
     variance : float or None
         Noise variance that the expert stated last, in the middle of its answers.
     available : Available or None
         The points that were available in the last decision, where that was said.
+    expert : mapping or None
+        What the expert knows by itself, where it says: the rest of a budget, pairs of a calibration.
     """
 
     pool: CandidatePool
@@ -221,14 +61,15 @@ class Questions:
     due: bool = False
     latest: float | None = None
     down: bool = False
-    informed: bool = False
+    answered: bool = False
     variance: float | None = None
     available: Available | None = None
+    expert: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
 class ModelState:
-    """What was learned about the reward.
+    """What was learned about the reward, apart from its posterior.
 
     Attributes
     ----------
@@ -236,54 +77,72 @@ class ModelState:
         Where rewards are centred, and the unit of the kernel.
     kernel : scikit-learn kernel
     aging : Aging
-    learned : Learned or None
+    fit : Learned or None
         What fits of the kernel have come to.
     noise : NoiseEstimate or None
         The noise of a reward; None, where the recipe says it.
+    calibration : IntervalCalibration
+        How well the deviations of a kernel that is fitted have held.
+    information_gain : float
+        Sum of log(1 + 3 variance / noise variance) of the rewards, for the width of BBKB. Of an outcome:
+        the risk taken (`bandit.deciding.OutcomeBeliefs`).
+    reset_index : pair of int
+        How many of the first rewards and of the first answers an event has made forgotten.
+    next_model : ModelState or None
+        The model soon, with another noise variance (`inference.UPDATES`).
     """
 
     scaling: Scaling
     kernel: Any
     aging: Aging
-    learned: Learned | None = None
+    fit: Learned | None = None
     noise: NoiseEstimate | None = None
+    calibration: IntervalCalibration = field(default_factory=IntervalCalibration)
+    information_gain: float = 0.0
+    reset_index: tuple[int, int] = (0, 0)
+    next_model: ModelState | None = None
+
+    def has_prior_of(self, other: ModelState) -> bool:
+        """Tell whether a posterior of one is a posterior of the other: of the same parts."""
+        names = ("scaling", "kernel", "aging", "fit", "noise")
+        return self is other or all(getattr(self, each) is getattr(other, each) for each in names)
+
+    def with_prior_of(self, other: ModelState) -> ModelState:
+        """Return this state with scaling, kernel, aging, fit and noise of another one."""
+        return replace(
+            self,
+            scaling=other.scaling,
+            kernel=other.kernel,
+            aging=other.aging,
+            fit=other.fit,
+            noise=other.noise,
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class State(Record):
+class State:
     """Everything a bandit has learned; can be pickled, and resumed by `Bandit.from_state`.
 
     Two states are equal if a bandit goes on from both in the same way, to the last bit.
 
     Attributes
     ----------
-    rewards, answers, failed, pending, time, asked_for, gone
-        As of `Record`; without the outliers.
+    record : Record
+        What was observed and asked; outliers are not among its rewards.
     visited : array of shape (N, d)
         Distinct points played, in the order of their first play.
+    outliers : Outliers or None
+        Readings that a robust bandit has set aside, if any.
     model : ModelState
     posterior : Posterior or None
         The latest, from which the next one is made.
-    questions : Questions
+    queries : QueryState
     random : mapping
         State of the random generator.
     domain : Domain
         The recipe's; the posterior belongs to it.
-    spent : float
-        Sum of log(1 + 3 variance / noise variance) of the rewards told, for the width of BBKB. Of an
-        outcome: the risk taken (`bandit.deciding.OutcomeBeliefs`).
-    since : pair of int
-        How many of the first rewards and of the first answers an event has made forgotten.
-    calibration : IntervalCalibration
-        How well the deviations of a learned kernel have held.
-    expert : mapping or None
-        What the expert knows by itself, where it says: the rest of a budget, pairs of a calibration.
     outcomes : mapping of str to State
         What was learned about each outcome that has a limit: its readings stand there as rewards.
-    outliers : Outliers or None
-        Readings that a robust bandit has set aside, if any; they are not among the rewards.
-    coming : ModelState or None
-        The model soon, with another noise variance (`inference.SOON`).
     info : Info
         For people; does not count in equality.
 
@@ -298,112 +157,170 @@ class State(Record):
     True 1
     """
 
+    record: Record
     visited: Array
+    outliers: Outliers | None
     model: ModelState
     posterior: Posterior | None
-    questions: Questions
+    queries: QueryState
     random: Mapping[str, Any]
     domain: Domain
-    spent: float = 0.0
-    since: tuple[int, int] = (0, 0)
-    calibration: IntervalCalibration = field(default_factory=IntervalCalibration)
-    expert: Mapping[str, Any] | None = None
     outcomes: Mapping[str, State] = field(default_factory=dict)
-    outliers: Outliers | None = None
-    coming: ModelState | None = None
     info: Info = field(default_factory=Info, compare=False)
 
+    # --- what was observed ------------------------------------------------------------------------
+
     @property
-    def told(self) -> int:
+    def rewards(self) -> Dataset:
+        """The rewards that count, in the sign and unit of the user."""
+        return self.record.rewards
+
+    @property
+    def answers(self) -> Dataset:
+        """The answers of an expert that count."""
+        return self.record.answers
+
+    @property
+    def failed(self) -> Plays:
+        """Points that were played without a reading."""
+        return self.record.failed
+
+    @property
+    def pending(self) -> Plays:
+        """Points asked and not yet told."""
+        return self.record.pending
+
+    @property
+    def time(self) -> float | None:
+        """The latest time told."""
+        return self.record.time
+
+    @property
+    def gone(self) -> Gone:
+        """What has left the history."""
+        return self.record.gone
+
+    @property
+    def count(self) -> int:
         """How many rewards were told, with those that have left the history."""
-        return self.gone.rewards + len(self.rewards.t)
+        return self.record.gone.rewards + len(self.record.rewards.t)
 
     @property
     def readings(self) -> Dataset:
         """All rewards in the order they were told, with the outliers among them."""
-        return self.rewards if self.outliers is None else self.outliers.among(self.rewards)
+        rewards = self.record.rewards
+        return rewards if self.outliers is None else self.outliers.among(rewards)
+
+    # --- states with other parts ------------------------------------------------------------------
+
+    def with_record(self, **parts: Any) -> State:
+        """Return the state with other parts of its record."""
+        return replace(self, record=replace(self.record, **parts))
+
+    def with_queries(self, **parts: Any) -> State:
+        """Return the state with other parts of what it knows of queries."""
+        return replace(self, queries=replace(self.queries, **parts))
 
     def with_model(self, *, about: Mapping[str, Any] | None = None, **parts: Any) -> State:
-        """With other parts of the model, and in `about` what people are told of them."""
-        info = self.info
-        if about is not None:
-            info = replace(info, model=replace(info.model, **about))
-        coming = self.coming and replace(self.coming, **parts)
-        return replace(self, model=replace(self.model, **parts), coming=coming, info=info)
-
-    def with_outliers(self, told: Dataset, out: NDArray[np.bool_]) -> State:
-        """The state that knows all of these readings but the outliers; what is forgotten stays so.
+        """Return the state with other parts of the model.
 
         Parameters
         ----------
-        told : Dataset
-            All readings in the order they were told, and perhaps further ones.
-        out : boolean array of shape (n,)
+        about : mapping, optional
+            What people are told of them, as `ModelInfo` calls it.
+        parts
+            As `ModelState` calls them; the next model has them, too.
         """
-        rewards, answers = self.since
+        info, upcoming = self.info, self.model.next_model
+        if about is not None:
+            info = replace(info, model=replace(info.model, **about))
+        if upcoming is not None and "next_model" not in parts:
+            parts["next_model"] = replace(upcoming, **parts)
+        return replace(self, model=replace(self.model, **parts), info=info)
+
+    def with_outliers(self, readings: Dataset, is_outlier: NDArray[np.bool_]) -> State:
+        """Return the state that knows all of these readings but the outliers.
+
+        What an event has made forgotten stays so.
+
+        Parameters
+        ----------
+        readings : Dataset
+            All readings in the order they were told, and perhaps further ones.
+        is_outlier : boolean array of shape (n,)
+        """
+        rewards, answers = self.model.reset_index
         if rewards:
-            known = np.arange(len(self.readings))
-            known = known if self.outliers is None else np.delete(known, self.outliers.rows)
-            rewards = int((~out[: known[rewards - 1] + 1]).sum())
+            rows = np.arange(len(self.readings))
+            rows = rows if self.outliers is None else np.delete(rows, self.outliers.rows)
+            rewards = int((~is_outlier[: rows[rewards - 1] + 1]).sum())
+        latest = -math.inf if self.time is None else self.time
         return replace(
-            self,
-            rewards=told.take(~out),
-            outliers=Outliers.of(told, out) if out.any() else None,
-            since=(rewards, answers),
-            time=max(float(told.t.max()), -math.inf if self.time is None else self.time),
+            self.with_record(
+                rewards=readings.take(~is_outlier), time=max(float(readings.t.max()), latest)
+            ),
+            outliers=Outliers.of(readings, is_outlier) if is_outlier.any() else None,
+            model=replace(self.model, reset_index=(rewards, answers)),
         )
 
     def since_time(self, until: float, posterior: Posterior | None) -> State:
-        """Without rewards, answers and failed plays from before a time; outliers stay."""
+        """Return the state without rewards, answers and failed plays from before a time.
+
+        Outliers stay.
+        """
         rewards, answers = self.rewards.t >= until, self.answers.t >= until
         model, outliers = self.model, self.outliers
 
-        def kept(first: tuple[int, int]) -> tuple[int, int]:
+        def left_of(first: tuple[int, int]) -> tuple[int, int]:
             return int(rewards[: first[0]].sum()), int(answers[: first[1]].sum())
 
-        if model.learned is not None:
-            model = replace(model, learned=replace(model.learned, at=kept(model.learned.at)))
+        if model.fit is not None:
+            model = replace(model, fit=replace(model.fit, at=left_of(model.fit.at)))
         if outliers is not None:
-            readings, out = self.readings, np.zeros(len(rewards) + len(outliers), dtype=bool)
-            out[outliers.rows] = True
-            stays = out | (readings.t >= until)
-            outliers = Outliers.of(readings.take(stays), out[stays])
+            readings, aside = self.readings, np.zeros(len(rewards) + len(outliers), dtype=bool)
+            aside[outliers.rows] = True
+            stays = aside | (readings.t >= until)
+            outliers = Outliers.of(readings.take(stays), aside[stays])
         return replace(
-            self,
-            model=model,
+            self.with_record(**self.record.left_from(until)),
+            model=replace(model, reset_index=left_of(model.reset_index)),
             posterior=posterior,
-            since=kept(self.since),
             outliers=outliers,
-            **self.left_from(until),
         )
+
+    def with_coordinates(self, columns: int) -> State:
+        """Return the state with so many more coordinates of points, all 0.
+
+        What is computed from them is left out.
+        """
+        model, outliers = self.model, self.outliers
+        if model.next_model is not None:
+            model = replace(model.with_prior_of(model.next_model), next_model=None)
+        if model.fit is not None:
+            model = replace(model, fit=model.fit.widened(columns))
+        return replace(
+            self.with_record(**self.record.with_coordinates(columns)),
+            model=model,
+            outliers=outliers and replace(outliers, seen=outliers.seen.widened(columns)),
+            visited=np.pad(self.visited, ((0, 0), (0, columns))),
+            posterior=None,
+            queries=replace(self.queries, pool=CandidatePool.none(), available=None),
+            outcomes={name: each.with_coordinates(columns) for name, each in self.outcomes.items()},
+        )
+
+    # --- for people -------------------------------------------------------------------------------
 
     @property
     def summary(self) -> list[tuple[str, object]]:
         """What people want to see first: names and values."""
         return [
-            ("rewards", self.told),
+            ("rewards", self.count),
             *([("outliers", len(self.outliers))] if self.outliers else []),
             ("answers", len(self.answers)),
             ("pending", len(self.pending)),
             ("time", "none told" if self.time is None else self.time),
-            ("questions", self.questions.asked),
+            ("questions", self.queries.asked),
         ]
-
-    def widened(self, columns: int) -> State:
-        """With so many more coordinates of points, all 0; what is computed from them is left out."""
-        model, aside = self.coming or self.model, self.outliers
-        learned = model.learned and model.learned.widened(columns)
-        return replace(
-            self,
-            **self.with_coordinates(columns),
-            model=replace(model, learned=learned),
-            coming=None,
-            outliers=aside and replace(aside, seen=aside.seen.widened(columns)),
-            visited=np.pad(self.visited, ((0, 0), (0, columns))),
-            posterior=None,
-            questions=replace(self.questions, pool=CandidatePool.none(), available=None),
-            outcomes={name: each.widened(columns) for name, each in self.outcomes.items()},
-        )
 
     def __repr__(self) -> str:
         return as_text("State", self.summary)
@@ -424,7 +341,7 @@ class State(Record):
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Whether two values are the same to the last bit: arrays by numbers, parts by their fields."""
+    """Tell whether two values are the same to the last bit: arrays by numbers, parts by their fields."""
     if one is other:
         return True
     if type(one) is not type(other):
@@ -450,7 +367,7 @@ def same_value(one: Any, other: Any) -> bool:
 
 
 def generator_of(random: Mapping[str, Any]) -> np.random.Generator:
-    """A generator that continues from a stored state."""
+    """Return a generator that continues from a stored state."""
     bits = getattr(np.random, random["bit_generator"])()
     bits.state = random
     return np.random.Generator(bits)

@@ -14,7 +14,6 @@ import os
 import platform
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,8 +33,9 @@ from tvbandits.counts import Counted
 from tvbandits.domains.availability import Availability
 from tvbandits.domains.candidates import candidates_of
 from tvbandits.domains.context import Context
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Named
-from tvbandits.protocols import Domain, Expert, state_of
+from tvbandits.experts.protocol import Expert, state_of
 from tvbandits.validation import (
     Array,
     as_time,
@@ -51,8 +51,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tvbandits.bandit.bandit import Bandit
+    from tvbandits.bandit.info import Info
     from tvbandits.bandit.recipe import Recipe
-    from tvbandits.bandit.state import Info, State
+    from tvbandits.bandit.state import State
 
 Place = str | os.PathLike[str]
 
@@ -156,7 +157,7 @@ class Campaign:
             "status": summary_of(recipe, state),
             "pending": [*zip(state.pending.X.tolist(), state.pending.t.tolist(), strict=True)],
         }
-        first = snapshot_of(recipe, replace(state, expert=knowledge))
+        first = snapshot_of(recipe, state.with_queries(expert=knowledge))
         with opened(place, patience) as store:
             store.create(body, first, who or _user())
             return cls(store, expert, trusted or {}, who, snapshot_every)
@@ -286,7 +287,8 @@ class Campaign:
         """Everything that is known, as of a bandit with the same expert that nobody stopped."""
         with self._shared.read() as replay:
             state = replay.bandit.state
-        return replace(state, expert=None if state.expert is None else state.expert["inside"])
+        memory = state.queries.expert
+        return state.with_queries(expert=None if memory is None else memory["inside"])
 
     @property
     def recipe(self) -> Recipe:

@@ -24,9 +24,9 @@ from tvbandits.domains.availability import (
 )
 from tvbandits.domains.candidates import candidates_of
 from tvbandits.domains.context import Context, coordinate_names, measured
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Category, Parameter, exactly, texts
 from tvbandits.domains.space import Arms, Space
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, as_rows, require, shown
 
 # Of a history besides the coordinates: if one is called so, or as an outcome, all keep their numbers.
@@ -209,17 +209,33 @@ class Names:
             return ", ".join(f"{name}={cell}" for name, cell in pairs)
         return ",".join(cells)
 
-    def name(self, x: Array) -> str:
-        """What people call a point (d,)."""
+    def name(self, x: Array, digits: int | None = None) -> str:
+        """Return what people call a point (d,).
+
+        Parameters
+        ----------
+        x : array of shape (d,)
+        digits : int, optional
+            Significant digits of its numbers, where it has no name of its own; without it, all that it
+            takes to read the same point again.
+        """
         domain = self.domain
+
+        def number(value: float) -> str:
+            return exactly(value) if digits is None else f"{value:.{digits}g}"
+
         if isinstance(domain, Space):
             (row,) = domain.decode(np.atleast_2d(x)).to_dict("records")
-            return ", ".join(f"{key}={value}" for key, value in row.items())
+            cells = {
+                key: number(value) if digits is not None and isinstance(value, float) else value
+                for key, value in row.items()
+            }
+            return ", ".join(f"{key}={value}" for key, value in cells.items())
         sites = candidates_of(domain)
         if sites is not None and self.sites:
             at = points([x], domain.dimension)[:, : sites.dimension]
             return self.sites[int(sites.index(at)[0])]
-        return ",".join(exactly(float(each)) for each in x)
+        return ",".join(number(float(each)) for each in x)
 
     def history(self, columns: Mapping[str, Any], clock: Clock | None) -> dict[str, Any]:
         """A bandit's history with the names of sites and coordinates, and with dates beside `t`."""

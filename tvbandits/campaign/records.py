@@ -11,7 +11,7 @@ import numpy as np
 from tvbandits.acquisition.limits import check_outcome
 from tvbandits.arrays import at_times, row_keys
 from tvbandits.bandit.history import history_columns, in_time
-from tvbandits.bandit.told import told_next, usual_variance
+from tvbandits.bandit.observations import usual_variance, validate_observations
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.campaign.store.journal import numbers, points
 from tvbandits.campaign.store.store import Row
@@ -56,7 +56,7 @@ def told_of(recipe: Recipe, state: State, given: Mapping[str, Any]) -> Told:
     )
     times = None if t is None else numbers(t)
     noise = None if variance is None else numbers(variance)
-    return told_next(recipe, state, X, numbers(given["y"]), times, noise)
+    return validate_observations(recipe, state.record, X, numbers(given["y"]), times, noise)
 
 
 class Readings:

@@ -21,9 +21,9 @@ import numpy as np
 from tvbandits._version import __version__
 from tvbandits.acquisition.limits import LimitWarning
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.observations import find_readings
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
-from tvbandits.bandit.told import readings_at
 from tvbandits.campaign.records import told_of
 from tvbandits.campaign.sites import on_sites
 from tvbandits.campaign.status import VerifiedCampaign, summary_of
@@ -38,18 +38,18 @@ from tvbandits.campaign.store.journal import as_text, numbers, points
 from tvbandits.campaign.store.store import DONE, Row, Snapshot, Store, Turn, next_row
 from tvbandits.data import Dataset
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
-from tvbandits.io import to_bytes
-from tvbandits.protocols import (
+from tvbandits.experts.protocol import (
     Answers,
     Expert,
     ExpertDownWarning,
     ExpertUnavailableError,
-    checked_answers,
+    check_answers,
     inform,
     is_mistake,
-    restored,
+    restore_state,
     state_of,
 )
+from tvbandits.io import to_bytes
 from tvbandits.validation import Array
 
 # Writes a row of a kind with a body; it is on the disk on return.
@@ -138,7 +138,7 @@ class JournaledExpert:
         about = {"X": X.tolist(), "t": t}
         self._written("consulting", about)
         try:
-            answers = checked_answers(expert.query(X.copy(), t), len(X))
+            answers = check_answers(expert.query(X.copy(), t), len(X))
         except Exception as error:
             if is_mistake(error):
                 raise
@@ -179,7 +179,7 @@ class JournaledExpert:
     def _know(self, knowledge: Mapping[str, Any] | None) -> None:
         self._knowledge = knowledge
         if self._expert is not None and knowledge is not None:
-            restored(self._expert, knowledge)
+            restore_state(self._expert, knowledge)
 
 
 # --- playing rows again ---------------------------------------------------------------------------
@@ -322,8 +322,8 @@ class Replay:
         if kind == "told":  # the time of each, which may have left memory when it is told again
             recorded = told_of(recipe, state, given).t
         elif kind in ("corrected", "retracted"):  # the time and reward (n, 2) of each; NaN: none
-            wrong, _, rows = readings_at(recipe, state, arguments["X"], arguments.get("t"))
-            recorded = np.column_stack([wrong.t[rows], wrong.y[rows]])
+            found = find_readings(recipe, state, arguments["X"], arguments.get("t"))
+            recorded = np.column_stack([found.old_times, found.before.y[found.rows]])
         result = method(bandit, **arguments)
         return result if kind in ("asked", "questions") else recorded
 
@@ -374,7 +374,7 @@ def verified(store: Store, asks: bool, trusted: Mapping[str, Any]) -> VerifiedCa
                 compared += 1
                 other = Replay(snapshot, asks, None, trusted)
                 # What the expert knows is its own affair.
-                here, there = (replace(x.bandit.state, expert=None) for x in (replay, other))
+                here, there = (x.bandit.state.with_queries(expert=None) for x in (replay, other))
                 if not same_value(here, there):
                     problems.append(f"the snapshot after row {row.seq} is not what its rows give")
         problems += [f"rows are missing: a snapshot was made after row {seq}" for seq in snapshots]

@@ -29,11 +29,12 @@ from tvbandits.campaign.store.store import Row, Store, check_name
 from tvbandits.campaign.times import clock_of, length_of
 from tvbandits.campaign.verbs import Request
 from tvbandits.errors import PlayError, time_text
-from tvbandits.protocols import Expert
+from tvbandits.experts.protocol import Expert
 from tvbandits.validation import Array
 
 if TYPE_CHECKING:
-    from tvbandits.bandit.state import Info, State
+    from tvbandits.bandit.info import Info
+    from tvbandits.bandit.state import State
     from tvbandits.campaign.replay import Replay, Unsaved, Writer
 
 # Who is said to have dropped what nobody told in time.

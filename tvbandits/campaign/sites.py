@@ -74,9 +74,9 @@ def _located(names: Names, table: Array) -> Array:
         return table
     domain = candidates_of(names.domain)
     assert domain is not None
-    from tvbandits.datasets.tables.sensor_field import degrees_in
+    from tvbandits.datasets.tables.sensor_field import find_degrees
 
-    degrees = degrees_in(names.given)
+    degrees = find_degrees(names.given)
     assert degrees is not None  # what else would have been turned
     latitude, longitude = degrees
     columns = list(names.given)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tvbandits.acquisition.limits import as_outcomes
-from tvbandits.bandit.told import zero_or_one
+from tvbandits.bandit.observations import zero_or_one
 from tvbandits.campaign import sites
 from tvbandits.campaign.clock import Clock
 from tvbandits.campaign.names import Names
@@ -80,7 +80,7 @@ def ask(
 
     def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
         return {
-            "t": sent.get("t", bandit.state.decision_time),
+            "t": sent.get("t", bandit.state.record.decision_time),
             "available": names.available(available, context, excluded),
             "context": sent.get("context") if measured(names.domain) else None,
         }
@@ -211,7 +211,7 @@ def points_of(
     domain, state = bandit.recipe.domain, bandit.state
     X = names.points(X)
     if measured(domain) or context is not None:
-        X = completed(domain, X, context, state.played if played else state.pending, t)
+        X = completed(domain, X, context, state.record.played if played else state.pending, t)
     return domain.check(X)
 
 

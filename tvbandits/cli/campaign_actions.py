@@ -22,7 +22,6 @@ from tvbandits.campaign.store.journal import without_nan
 from tvbandits.campaign.times import number_of, time_in
 from tvbandits.cli.campaign_readings import Input, bring, several
 from tvbandits.cli.options import Call, Change, escaped
-from tvbandits.comparison.html import generated_by
 from tvbandits.domains.candidates import candidates_of
 from tvbandits.validation import Array, file_path
 
@@ -247,7 +246,7 @@ def report(place: str, out: str | None) -> None:
         If there is none, or something else where the page goes, or nobody said where the page of a
         campaign on a server goes.
     """
-    from tvbandits.campaign.service.page import campaign_page, generator_of
+    from tvbandits.campaign.service.page import campaign_page, generated_by, generator_of
     from tvbandits.campaign.store.places import check_name
     from tvbandits.cli.terminal import write_page
 
@@ -293,9 +292,9 @@ def answer(call: Change, site: str, value: float, at: str | None, variance: floa
         t, before = time_of(campaign, at), campaign.status.rows
         X = campaign.placed(site, t=t)
         if t is None:  # which takes a bandit
-            from tvbandits.bandit.consulting import question_time
+            from tvbandits.bandit.querying import question_time
 
-            t = question_time(campaign.recipe, campaign.state, campaign.state.questions.latest)
+            t = question_time(campaign.recipe, campaign.state, campaign.state.queries.latest)
         # By its place and time it counts once; after one that failed another may follow.
         failed = ", failed" * math.isnan(value)
         key = call.key or f"answer {campaign.names.name(X[0])} at {t!r}{failed}"

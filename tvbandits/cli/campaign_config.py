@@ -24,20 +24,21 @@ from tvbandits.campaign.names import Names
 from tvbandits.campaign.store.places import place_of
 from tvbandits.campaign.store.store import check_name
 from tvbandits.cli.options import escaped
-from tvbandits.datasets.tables.readings import numbers
-from tvbandits.datasets.tables.sensor_field import degrees_in, in_words, points_of
+from tvbandits.datasets.tables.readings import finite_column
+from tvbandits.datasets.tables.sensor_field import find_degrees, places_text, points_of
 from tvbandits.datasets.tables.spreadsheets import read_spreadsheet
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.domains.context import coordinate_names
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Integer
 from tvbandits.domains.space import Arms, Space
 from tvbandits.experts.budgeted import Budgeted
+from tvbandits.experts.protocol import Expert
 from tvbandits.io import check_regular, naming
 from tvbandits.policies import POLICIES
-from tvbandits.policies.names import instance_of, known_spec, load, means_none, parse_call
+from tvbandits.policies.names import find_spec, instance_of, load, means_none, parse_call
 from tvbandits.policies.setting import Policy
-from tvbandits.protocols import Domain, Expert
 from tvbandits.validation import (
     LARGEST_VALUE,
     as_floats,
@@ -204,16 +205,18 @@ def _sites(
         names = [str(each).strip() for each in (range(len(frame)) if name is None else frame[name])]
         if len(set(names)) < len(names):
             raise ValueError("two sites have one name")
-        places = pd.DataFrame({str(c): numbers(frame[c], str(c)) for c in columns}, index=names)
+        places = pd.DataFrame(
+            {str(c): finite_column(frame[c], str(c)) for c in columns}, index=names
+        )
         sites = Candidates(points_of(places))
-    degrees = degrees_in(places.columns)
+    degrees = find_degrees(places.columns)
     about = {"names": json.dumps(names), "coordinates": json.dumps([*places.columns])}
     if degrees is not None:
         others = [each for each in places.columns if each not in degrees]
         about["coordinates"] = json.dumps(["km east", "km north", *others])
         about["given"] = json.dumps(places.to_dict("list"))
         about["length_unit"] = "km"
-        about["places"] = in_words(places.columns)
+        about["places"] = places_text(places.columns)
     return sites, about
 
 
@@ -222,7 +225,7 @@ NO_MODEL = "{} has no model of the reward, and no campaign can be made of it"
 
 def _with_a_model(where: str, spec: str) -> tuple[Policy, str]:
     """The policy of "name:key=value,...", and the spec with the name as it is known."""
-    known = known_spec("policy", spec, POLICIES) or ""
+    known = find_spec("policy", spec, POLICIES) or ""
     policy = POLICIES.get(known.partition(":")[0])
     if policy is None:
         raise ValueError(f"{where} must be one that `tvbandits policies` lists, got {spec!r}")

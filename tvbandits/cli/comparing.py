@@ -13,26 +13,25 @@ from typing import Any
 
 import pandas as pd
 
-from tvbandits import plots
 from tvbandits.campaign.store.journal import without_nan
 from tvbandits.cli.options import Arguments, SuiteRun
 from tvbandits.cli.problems import READS_FILES, make_problem, problem_label
 from tvbandits.cli.stopping import StoppedError
 from tvbandits.cli.terminal import collect, print_tables, say, write_page
-from tvbandits.comparison import files
+from tvbandits.comparison import files, plots
+from tvbandits.comparison.arguments import NamedExpert
 from tvbandits.comparison.board import SUITES, Board, provenance, write_board
-from tvbandits.comparison.compare import Cluster, Comparison, iterate, simulated
-from tvbandits.comparison.entrants import NamedExpert
+from tvbandits.comparison.cluster import Cluster
+from tvbandits.comparison.compare import Comparison, iterate, simulator
 from tvbandits.comparison.files import RunStore
 from tvbandits.comparison.frontier import frontier_policies, frontier_table
 from tvbandits.comparison.page import comparison_report
-from tvbandits.comparison.playing import Run
-from tvbandits.comparison.summary import Key, problem_references, summarise
+from tvbandits.comparison.summary import Key, Run, problem_references, summarise
 from tvbandits.datasets.tables.references import References
+from tvbandits.domains.problem import Problem
 from tvbandits.policies import FIRST_COMPARISON
 from tvbandits.policies.frugal import PLANS
 from tvbandits.policies.names import sources_of
-from tvbandits.protocols import Problem
 from tvbandits.validation import file_path
 
 
@@ -138,7 +137,7 @@ def _plan(order: Arguments, policies: list[str]) -> Comparison:
         order.horizon,
         order.jobs,
         order.beta,
-        NamedExpert(order.expert) if order.expert else simulated,
+        NamedExpert(order.expert) if order.expert else simulator,
         order.batch,
         order.equal_information,
     )
@@ -174,15 +173,15 @@ def _collected(
 ) -> tuple[dict[Key, pd.DataFrame], int]:
     """All runs of these, those that are kept and those that were missing; and who stopped them."""
     wanted = {key for plan in plans for key in plan.runs}
-    kept = {} if store is None else store.finished()
+    kept = {} if store is None else store.load()
     there = {key: rows for key, rows in kept.items() if key in wanted}
     runs: Iterator[Run] = (run for plan in plans for run in iterate(plan, there))
     if cluster is not None:
         left = there.keys() != wanted
         runs = Cluster(cluster, say)(plans, there) if left else iter(())
-    done, stopped = collect(runs if store is None else store.keeping(runs), len(wanted), there)
+    done, stopped = collect(runs if store is None else store.save_each(runs), len(wanted), there)
     if stopped and store is not None:  # another process may be further, in the same folder
-        done = store.finished() | done
+        done = store.load() | done
     return done, stopped
 
 

@@ -10,18 +10,18 @@ from typing import Any
 
 from tvbandits.datasets import table
 from tvbandits.datasets.registry import problems
+from tvbandits.domains.problem import Problem
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import (
-    known_spec,
+    find_spec,
     load,
+    parameter_text,
     parameters_of,
     parse_call,
     parse_spec,
     path_of,
-    written,
 )
 from tvbandits.policies.setting import written_options
-from tvbandits.protocols import Problem
 
 PROBLEMS = problems()
 
@@ -40,7 +40,7 @@ def problem_label(text: str) -> str:
         If it is neither a known name nor "package.module:problem".
     """
     try:
-        return known_spec("problem", text, PROBLEMS) or text
+        return find_spec("problem", text, PROBLEMS) or text
     except ValueError as error:
         name = text.partition(":")[0].strip()
         if name.casefold() in POLICIES:
@@ -114,9 +114,9 @@ def list_policies() -> None:
     entries = []
     for each in POLICIES.values():
         more = ", options" if len(each.parameters) > len(each.own_parameters) else ""
-        entries.append((each.name, each.title, written(each.own_parameters) + more))
+        entries.append((each.name, each.title, parameter_text(each.own_parameters) + more))
     _print_list(entries)
-    print(f"\noptions: {written(written_options())}")
+    print(f"\noptions: {parameter_text(written_options())}")
 
 
 def list_problems() -> None:
@@ -124,7 +124,7 @@ def list_problems() -> None:
     entries: list[tuple[str, str, str]] = []
     for name, each in PROBLEMS.items():
         files = 1 if each.files is None or name == "table" else each.files
-        entries.append((name, each.summary, written(parameters_of(each.make, given=files))))
+        entries.append((name, each.summary, parameter_text(parameters_of(each.make, given=files))))
     _print_list(entries)
 
 

@@ -26,11 +26,18 @@ from rich.table import Table
 from rich.text import Text
 
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Terminated, ending_like_an_interrupt
-from tvbandits.comparison.playing import Run
-from tvbandits.comparison.summary import Key, counted, paired, panels_of, regret_texts, summarise
+from tvbandits.comparison.summary import (
+    Key,
+    Run,
+    count_text,
+    pairwise_differences,
+    panels_of,
+    regret_texts,
+    summarise,
+)
 from tvbandits.datasets.tables.references import References
+from tvbandits.domains.problem import Problem
 from tvbandits.io import put_in_place
-from tvbandits.protocols import Problem
 from tvbandits.validation import cleaned
 
 messages = Console(stderr=True)
@@ -99,11 +106,17 @@ def print_tables(
 ) -> None:
     """The summary of every problem, and the references it is read against."""
     console = Console(width=None if sys.stdout.isatty() else 120)
-    beside = {(line["problem"], line["policy"]): line for line in paired(rows).to_dict("records")}
+    beside = {
+        (line["problem"], line["policy"]): line
+        for line in pairwise_differences(rows).to_dict("records")
+    }
     for problem, width, group in panels_of(summarise(rows)):
         unit = f", regret in {problems[problem].unit}" if problems[problem].unit else ""
         # A comparison that was cut short has fewer seeds of its last policy.
-        seeds, steps = counted(group["seeds"], "seed"), counted(group["horizon"].iloc[:1], "step")
+        seeds, steps = (
+            count_text(group["seeds"], "seed"),
+            count_text(group["horizon"].iloc[:1], "step"),
+        )
         title = f"{problem}, {width}, {seeds}, {steps}{unit}"
         console.print(Text(cleaned(title), style="italic"), soft_wrap=True)
         sign = "±" if console.encoding.startswith("utf") else "+-"

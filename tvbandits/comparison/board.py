@@ -1,7 +1,7 @@
-"""The board: what a suite of runs comes to, as tables and pictures with all that made them.
+"""The board: the results of a suite of runs, as tables and pictures with command, versions and machine.
 
-A suite names problems, policies, seeds and steps. Besides regret at plays a board has that of the held
-action, ranks over problems, profiles and pairs.
+A suite names problems, policies, seeds and steps. Besides regret at plays a board has that of the action
+held between them, ranks over problems, performance profiles and pairwise differences.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tvbandits import plots
+from tvbandits.comparison import plots
+from tvbandits.comparison.environment import Environment
 from tvbandits.comparison.files import versions
 from tvbandits.comparison.summary import (
     Ranks,
     by_problem,
     mean_ranks,
-    paired,
+    pairwise_differences,
     performance_profile,
     summarise,
     winners,
 )
-from tvbandits.protocols import Problem
+from tvbandits.domains.problem import Problem
 
-# Policies that this package proposes itself: a board says first where they are beaten.
+# Policies that this package proposes itself: a board shows first where they are beaten.
 OURS = ("adaptive-gp-ucb", "frugal-gp-ucb")
 
 POLICIES = (
@@ -42,13 +43,13 @@ POLICIES = (
 )
 
 
-# By the quick suite: like another one, or, as MASTER, made of copies that start anew all the time.
-LEFT_OUT = ("r-gp-ucb", "ui-gp-ucb", "w-dbo:removal=random", "master")
+# Not in the quick suite: like another policy, or, as MASTER, made of copies that often start anew.
+NOT_QUICK = ("r-gp-ucb", "ui-gp-ucb", "w-dbo:removal=random", "master")
 
 
 @dataclass(frozen=True)
 class Suite:
-    """What a board plays.
+    """The runs of a board.
 
     Attributes
     ----------
@@ -75,7 +76,7 @@ SUITES: Mapping[str, Suite] = {
             "exoskeleton:candidates=71": 80,
             "lifted:hartmann3,candidates=200": 80,
         },
-        tuple(name for name in POLICIES if name not in LEFT_OUT),
+        tuple(name for name in POLICIES if name not in NOT_QUICK),
         3,
     ),
     "paper": Suite(
@@ -114,16 +115,12 @@ SUITES: Mapping[str, Suite] = {
 }
 
 
-# Where the performance profile is drawn.
-FACTORS = tuple(np.round(np.geomspace(1.0, 10.0, 41), 4).tolist())
-
-
-def held_regret(problem: Problem, run: pd.DataFrame, *, parts: int = 2) -> float:
-    """Return the time-average regret of the action that is held, over the time of a run.
+def action_regret(problem: Problem, run: pd.DataFrame, *, parts: int = 2) -> float:
+    """Return the time-average regret of the action that is held between plays, over the time of a run.
 
     The point of step s is held until that of the next step takes its place. The integral of
-    best(t) - value(x_held, t) over time is taken by `parts` midpoints a step. Where a problem is known
-    at whole steps alone, it stands still between them.
+    best(t) - value(x, t) over time is taken by `parts` midpoints a step. Where a problem is defined at
+    whole steps alone, it stands still between them.
 
     Parameters
     ----------
@@ -133,25 +130,23 @@ def held_regret(problem: Problem, run: pd.DataFrame, *, parts: int = 2) -> float
         Rows of one run, with the columns t and x0, ....
     parts : int
     """
-    begin, dimension = getattr(problem, "begin", None), problem.domain.dimension
-    world = problem if begin is None else begin()
-    wear = getattr(world, "wear", None)
+    environment = Environment.of(problem).begin()
+    problem, dimension = environment.problem, environment.problem.domain.dimension
     points = run[[f"x{j}" for j in range(dimension)]].to_numpy(dtype=float)
     times = run["t"].to_numpy(dtype=float)
-    moves = wear is None and _is_known_between(world, points[:1], times)
+    continuous = not environment.wears and _is_continuous(problem, points[:1], times)
     widths = np.diff(times, append=times[-1] + 1.0) / parts
     total = 0.0
-    for i, (start, width) in enumerate(zip(times.tolist(), widths.tolist(), strict=True)):
-        for now in start + width * (np.arange(parts) + 0.5):
-            when = float(now) if moves and now <= times[-1] else start
-            total += width * (world.best(when) - float(world.value(points[i : i + 1], when)[0]))
-        if wear is not None:
-            wear(points[i : i + 1])
+    for x, start, width in zip(points[:, None], times.tolist(), widths.tolist(), strict=True):
+        for midpoint in start + width * (np.arange(parts) + 0.5):
+            t = float(midpoint) if continuous and midpoint <= times[-1] else start
+            total += width * (problem.best(t) - float(problem.value(x, t)[0]))
+        environment.wear(x)
     return total / float(parts * widths.sum())
 
 
-def _is_known_between(problem: Problem, X: np.ndarray, times: np.ndarray) -> bool:
-    """Return whether a problem says what happens between two steps."""
+def _is_continuous(problem: Problem, X: np.ndarray, times: np.ndarray) -> bool:
+    """Return whether a problem has values between two steps."""
     if len(times) < 2:
         return False
     try:
@@ -161,15 +156,13 @@ def _is_known_between(problem: Problem, X: np.ndarray, times: np.ndarray) -> boo
     return True
 
 
-def held_table(rows: pd.DataFrame, problems: Mapping[str, Problem]) -> pd.DataFrame:
+def action_regrets(rows: pd.DataFrame, problems: Mapping[str, Problem]) -> pd.DataFrame:
     """Return the regret of the held action of each run: problem, policy, seed, held_regret."""
     lines = []
-    for (problem, seed), of_seed in rows.groupby(["problem", "seed"], sort=False):
-        played = problems[str(problem)]
-        realise = getattr(played, "realise", None)
-        realised = played if realise is None else realise(int(str(seed)))
-        for policy, run in of_seed.groupby("policy", sort=False):
-            lines.append((problem, policy, seed, held_regret(realised, run)))
+    for (label, seed), part in rows.groupby(["problem", "seed"], sort=False):
+        environment = Environment.of(problems[str(label)]).realise(int(str(seed)))
+        for policy, run in part.groupby("policy", sort=False):
+            lines.append((label, policy, seed, action_regret(environment.problem, run)))
     return pd.DataFrame(lines, columns=["problem", "policy", "seed", "held_regret"])
 
 
@@ -192,17 +185,16 @@ class Board:
 
     @classmethod
     def of(cls, rows: pd.DataFrame, problems: Mapping[str, Problem]) -> Board:
-        """Make the tables out of the rows of all runs."""
+        """Return the board of the rows of all runs."""
         summary, place = summarise(rows), ["problem", "policy"]
-        held = held_table(rows, problems).groupby(place)["held_regret"].mean()
-        summary = summary.join(held, on=place)
-        return cls(
-            summary.assign(ms_per_step=1e3 * summary["seconds_per_step"]), by_problem(rows), rows
-        )
+        regrets = action_regrets(rows, problems).groupby(place)["held_regret"].mean()
+        summary = summary.join(regrets, on=place)
+        summary["ms_per_step"] = 1e3 * summary["seconds_per_step"]
+        return cls(summary, by_problem(rows), rows)
 
 
 def provenance(suite: str, command: str) -> dict[str, Any]:
-    """Return what a board is made by, for its heading: command, versions, machine and date."""
+    """Return the provenance of a board, for its heading: command, versions, machine and date."""
     return {
         "suite": suite,
         "command": command,
@@ -212,44 +204,51 @@ def provenance(suite: str, command: str) -> dict[str, Any]:
     }
 
 
-def write_board(board: Board, made_by: Mapping[str, Any], out: Path) -> list[str]:
-    """Write tables and pictures into a folder; the names of the files."""
+def write_board(board: Board, origin: Mapping[str, Any], out: Path) -> list[str]:
+    """Write tables and pictures into a folder, and return the names of the files."""
     out.mkdir(parents=True, exist_ok=True)
-    ranks, shares = mean_ranks(board.table), performance_profile(board.table, FACTORS)
     board.summary.to_csv(out / "summary.csv", index=False)
     board.table.to_csv(out / "regret.csv")
-    ranks.mean.rename("mean_rank").to_csv(out / "ranks.csv")
-    shares.to_csv(out / "profile.csv", index_label="factor")
     if OURS[0] in board.table:
-        paired(board.rows, OURS[0]).to_csv(out / "paired.csv", index=False)
-    plots.rank_figure(ranks).savefig(out / "ranks.png", dpi=110)
-    plots.profile_figure(shares).savefig(out / "profile.png", dpi=110)
-    (out / "made.json").write_text(json.dumps(made_by, indent=2) + "\n")
-    (out / "board.md").write_text(board_text(board, made_by))
+        differences = pairwise_differences(board.rows, OURS[0])
+        differences.to_csv(out / "paired.csv", index=False)
+    write_ranks(board.table, out)
+    (out / "made.json").write_text(json.dumps(origin, indent=2) + "\n")
+    (out / "board.md").write_text(board_text(board, origin))
     return sorted(path.name for path in out.iterdir() if path.is_file())
 
 
-def board_text(board: Board, made_by: Mapping[str, Any]) -> str:
-    """Return the board as Markdown, what speaks against ours first."""
+def write_ranks(table: pd.DataFrame, out: Path) -> None:
+    """Write ranks and performance profile of a table (problems x policies), with their pictures."""
+    factors = np.round(np.geomspace(1.0, 10.0, 41), 4).tolist()
+    ranks, shares = mean_ranks(table), performance_profile(table, factors)
+    ranks.mean.rename("mean_rank").to_csv(out / "ranks.csv")
+    shares.to_csv(out / "profile.csv", index_label="factor")
+    plots.rank_figure(ranks).savefig(out / "ranks.png", dpi=110)
+    plots.profile_figure(shares).savefig(out / "profile.png", dpi=110)
+
+
+def board_text(board: Board, origin: Mapping[str, Any]) -> str:
+    """Return the board as Markdown; where ours are beaten comes first."""
     ranks = mean_ranks(board.table)
     ranked = ranks.mean.map("{:.2f}".format).rename_axis("policy").reset_index(name="mean rank")
-    packages = ", ".join(f"{name} {version}" for name, version in made_by["versions"].items())
-    beaten = winners(board.table, OURS).rename(columns=WINNERS)
+    packages = ", ".join(f"{name} {version}" for name, version in origin["versions"].items())
+    first = winners(board.table, OURS).rename(columns=WINNERS)
     parts = [
-        f"# Board {made_by['suite']}",
-        f"`{made_by['command']}`, {made_by['date']}, {made_by['machine']}; {packages}.",
+        f"# Board {origin['suite']}",
+        f"`{origin['command']}`, {origin['date']}, {origin['machine']}; {packages}.",
         "## Who wins where",
         f"First where the policies of this suite ({', '.join(OURS)}) are beaten most.",
-        _markdown(beaten),
+        _markdown(first),
         "## Mean ranks",
-        _tested(ranks),
+        _test_text(ranks),
         _markdown(ranked),
     ]
     for problem, lines in board.summary.groupby("problem", sort=False):
         steps, seeds = lines["horizon"].iloc[0], lines["seeds"].min()
         lines = lines.assign(ms_per_step=lines["ms_per_step"].map("{:.1f}".format))
-        shown = lines.sort_values("average_regret")[list(OF_PROBLEM)].rename(columns=OF_PROBLEM)
-        parts += [f"## {problem}", f"{steps} steps, {seeds} seeds.", _markdown(shown)]
+        columns = lines.sort_values("average_regret")[list(OF_PROBLEM)].rename(columns=OF_PROBLEM)
+        parts += [f"## {problem}", f"{steps} steps, {seeds} seeds.", _markdown(columns)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -264,8 +263,8 @@ OF_PROBLEM = {
 }
 
 
-def _tested(ranks: Ranks) -> str:
-    """Say what the ranks mean, and what of it could be chance."""
+def _test_text(ranks: Ranks) -> str:
+    """Return a sentence on the ranks, and on which differences could be chance."""
     if ranks.problems < 2:
         return "Over one problem alone: nothing can be tested."
     return (
@@ -276,6 +275,7 @@ def _tested(ranks: Ranks) -> str:
 
 
 def _markdown(table: pd.DataFrame) -> str:
+    """Return a table in Markdown."""
     rule = ["---", *["---:"] * (len(table.columns) - 1)]
     cells = [[_cell(value) for value in line] for line in table.to_numpy(dtype=object)]
     return "\n".join(f"| {' | '.join(line)} |" for line in (list(table.columns), rule, *cells))

@@ -7,15 +7,11 @@ same point at the same time. The rows are a DataFrame; files, tables, pictures a
 from __future__ import annotations
 
 import functools
-import logging
 import os
-import re
 import signal
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -23,43 +19,35 @@ from typing import Any
 import pandas as pd
 from joblib import Parallel, delayed
 
-from tvbandits.acquisition.widths import Confidence, as_confidence
+from tvbandits.acquisition.widths import Confidence
 from tvbandits.bandit.bandit import MOST_POINTS
-from tvbandits.comparison.entrants import (
+from tvbandits.comparison.arguments import (
     MakeExpert,
     Maker,
-    labelled_problems,
-    makers_of,
+    as_width,
+    label_policies,
+    label_problems,
     steps_of,
     text_of_width,
 )
-from tvbandits.comparison.playing import Conditions, Run, play_equally, play_one
+from tvbandits.comparison.run import Conditions, play_equally, play_run
 from tvbandits.comparison.setup import prepare
-from tvbandits.comparison.summary import Key, as_seeds
+from tvbandits.comparison.summary import Key, Run, as_seeds
+from tvbandits.domains.problem import Problem
 from tvbandits.experts.functions import SimulatorExpert
-from tvbandits.policies.names import PATH, instance_of, load
-from tvbandits.protocols import Expert, Problem
+from tvbandits.experts.protocol import Expert
 from tvbandits.threads import one_blas_thread
-from tvbandits.validation import flag, function, is_whole, optional, require, settle, whole_number
-
-# So many processes no machine has.
-MOST_JOBS = 100_000
-
-# Fewer runs than this, with no more steps together, are done before other processes have started.
-FEW_RUNS, FEW_STEPS = 4, 2000
-
-# Seconds between two looks of a worker at its parent.
-WATCH = 1.0
+from tvbandits.validation import flag, function, is_whole, optional, settle, whole_number
 
 
-def simulated(problem: Problem, seed: int) -> Expert:
-    """The expert a comparison asks by default: the problem's truth with noise of the same variance."""
+def simulator(problem: Problem, seed: int) -> Expert:
+    """Return the expert of a comparison: the problem's truth with noise of the same variance."""
     return SimulatorExpert(problem, seed=seed)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is to be played; checked, and in the form of its attributes, when it is made.
+    """All runs of a comparison, checked and labelled when it is made.
 
     Parameters are described in `compare`.
 
@@ -69,7 +57,7 @@ class Comparison:
     policies : dict of label to maker
     seeds : tuple of int
     steps : dict of label to int
-        Of a run on each problem.
+        The length of a run on each problem.
     conditions : Conditions
         Width and expert.
 
@@ -85,22 +73,22 @@ class Comparison:
     horizon: int | None = None
     n_jobs: int = 1
     beta: Confidence | float | str | None = None
-    expert: MakeExpert | None = simulated
+    expert: MakeExpert | None = simulator
     batch: int | None = None
     equal_information: bool = False
     steps: dict[str, int] = field(init=False, repr=False, compare=False)
     conditions: Conditions = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        problems = labelled_problems(self.problems)
-        policies = makers_of(self.policies, self.expert)
+        problems = label_problems(self.problems)
+        policies = label_policies(self.policies, self.expert)
         width = as_width(self.beta)
         seeds = tuple(as_seeds(self.seeds))
         optional(whole_number, "batch", self.batch, at_most=MOST_POINTS)
         flag("equal_information", self.equal_information)
         optional(function, "expert", self.expert, "a function of a problem and a seed, or None")
         if not (is_whole(self.n_jobs) and self.n_jobs == -1):
-            whole_number("n_jobs, unless it is -1 for all cores,", self.n_jobs, at_most=MOST_JOBS)
+            whole_number("n_jobs, unless it is -1 for all cores,", self.n_jobs, at_most=100_000)
         steps = {name: steps_of(name, each, self.horizon) for name, each in problems.items()}
         text = None if width is None else text_of_width(self.beta)
         conditions = Conditions(width, text, self.expert, self.batch)
@@ -109,7 +97,7 @@ class Comparison:
 
     @property
     def runs(self) -> list[Key]:
-        """All runs, in their order."""
+        """The keys of all runs, in their order."""
         return list(product(self.problems, self.policies, self.seeds))
 
 
@@ -121,7 +109,7 @@ def compare(
     n_jobs: int = 1,
     *,
     beta: Confidence | float | str | None = None,
-    expert: MakeExpert | None = simulated,
+    expert: MakeExpert | None = simulator,
     batch: int | None = None,
     equal_information: bool = False,
 ) -> pd.DataFrame:
@@ -191,47 +179,51 @@ def compare(
 
 
 def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
-    """The runs of a comparison that are not finished, each as soon as it and all before it are done.
+    """Yield the runs of a comparison that are not finished, each as soon as all before it are there.
 
     With equal information all policies of a problem and a seed are played together, and come together.
     """
-    wanted = [key for key in plan.runs if key not in finished]
-    places = list(dict.fromkeys((label, seed) for label, _, seed in wanted))
-    steps = len(plan.policies) * len(plan.seeds) * sum(plan.steps.values())
-    few = len(plan.runs) < FEW_RUNS and steps <= FEW_STEPS
-    found = functools.partial(_in_parallel, 1 if plan.n_jobs == -1 and few else plan.n_jobs)
-    prepared = {
-        (made.label, made.known.seed): made
-        for made in found(
-            prepare,
-            [(label, plan.problems[label], seed, plan.steps[label]) for label, seed in places],
-        )
-    }
+    missing = [key for key in plan.runs if key not in finished]
+    places = list(dict.fromkeys((label, seed) for label, _, seed in missing))
+    call = functools.partial(_call_in_parallel, _workers(plan))
+    preparations = [
+        (label, plan.problems[label], seed, plan.steps[label]) for label, seed in places
+    ]
+    realisations = dict(zip(places, call(prepare, preparations), strict=True))
     if plan.equal_information:
-        given = [(made, plan.policies, plan.conditions) for made in prepared.values()]
-        contests = found(play_equally, given)
-        yield from (run for contest in contests for run in contest if run.key not in finished)
+        contests = [(each, plan.policies, plan.conditions) for each in realisations.values()]
+        for runs in call(play_equally, contests):
+            yield from (run for run in runs if run.key not in finished)
         return
-    yield from found(
-        play_one,
+    yield from call(
+        play_run,
         [
-            (prepared[label, seed], name, plan.policies[name], plan.conditions)
-            for label, name, seed in wanted
+            (realisations[label, seed], name, plan.policies[name], plan.conditions)
+            for label, name, seed in missing
         ],
     )
 
 
-def _in_parallel(workers: int, call: Callable[..., Any], given: Sequence[Any]) -> Iterator[Any]:
-    """Results of calls by so many processes, and none but this one for a single task."""
-    alone = delayed(functools.partial(_one_thread, os.getpid(), call))
-    used = 1 if len(given) <= 1 else min(workers, len(given))  # -1: all cores
-    parallel: Any = Parallel(n_jobs=used, return_as="generator")
-    results: Iterator[Any] = parallel(alone(*each) for each in given)
+def _workers(plan: Comparison, few_runs: int = 4, few_steps: int = 2000) -> int:
+    """Return the number of processes: one where a few runs are over before others have started."""
+    steps = len(plan.policies) * len(plan.seeds) * sum(plan.steps.values())
+    few = len(plan.runs) < few_runs and steps <= few_steps
+    return 1 if plan.n_jobs == -1 and few else plan.n_jobs
+
+
+def _call_in_parallel(
+    workers: int, call: Callable[..., Any], arguments: Sequence[Sequence[Any]]
+) -> Iterator[Any]:
+    """Yield the results of calls by so many processes, and by none but this one for a single call."""
+    alone = delayed(functools.partial(call_alone, os.getpid(), call))
+    processes = 1 if len(arguments) <= 1 else min(workers, len(arguments))  # -1: all cores
+    parallel: Any = Parallel(n_jobs=processes, return_as="generator")
+    results: Iterator[Any] = parallel(alone(*each) for each in arguments)
     return results
 
 
-def _one_thread(parent: int, call: Callable[..., Any], *arguments: Any) -> Any:
-    """Parallel runs share the cores; threads of BLAS inside them would only get in their way.
+def call_alone(parent: int, call: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function with one BLAS thread: parallel runs share the cores, and threads would disturb.
 
     Ctrl-C on a terminal, and at times a request to end, reach all processes. They are for the `parent`
     to act on: it ends the others.
@@ -247,125 +239,15 @@ def _one_thread(parent: int, call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 @functools.cache
-def _end_with(parent: int) -> None:
-    """End this process once its parent is gone, as after a SIGKILL that lets it end nobody.
+def _end_with(parent: int, seconds: float = 1.0) -> None:
+    """End this process once its parent has ended, as after a SIGKILL; look every so many seconds.
 
     A process whose parent ends is given another one; where that is not so (Windows), nothing happens.
     """
 
     def watch() -> None:
         while os.getppid() == parent:
-            time.sleep(WATCH)
+            time.sleep(seconds)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True, name="end with the parent").start()
-
-
-def as_width(beta: Confidence | float | str | None) -> Confidence | None:
-    """As `as_confidence`, and "package.module:Width"."""
-    if beta is None:
-        return None
-    if isinstance(beta, str) and PATH.fullmatch(beta):
-        beta = instance_of(load(beta))
-    return as_confidence(beta)
-
-
-# --- on a cluster -----------------------------------------------------------------------------------
-# Dask distributed plays runs: workers of this machine, or of any number of them. It gives a task whose
-# worker has died to another one; its option `distributed.scheduler.allowed-failures` says how often. A
-# run that is done is yielded at once. If the scheduler goes, what was being played is lost; the same
-# command, said again, plays it.
-
-LOCAL = re.compile(r"local:([1-9]\d*)")
-ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://\S+|(?!local:)[\w.-]+:\d+")
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """Where runs are played.
-
-    Attributes
-    ----------
-    where : str
-        "local:N" for N workers on this machine, each a process; or the address of a scheduler, such as
-        tcp://10.0.0.1:8786.
-    say : callable
-        Is told the address of the dashboard.
-
-    Raises
-    ------
-    ValueError
-        If `where` is neither, or the package distributed is not installed.
-    """
-
-    where: str
-    say: Callable[[str], object] = field(default=print, compare=False)
-
-    def __post_init__(self) -> None:
-        known = LOCAL.fullmatch(self.where) or ADDRESS.fullmatch(self.where)
-        needs = "local:N, or the address of a scheduler such as tcp://10.0.0.1:8786"
-        require(known, "--cluster", needs, self.where)
-        _distributed()
-
-    def __call__(self, plans: Sequence[Comparison], finished: Collection[Key]) -> Iterator[Run]:
-        """The runs of comparisons that are not finished, as they are done.
-
-        Raises
-        ------
-        ConnectionError
-            If the scheduler goes while they are played.
-        """
-        dask = _distributed()
-        with ExitStack() as stack:
-            client = stack.enter_context(self._client(dask, stack))
-            self.say(f"dashboard: {client.dashboard_link}")
-            try:
-                # A future that is done is let go, and its rows with it.
-                for future in dask.as_completed(list(_submitted(client, plans, finished))):
-                    yield future.result()
-            except (CancelledError, dask.comm.CommClosedError) as error:
-                raise ConnectionError(
-                    f"the scheduler at {self.where} is gone; runs that are done are kept: when it is "
-                    "there again, say the same command again"
-                ) from error
-
-    def _client(self, dask: Any, stack: ExitStack) -> Any:
-        local = LOCAL.fullmatch(self.where)
-        if local is None:
-            # What Dask says of a lost scheduler are pages; here it is one line.
-            log = logging.getLogger("distributed.client")
-            stack.callback(log.setLevel, log.level)
-            log.setLevel(logging.CRITICAL)
-            try:
-                return dask.Client(self.where, timeout=10)
-            except OSError as error:
-                raise ValueError(f"--cluster: no scheduler answers at {self.where}") from error
-        alone = {"threads_per_worker": 1, "processes": True, "memory_limit": 0}
-        quiet = {"dashboard_address": "127.0.0.1:0", "silence_logs": 50}
-        cluster = dask.LocalCluster(n_workers=int(local[1]), **alone, **quiet)
-        return dask.Client(stack.enter_context(cluster))
-
-
-def _submitted(
-    client: Any, plans: Sequence[Comparison], finished: Collection[Key]
-) -> Iterator[Any]:
-    """The runs that a client plays, each on a problem that is prepared once, on some worker."""
-    submit = functools.partial(client.submit, functools.partial(_one_thread, os.getpid()))
-    prepared: dict[tuple[str, int], Any] = {}
-    for plan in plans:
-        for label, name, seed in plan.runs:
-            if (label, name, seed) in finished:
-                continue
-            if (label, seed) not in prepared:
-                given = label, plan.problems[label], seed, plan.steps[label]
-                prepared[label, seed] = submit(prepare, *given, pure=False)
-            play = play_one, prepared[label, seed], name, plan.policies[name], plan.conditions
-            yield submit(*play, pure=False)
-
-
-def _distributed() -> Any:
-    try:
-        import distributed
-    except ImportError as error:
-        raise ValueError("--cluster needs Dask: pip install 'tvbandits[dask]'") from error
-    return distributed

@@ -1,4 +1,4 @@
-"""The folder of a comparison: its rows, tables, picture and record, and single runs until it is done.
+"""The folder of a comparison: its rows, tables, picture and record, and single runs until it is over.
 
 Every file is written beside its name, then put in place, so that none is half-written.
 """
@@ -20,23 +20,22 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from tvbandits import plots
 from tvbandits._version import __version__
-from tvbandits.comparison.playing import Run
-from tvbandits.comparison.summary import RUN_COLUMNS, Key, summarise
+from tvbandits.comparison import plots
+from tvbandits.comparison.summary import RUN_COLUMNS, Key, Run, summarise
 from tvbandits.datasets.tables.references import References
 from tvbandits.io import put_in_place
 
 ROWS, SUMMARY, PICTURE, RUN = "rows.csv.gz", "summary.csv", "regret.png", "run.json"
 
-# Folder of the finished runs of a comparison that is not done yet.
+# The folder of finished runs, while a comparison goes on.
 RUNS = "runs"
 
 # The argument with checksums of the files of plug-ins, by module.
 SOURCES = "sources"
 
 # Arguments that change no row.
-OF_NO_CONSEQUENCE = ("jobs", "interrupted")
+WITHOUT_EFFECT = ("jobs", "interrupted")
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib", "matplotlib")
 
@@ -46,12 +45,12 @@ TEXTS = ("problem", "policy", "width")
 WHOLE = ("seed", "t", "queries", "answered", "batch_size")
 REGRETS = ("regret", "average_regret")
 
-# What comes of files that somebody has changed.
-BROKEN = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
+# Errors of files that somebody has changed.
+DAMAGE = (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
 
 
-class Stored(NamedTuple):
-    """What a folder holds: the picture and the page are made from it."""
+class Content(NamedTuple):
+    """The content of a folder, from which the picture and the page are made."""
 
     rows: pd.DataFrame
     references: dict[str, References]
@@ -66,11 +65,11 @@ def versions() -> dict[str, str]:
 
 
 def writable_folder(path: Path) -> Path:
-    """Try whether the folder can be made and written to; a `ValueError` says why not.
+    """Return the folder if it can be made and written to; a `ValueError` says why not.
 
     Nothing is left behind: `write` makes the folder when there is something to put in it.
     """
-    made = [folder for folder in (path, *path.parents) if not folder.exists()]
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)
         probe = path / f".probe-{os.getpid()}"
@@ -80,7 +79,7 @@ def writable_folder(path: Path) -> Path:
         reason = error.strerror or type(error).__name__
         raise ValueError(f'cannot write to the folder "{path}": {reason}') from error
     finally:
-        for folder in made:
+        for folder in missing:
             with contextlib.suppress(OSError):
                 folder.rmdir()
     return path
@@ -122,7 +121,7 @@ def draw(
     put_in_place(out / PICTURE, lambda path: figure.savefig(path, dpi=130))
 
 
-def read(out: Path) -> Stored:
+def read(out: Path) -> Content:
     """Read what a folder holds that `write` made.
 
     Raises
@@ -144,8 +143,8 @@ def read(out: Path) -> Stored:
             numbers = all(type(each) in (float, int) for each in values.values())
             _require(numbers, f"references of {name}", "numbers", values)
             references[name] = References(**values)
-        return Stored(_read_rows(out / ROWS), references, units, record)
-    except BROKEN as error:
+        return Content(_read_rows(out / ROWS), references, units, record)
+    except DAMAGE as error:
         raise ValueError(f'the comparison in "{out}" cannot be read: {_reason(error)}') from error
 
 
@@ -156,6 +155,7 @@ def _mapping(record: Any, name: str) -> dict[str, Any]:
 
 
 def _require(good: bool, name: str, needs: str, value: object) -> None:
+    """Raise a `ValueError` unless a part of the record is good."""
     if not good:
         raise ValueError(f"{name} in {RUN} must be {needs}, got {value!r}")
 
@@ -192,9 +192,9 @@ class RunStore:
     Parameters
     ----------
     folder : Path
-        Of the comparison; made when the first run is kept.
+        The folder of the comparison, made when the first run is saved.
     arguments : mapping
-        Of the comparison, as `write` is given them: a folder with others is refused. `sources` are
+        Those of the comparison, as for `write`: a folder with other ones is refused. `sources` are
         checksums of plug-ins by module: a folder may hold runs of others, but of none that was changed.
     steps : mapping of problem to int
         Length of a whole run.
@@ -211,38 +211,39 @@ class RunStore:
         self._folder, self._steps = folder, steps
         self._arguments = {**arguments, "interrupted": True}
         self._sources: dict[str, int] = dict(self._arguments.pop(SOURCES, {}))
-        self._kept_sources: dict[str, int] = {}
+        self._saved_sources: dict[str, int] = {}
         if (folder / ROWS).exists():
             read(folder)  # or it says why not
         if (folder / RUN).exists():
             self._check_same()
 
     def _check_same(self) -> None:
+        """Raise a `ValueError` if the folder holds another comparison."""
         path = self._folder / RUN
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
             before = {**_mapping(record, "arguments"), "version": record["tvbandits"]}
-            self._kept_sources = dict(before.get(SOURCES, {}))
-        except BROKEN as error:
+            self._saved_sources = dict(before.get(SOURCES, {}))
+        except DAMAGE as error:
             raise ValueError(f'"{path}" cannot be read: {_reason(error)}') from error
         now = json.loads(json.dumps({**self._arguments, "version": __version__}))
         for name, value in now.items():
-            if name not in OF_NO_CONSEQUENCE and before.get(name) != value:
+            if name not in WITHOUT_EFFECT and before.get(name) != value:
                 raise ValueError(
                     f'"{self._folder}" holds another comparison: its {name} is '
                     f"{json.dumps(before.get(name))}, not {json.dumps(value)}; give another folder, "
                     "or remove it"
                 )
-        kept = self._kept_sources
-        changed = [name for name, sum_ in self._sources.items() if kept.get(name, sum_) != sum_]
+        saved = self._saved_sources
+        changed = [name for name, sum_ in self._sources.items() if saved.get(name, sum_) != sum_]
         if changed:
             raise ValueError(
                 f'"{self._folder}" holds runs of another {", ".join(changed)}, whose source was changed '
                 "since; give another folder, or remove it"
             )
 
-    def finished(self) -> dict[Key, pd.DataFrame]:
-        """Return the rows of the whole runs that are there; a damaged file counts as missing."""
+    def load(self) -> dict[Key, pd.DataFrame]:
+        """Return the rows of the finished runs in the folder; a damaged file counts as missing."""
         runs: dict[Key, pd.DataFrame] = {}
         for path in (self._folder / ROWS, *sorted((self._folder / RUNS).glob("[!.]*"))):
             with contextlib.suppress(Exception):
@@ -252,31 +253,31 @@ class RunStore:
                         runs[problem, policy, int(seed)] = rows.reset_index(drop=True)
         return runs
 
-    def keeping(self, runs: Iterable[Run]) -> Iterator[Run]:
+    def save_each(self, runs: Iterable[Run]) -> Iterator[Run]:
         """Yield the same runs, each once it is on disk."""
         for run in runs:
-            self.keep(run)
+            self.save(run)
             yield run
 
-    def keep(self, run: Run) -> None:
-        """Write a run; it is there wholly or not at all."""
+    def save(self, run: Run) -> None:
+        """Write a run, wholly or not at all."""
         runs = self._folder / RUNS
         runs.mkdir(parents=True, exist_ok=True)
-        new = not self._sources.items() <= self._kept_sources.items()
+        new = not self._sources.items() <= self._saved_sources.items()
         if new or not (self._folder / RUN).is_file():
-            self._keep_record()
+            self._save_record()
         place = runs / file_name(run.key)
         put_in_place(place, lambda draft: _write_rows(run.rows, draft), durable=True)
 
-    def _keep_record(self) -> None:
-        """Write what is played, with the sources of all plug-ins that were."""
+    def _save_record(self) -> None:
+        """Write the record of the runs, with the sources of all their plug-ins."""
         path = self._folder / RUN
         record: dict[str, Any] = {"tvbandits": __version__, "arguments": self._arguments}
         if path.is_file():
             record = json.loads(path.read_text(encoding="utf-8"))
-        self._kept_sources |= self._sources
-        if self._kept_sources:
-            record["arguments"][SOURCES] = self._kept_sources
+        self._saved_sources |= self._sources
+        if self._saved_sources:
+            record["arguments"][SOURCES] = self._saved_sources
         _write_record(self._folder, record)
 
 

@@ -1,4 +1,4 @@
-"""What questions are worth: the policies of a frontier, a line for each query plan and budget."""
+"""Frontiers: the regret of each query plan against the number of queries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvbandits.comparison.summary import summarise
 from tvbandits.policies.frugal import PLANS
 from tvbandits.policies.names import parse_spec
 
-# What the plans are read against: the same learning without an expert, and the paper's policy.
+# The plans are compared with the same policy without an expert, and with that of the paper.
 WITHOUT, PAPER = "adaptive-gp-ucb", "sparq-gp-ucb"
 
 
@@ -29,12 +29,12 @@ def frontier_policies(budgets: Sequence[float], plans: Sequence[str]) -> list[st
     for plan in plans:
         if plan not in PLANS:
             raise ValueError(f'unknown plan "{plan}"; there are: {", ".join(PLANS)}')
-    asking = [
+    frugal = [
         f"frugal-gp-ucb:queries_per_step={budget:g},plan={plan}"
         for plan in dict.fromkeys(plans)
         for budget in sorted(set(budgets))
     ]
-    return [WITHOUT, PAPER, *asking]
+    return [WITHOUT, PAPER, *frugal]
 
 
 def frontier_table(rows: pd.DataFrame) -> pd.DataFrame:

@@ -1,21 +1,24 @@
-"""A comparison as one page of HTML: tables, picture, command, versions, seeds."""
+"""A comparison as one page of HTML that needs no other file: tables, picture, command, versions, seeds.
+
+Frame and style of the page are `page.html` and `page.css` beside this module.
+"""
 
 from __future__ import annotations
 
 import base64
+import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from tvbandits import plots
-from tvbandits.comparison.files import RUN, Stored, read
-from tvbandits.comparison.html import cards, page, section, table
+from tvbandits.comparison import plots
+from tvbandits.comparison.files import RUN, Content, read
 from tvbandits.comparison.summary import Panel, panels_of, summarise
 from tvbandits.datasets.tables.references import References
 
-# Of the summary, by their headings; the last two are there where a problem counts them.
+# Columns of the summary by their headings; only some problems have the last two.
 COLUMNS = {
     "policy": "policy",
     "width": "width",
@@ -27,6 +30,8 @@ COLUMNS = {
     "violations a step": "violations_per_step",
     "move cost a step": "move_cost_per_step",
 }
+# Those in the unit of the reward.
+REGRETS = ("average_regret", "average_regret_ci95", "last_fifth_regret")
 
 
 def comparison_report(folder: Path) -> str:
@@ -37,23 +42,23 @@ def comparison_report(folder: Path) -> str:
     ValueError
         If the folder does not hold a comparison.
     """
-    stored = read(folder)
-    panels = panels_of(stored.rows)
+    content = read(folder)
+    panels = panels_of(content.rows)
     try:
-        how = _provenance(stored.record)
+        how = _provenance(content.record)
     except (KeyError, TypeError) as error:
         raise ValueError(f'"{folder / RUN}" cannot be read: {error}') from error
     parts = [
-        _head(stored, panels),
-        section("Average regret against the step", _figure(stored)),
-        *(_panel(stored, panel) for panel in panels),
+        _head(content, panels),
+        section("Average regret against the step", _figure(content)),
+        *(_panel(content, panel) for panel in panels),
         section("How it was made", how),
     ]
     return page(
-        f"Comparison on {', '.join(stored.rows['problem'].unique())}",
+        f"Comparison on {', '.join(content.rows['problem'].unique())}",
         "What each policy loses a step against the best point of that step: its regret.",
         "".join(parts),
-        f"tvbandits {stored.record['tvbandits']}",
+        f"tvbandits {content.record['tvbandits']}",
     )
 
 
@@ -70,64 +75,66 @@ def command_of(arguments: Mapping[str, Any]) -> str:
     return shlex.join(words)
 
 
-def _figure(stored: Stored) -> str:
-    """Return the picture of the folder, in the page itself; a narrow screen scrolls it."""
-    drawn = plots.regret_figure(stored.rows, stored.references, stored.units)._repr_png_()
-    source = f"data:image/png;base64,{base64.b64encode(drawn).decode()}"
+def _figure(content: Content) -> str:
+    """Return the picture, which is part of the page itself; a narrow screen scrolls it."""
+    picture = plots.regret_figure(content.rows, content.references, content.units).png()
+    source = f"data:image/png;base64,{base64.b64encode(picture).decode()}"
     about = "Average regret of each policy: the tables below have where the curves end"
     style = "width: 100%; min-width: 40rem; max-width: 60rem"
     return f'<figure class="scroll"><img src="{source}" alt="{about}" style="{style}"></figure>'
 
 
-def _head(stored: Stored, panels: list[Panel]) -> str:
+def _head(content: Content, panels: list[Panel]) -> str:
+    """Return a sentence on the best policy of each panel."""
     lines = []
     for panel in panels:
         best, *others = summarise(panel.rows).sort_values("average_regret").to_dict("records")
         text = f"{best['policy']} loses least: {best['average_regret']:.4g} a step"
         if others:
             text += f"; next {others[0]['policy']} with {others[0]['average_regret']:.4g}"
-        reference = stored.references.get(panel.problem)
+        reference = content.references.get(panel.problem)
         if reference is not None:
             text += f". The best fixed point loses {reference.best_fixed:.4g}"
         where = escape(f"{panel.problem}, {panel.width}")
         lines.append(f"<p>{where}: <b>{escape(text)}</b>.</p>")
-    interrupted = bool(stored.record["arguments"].get("interrupted", False))
+    interrupted = bool(content.record["arguments"].get("interrupted", False))
     if interrupted:
-        lines.append("<p>It was cut short: what follows is what was finished.</p>")
+        lines.append("<p>It was cut short: these are the runs that were finished.</p>")
     return f'<div class="now{" warn" if interrupted else ""}">{"".join(lines)}</div>'
 
 
-def _panel(stored: Stored, panel: Panel) -> str:
+def _panel(content: Content, panel: Panel) -> str:
+    """Return the section of a panel: numbers and a table."""
     lines = summarise(panel.rows).sort_values("average_regret")
     lines["milliseconds"] = 1e3 * lines["seconds_per_step"]
-    there = lines.columns[lines.notna().any()]
+    unit = content.units.get(panel.problem, "")
+    present = [*lines.columns[lines.notna().any()], "average_regret_ci95"]
     columns = {
-        heading: name
+        f"{heading} [{unit}]" if unit and name in REGRETS else heading: name
         for heading, name in COLUMNS.items()
-        if name in there or name == "average_regret_ci95"
+        if name in present
     }
     cells = lines[list(columns.values())].values.tolist()
-    references: References | None = stored.references.get(panel.problem)
+    references: References | None = content.references.get(panel.problem)
     for name, value in ({} if references is None else references._asdict()).items():
         label, _ = plots.REFERENCES[name]
         cells.append([f"({label})", "", float(value), *[None] * (len(columns) - 3)])
-    unit = stored.units.get(panel.problem, "")
     counts: list[tuple[str, object]] = [
         ("seeds", int(panel.rows["seed"].nunique())),
         ("steps", int(panel.rows["t"].max())),
         ("policies", len(lines)),
         ("unit", unit or "none"),
     ]
-    label = f" in {unit}" if unit else ""
     return section(
         f"{panel.problem}, {panel.width}",
         cards(counts),
         f'<div class="scroll">{table(list(columns), cells)}</div>',
-        f'<p class="soft">± is half of a 95% interval over the seeds{escape(label)}.</p>',
+        '<p class="soft">± is half of a 95% interval over the seeds.</p>',
     )
 
 
 def _provenance(record: Mapping[str, Any]) -> str:
+    """Return command, seeds and versions."""
     seeds = escape(", ".join(str(seed) for seed in record["seeds"]))
     command = escape(command_of(record["arguments"]))
     packages = table(["package", "version"], list(record["versions"].items()))
@@ -135,3 +142,73 @@ def _provenance(record: Mapping[str, Any]) -> str:
         f"<p>The command:</p><pre>{command}</pre><p>Seeds {seeds}.</p>"
         f'<div class="scroll">{packages}</div>'
     )
+
+
+# --- HTML ---------------------------------------------------------------------------------------------
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
+    """Return a table: numbers to the right with four digits, everything escaped.
+
+    On a narrow screen each row of three columns or more becomes a list, by the names of its columns.
+    """
+    lines = [list(row) for row in rows]
+    numeric = [
+        bool(lines) and all(isinstance(row[i], int | float | None) for row in lines)
+        for i in range(len(header))
+    ]
+    sides = [" class=number" if right else "" for right in numeric]
+    columns = list(zip(header, sides, strict=True))
+    head = "".join(f'<th scope="col"{side}>{escape(name)}</th>' for name, side in columns)
+
+    def cells(row: Sequence[object]) -> str:
+        return "".join(
+            f'<td{side} data-label="{escape(name)}">{escape(_cell(value))}</td>'
+            for (name, side), value in zip(columns, row, strict=True)
+        )
+
+    body = "".join(f"<tr>{cells(row)}</tr>" for row in lines)
+    title = f"<caption class=soft>{escape(caption)}</caption>" if caption else ""
+    kind = " class=stacks" if len(header) > 2 else ""
+    return f"<table{kind}>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: object) -> str:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def cards(rows: Iterable[tuple[str, object]]) -> str:
+    """Return numbers that are read at a glance: name and value."""
+    items = "".join(f"<li>{escape(name)}<b>{escape(_cell(value))}</b></li>" for name, value in rows)
+    return f'<ul class="cards">{items}</ul>'
+
+
+def section(title: str, *parts: str) -> str:
+    """Return a part of a page under a heading."""
+    return f"<section><h2>{escape(title)}</h2>{''.join(parts)}</section>"
+
+
+def page(title: str, subtitle: str, body: str, footer: str) -> str:
+    """Return a whole page.
+
+    Parameters
+    ----------
+    title, subtitle, footer : str
+        Text.
+    body : str
+        HTML, of `section`, `cards` and `table`.
+    """
+    return _beside("page.html").format(
+        generator="tvbandits",
+        title=escape(title),
+        subtitle=escape(subtitle),
+        style=_beside("page.css"),
+        body=body,
+        footer=escape(footer),
+    )
+
+
+def _beside(name: str) -> str:
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")

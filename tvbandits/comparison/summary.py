@@ -1,4 +1,4 @@
-"""Tables out of the rows of a comparison, and the references they are read against.
+"""Tables of the rows of a comparison, and the references that they are read against.
 
 The rows are one DataFrame, a line for every step of every run, as `compare` returns them. Every table,
 picture and page is made from them.
@@ -20,10 +20,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import friedmanchisquare, studentized_range, t as student
 
-from tvbandits.comparison.setup import limits_of
+from tvbandits.comparison.environment import Environment
 from tvbandits.datasets.tables.references import References, references
 from tvbandits.domains.candidates import Candidates
-from tvbandits.protocols import Problem
+from tvbandits.domains.problem import Problem
 from tvbandits.validation import several, whole_number
 
 # Problem, policy and seed of a run: its label, and the columns that have it.
@@ -41,13 +41,22 @@ SUMMARY = [
 ]
 
 # Columns of rows of which a summary has the mean over plays; the last two are not always there.
-A_STEP = ("queries", "answered", "seconds", "violations", "move_cost")
+COUNTS = ("queries", "answered", "seconds", "violations", "move_cost")
 
-# Of the largest regret of a table, what is no more than rounding.
-ROUNDING = 1e-12
 
-# Most seeds of a comparison.
-MOST_SEEDS = 1_000_000
+@dataclass(frozen=True)
+class Run:
+    """One finished run: its label, and a table with a row for every step."""
+
+    problem: str
+    policy: str
+    seed: int
+    rows: pd.DataFrame
+
+    @property
+    def key(self) -> Key:
+        """The key of the run among all runs."""
+        return self.problem, self.policy, self.seed
 
 
 def summarise(rows: pd.DataFrame) -> pd.DataFrame:
@@ -56,7 +65,7 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
     `average_regret` is the mean over seeds of R_T / T, `average_regret_sd` its deviation over seeds,
     `average_regret_ci95` the half-width of its 95% t-interval; `last_fifth_regret` is the mean regret
     of the last fifth of the steps. Deviation and interval are NaN for a single seed. Where a step plays
-    several points, regret is a mean over plays, and what is said per step is counted once a step. Where
+    several points, regret is a mean over plays, and the columns per step count once a step. Where
     a problem has limits, `violations_per_step` says how many of them a play violates on average; where
     moves cost something, `move_cost_per_step` says how much, which is no part of the regret.
 
@@ -86,7 +95,7 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
             "average_regret_sd": of_seeds.std(),
             "average_regret_ci95": of_seeds.agg(half_interval),
             "last_fifth_regret": late.groupby(place, sort=False)["regret"].mean(),
-            **{f"{name}_per_step": groups[name].mean() for name in A_STEP if name in rows},
+            **{f"{name}_per_step": groups[name].mean() for name in COUNTS if name in rows},
         }
     )
     return table.reset_index()
@@ -119,7 +128,7 @@ def by_run(rows: pd.DataFrame) -> pd.DataFrame:
     return table[list(dict.fromkeys(runs["policy"]))]
 
 
-def paired(rows: pd.DataFrame, reference: str | None = None) -> pd.DataFrame:
+def pairwise_differences(rows: pd.DataFrame, reference: str | None = None) -> pd.DataFrame:
     """Return the differences in mean regret to `reference`, paired by seed, with 95% t-intervals.
 
     What seeds have in common is taken out: an interval that does not reach 0 tells two policies apart,
@@ -146,10 +155,10 @@ def paired(rows: pd.DataFrame, reference: str | None = None) -> pd.DataFrame:
     Examples
     --------
     >>> from tvbandits import compare
-    >>> from tvbandits.comparison.summary import paired
+    >>> from tvbandits.comparison.summary import pairwise_differences
     >>> from tvbandits.datasets import DriftingBump
     >>> rows = compare(DriftingBump(candidates=51, horizon=20), ["uniform", "eps-greedy"], seeds=3)
-    >>> print(paired(rows, "uniform")[["policy", "reference", "seeds"]])
+    >>> print(pairwise_differences(rows, "uniform")[["policy", "reference", "seeds"]])
            policy reference  seeds
     0  eps-greedy   uniform      3
     """
@@ -158,13 +167,13 @@ def paired(rows: pd.DataFrame, reference: str | None = None) -> pd.DataFrame:
         raise ValueError(f'"{reference}" was not played; there are: {", ".join(table.columns)}')
     lines = []
     for problem, part in table.groupby(level="problem", sort=False):
-        beside = str(part.mean().idxmin()) if reference is None else reference
-        differences = part.drop(columns=beside).sub(part[beside], axis=0)
+        best = str(part.mean().idxmin()) if reference is None else reference
+        differences = part.drop(columns=best).sub(part[best], axis=0)
         for policy, column in differences.items():
             values = column.dropna()
             if len(values):
-                pair = len(values), float(values.mean()), half_interval(values)
-                lines.append((problem, policy, beside, *pair))
+                mean, half = float(values.mean()), half_interval(values)
+                lines.append((problem, policy, best, len(values), mean, half))
     columns = ["problem", "policy", "reference", "seeds", "difference", "ci95"]
     return pd.DataFrame(lines, columns=columns)
 
@@ -225,26 +234,26 @@ def performance_profile(table: pd.DataFrame, factors: Sequence[float]) -> pd.Dat
 
 
 def winners(table: pd.DataFrame, ours: Sequence[str]) -> pd.DataFrame:
-    """Say who wins where: problem, best policy and its regret, our best one and how much more it has.
+    """Return who wins where: problem, best policy and its regret, our best one and the ratio of the two.
 
-    What speaks against ours comes first.
+    The problems where ours is beaten most come first.
     """
     least = table.min(axis=1)
     own = table[[name for name in table.columns if name.partition(":")[0] in ours]]
-    found = pd.DataFrame({"best": table.idxmin(axis=1), "regret": least, "ours": ""})
+    lines = pd.DataFrame({"best": table.idxmin(axis=1), "regret": least, "ours": ""})
     if len(own.columns):
-        found["ours"] = own.idxmin(axis=1)
-    found["times_the_best"] = own.min(axis=1) / least.where(least > 0)
-    found = found.rename_axis("problem").reset_index()
-    return found.sort_values("times_the_best", ascending=False, kind="stable", ignore_index=True)
+        lines["ours"] = own.idxmin(axis=1)
+    lines["times_the_best"] = own.min(axis=1) / least.where(least > 0)
+    lines = lines.rename_axis("problem").reset_index()
+    return lines.sort_values("times_the_best", ascending=False, kind="stable", ignore_index=True)
 
 
 class Panel(NamedTuple):
-    """What is shown together: rows, or lines of a summary, of one problem."""
+    """Rows, or lines of a summary, of one problem, which are shown together."""
 
     problem: str
     width: str
-    """In words: that of all policies that have one, or "several widths"."""
+    """The width of all policies that have one, in words, or "several widths"."""
     rows: pd.DataFrame
 
 
@@ -260,13 +269,8 @@ def panels_of(table: pd.DataFrame) -> list[Panel]:
             shown = zip([f"width {width}" for width in widths], parts, strict=True)
             panels += [Panel(str(problem), *each) for each in shown]
         else:
-            width = (
-                "several widths"
-                if len(widths) > 1
-                else f"width {widths[0]}"
-                if widths
-                else "no width"
-            )
+            texts = [f"width {width}" for width in widths] or ["no width"]
+            width = texts[0] if len(texts) == 1 else "several widths"
             panels.append(Panel(str(problem), width, group))
     return panels
 
@@ -274,53 +278,54 @@ def panels_of(table: pd.DataFrame) -> list[Panel]:
 def problem_references(
     problem: Problem, seeds: int | Sequence[int] = 1, horizon: int | None = None
 ) -> References:
-    """Average regret of players without a model on a problem, as a mean over its realisations.
+    """Return the average regret of players without a model, as a mean over a problem's realisations.
 
     A box, or a very large domain, is represented by 1000 uniform points, and regret is still measured
-    from the best of the whole domain. Under limits they know where these hold, and keep to it; where
-    they hold nowhere, all is allowed.
+    from the best of the whole domain. Under limits the players know where these hold, and keep to them;
+    where they hold nowhere, all is allowed.
     """
-    realise = getattr(problem, "realise", None)
-    chosen = as_seeds(seeds) if realise is not None else [0]
-    found = np.array([_references(realise(s) if realise else problem, horizon) for s in chosen])
-    return References(*found.mean(axis=0).tolist())
+    environment = Environment.of(problem)
+    numbers = as_seeds(seeds) if environment.random else [0]
+    each = np.array([_references(environment.realise(seed), horizon) for seed in numbers])
+    return References(*each.mean(axis=0).tolist())
 
 
-def _references(problem: Problem, horizon: int | None) -> References:
+def _references(environment: Environment, horizon: int | None) -> References:
+    problem, domain = environment.problem, environment.problem.domain
     # A reward that stands still is known after two steps.
     length = 2 if problem.variation == 0.0 else horizon or problem.horizon
     steps = range(1, min(length, horizon or length) + 1)
-    domain = problem.domain
     if isinstance(domain, Candidates) and len(domain) * len(steps) <= 20_000_000:
         points = domain.X
     else:
         points = domain.sample(1000, np.random.default_rng(0))
     values = np.array([problem.value(points, float(t)) for t in steps])
     allowed = np.ones(values.shape, dtype=bool)
-    limits = limits_of(problem)
     for row, t in zip(allowed, steps, strict=True):
-        for limit in limits:
-            row &= limit.holds(problem.outcomes(points, float(t))[limit.name])  # type: ignore[attr-defined]
+        outcomes = environment.outcomes(points, float(t))
+        for limit in environment.limits:
+            row &= limit.holds(outcomes[limit.name])
         row |= not row.any()
     best = np.where(allowed, values, -np.inf).max(axis=1)
-    missed = float(np.mean([problem.best(float(t)) for t in steps]) - best.mean())
-    found = references(values, allowed)
-    return References(*(value + missed for value in found))
+    excess = float(np.mean([problem.best(float(t)) for t in steps]) - best.mean())
+    return References(*(value + excess for value in references(values, allowed)))
 
 
-def counted(numbers: Iterable[int], noun: str) -> str:
-    """Numbers in a title: "1 seed", "5 seeds", or "1-5 seeds" where they differ."""
-    found = list(numbers)
-    low, high = min(found), max(found)
+def count_text(numbers: Iterable[int], noun: str) -> str:
+    """Return numbers for a title: "1 seed", "5 seeds", or "1-5 seeds" where they differ."""
+    values = list(numbers)
+    low, high = min(values), max(values)
     number = f"{high}" if low == high else f"{low}-{high}"
     return f"{number} {noun}{'' if high == 1 else 's'}"
 
 
-def regret_texts(values: Sequence[float], decimals: int = 3) -> list[str]:
-    """Regrets of one problem as they are printed, whatever their unit.
+def regret_texts(
+    values: Sequence[float], decimals: int = 3, *, rounding: float = 1e-12
+) -> list[str]:
+    """Return regrets of one problem as they are printed, whatever their unit.
 
     There are decimals where these show enough digits, and three significant digits elsewhere; a dash
-    stands for NaN.
+    stands for NaN. A share of `rounding` of the largest is 0.
 
     Examples
     --------
@@ -331,24 +336,24 @@ def regret_texts(values: Sequence[float], decimals: int = 3) -> list[str]:
     1.23e-06 5e-08 0.000 -
     """
     largest = max((abs(value) for value in values if np.isfinite(value)), default=0.0)
-    found = []
+    texts = []
     for value in values:
-        size = 0.0 if abs(value) <= ROUNDING * largest else abs(value)
+        size = 0.0 if abs(value) <= rounding * largest else abs(value)
         if np.isnan(value):
-            found.append("-")
+            texts.append("-")
         elif size == 0.0 or 0.1 <= size < 1e6:
-            found.append(f"{value if size else 0.0:.{decimals}f}")
+            texts.append(f"{value if size else 0.0:.{decimals}f}")
         else:
-            found.append(f"{value:.3g}")
-    return found
+            texts.append(f"{value:.3g}")
+    return texts
 
 
-def as_seeds(seeds: int | Sequence[int]) -> list[int]:
-    """The seeds themselves: 0, ..., n - 1 for a number n."""
+def as_seeds(seeds: int | Sequence[int], most: int = 1_000_000) -> list[int]:
+    """Return the seeds themselves, which are 0, ..., n - 1 for a number n of at most so many."""
     if not isinstance(seeds, Iterable):
-        return list(range(whole_number("seeds", seeds, at_most=MOST_SEEDS)))
-    listed = several("seeds", seeds, "a whole number, or a sequence of whole numbers")
-    chosen = [whole_number("each of seeds", seed, at_least=0) for seed in listed]
-    if not chosen or len(set(chosen)) < len(chosen):
-        raise ValueError(f"seeds must be at least one, and different, got {chosen}")
-    return chosen
+        return list(range(whole_number("seeds", seeds, at_most=most)))
+    items = several("seeds", seeds, "a whole number, or a sequence of whole numbers")
+    numbers = [whole_number("each of seeds", seed, at_least=0) for seed in items]
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise ValueError(f"seeds must be at least one, and different, got {numbers}")
+    return numbers

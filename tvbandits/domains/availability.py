@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.context import AtContext, Context, coordinate_names, opened
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import Move
 from tvbandits.domains.space import Space
 from tvbandits.errors import PlayError
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, as_rows, is_finite_number, shown
 
 # A mask (A,) or row numbers of the candidates, ranges of coordinates by name (`Ranges`), or a function

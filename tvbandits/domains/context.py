@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from tvbandits.data import Plays
 from tvbandits.domains.box_search import Acquisition, Smooth
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import (
     Parameter,
     as_parameter,
@@ -23,7 +24,6 @@ from tvbandits.domains.parameters import (
     rows_by_name,
 )
 from tvbandits.errors import PlayError
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, as_floats, as_points, as_times, of_kind, shown
 
 # Values by name, such as {"outside": 3.2}, or numbers in the order of the names.

@@ -23,9 +23,9 @@ import numpy as np
 
 from tvbandits.domains.box import TOLERANCE, Box
 from tvbandits.domains.context import AtContext, measured
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Category, Integer, Real
 from tvbandits.domains.space import Space, space_of
-from tvbandits.protocols import Domain
 from tvbandits.validation import LARGEST_VALUE, Array, Index, finite_number, positive_number
 
 # Reward that a unit of distance costs, or a function of two points (d,): from, to.

@@ -19,6 +19,7 @@ from tvbandits.domains.box import Box
 from tvbandits.domains.box_search import Acquisition, best_point
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.context import as_measured, columns_by_name
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import (
     Category,
     Named,
@@ -30,7 +31,6 @@ from tvbandits.domains.parameters import (
     rows_by_name,
     texts,
 )
-from tvbandits.protocols import Domain
 from tvbandits.validation import (
     Array,
     Index,

@@ -25,16 +25,19 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, Self, TypeGuard, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tvbandits.data import Dataset, Source
 from tvbandits.validation import (
     Array,
     Index,
+    columned,
     finite_number,
     function,
     noise_variance_number,
     optional,
     positive_number,
+    refuse,
     several,
     whole_number,
 )
@@ -103,6 +106,11 @@ class Paced(Aging, Protocol):
 
     def at_pace(self, pace: float) -> Aging:
         """Return the same map with another pace, positive."""
+
+
+def is_monotone(aging: Aging) -> bool:
+    """Tell whether an aging map says that it is monotone; one that says nothing is taken for none."""
+    return bool(getattr(aging, "monotone", False))
 
 
 def has_pace(aging: object) -> TypeGuard[Paced]:
@@ -386,7 +394,7 @@ class Composition:
     @property
     def monotone(self) -> bool:
         """Return whether all of the maps are monotone."""
-        return all(getattr(aging, "monotone", False) for aging in self.maps)
+        return all(map(is_monotone, self.maps))
 
     @property
     def adds_variance(self) -> bool:
@@ -416,3 +424,17 @@ def at_noise(aging: Aging, variance: float) -> Aging:
     if isinstance(aging, DiscardAbove) and aging.threshold == LogThreshold(None):
         return DiscardAbove(LogThreshold(variance))
     return aging
+
+
+def check_effective(values: ArrayLike, n: int) -> Array:
+    """Return the effective variances (n,) that an aging map made: positive, infinite if forgotten.
+
+    Raises
+    ------
+    ValueError
+        If a variance is NaN or not positive, or there are not `n` of them.
+    """
+    column = columned(values, n, "what the aging map returns")
+    needs = "the aging map must return positive variances, infinite for what is forgotten"
+    refuse(~(column > 0), column, needs)
+    return column

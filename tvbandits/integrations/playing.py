@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -56,7 +55,7 @@ def with_pending(bandit: Bandit, X: Array, t: Array) -> Bandit:
     """The bandit with exactly these points (n, d), asked for times (n,), pending."""
     if np.array_equal(X, bandit.state.pending.X):
         return bandit
-    return Bandit.from_state(bandit.recipe, replace(bandit.state, pending=Plays(X, t)))
+    return Bandit.from_state(bandit.recipe, bandit.state.with_record(pending=Plays(X, t)))
 
 
 def asked(bandit: Bandit, t: float, n: int | None = None) -> Array:

@@ -24,9 +24,9 @@ from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.domain import Domain
 from tvbandits.policies import ruled
 from tvbandits.policies.common import Seed
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, positive_number, shown, whole_number
 
 
@@ -108,7 +108,9 @@ def uniform(domain: Domain, *, minimize: bool = False, seed: Seed = 0) -> ruled.
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    return ruled.adapt(domain, Uniform(ruled.chosen_domain(domain)), minimize=minimize, seed=seed)
+    return ruled.adapt(
+        domain, Uniform(ruled.domain_of_choice(domain)), minimize=minimize, seed=seed
+    )
 
 
 def eps_greedy(
@@ -148,7 +150,7 @@ def eps_greedy(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    rule = EpsilonGreedy(ruled.chosen_domain(domain), positive_number("decay", decay))
+    rule = EpsilonGreedy(ruled.domain_of_choice(domain), positive_number("decay", decay))
     return ruled.adapt(domain, rule, minimize=minimize, seed=seed)
 
 
@@ -252,8 +254,8 @@ def evolution(
     """
     whole_number("population", population)
     whole_number("tournament", tournament)
-    chosen = ruled.chosen_domain(domain)
-    if not isinstance(chosen, Candidates | Box):
-        raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(chosen)}")
-    rule = RegularisedEvolution(chosen, tournament, population)
+    choices = ruled.domain_of_choice(domain)
+    if not isinstance(choices, Candidates | Box):
+        raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(choices)}")
+    rule = RegularisedEvolution(choices, tournament, population)
     return ruled.adapt(domain, rule, minimize=minimize, seed=seed)

@@ -13,8 +13,8 @@ from typing import Any
 from tvbandits.acquisition.batches import ProductRatio
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
+from tvbandits.domains.domain import Domain
 from tvbandits.policies.common import DEFAULT_WIDTH, Seed, Width, make_bandit
-from tvbandits.protocols import Domain
 
 
 def gp_bucb(

@@ -15,10 +15,10 @@ import numpy as np
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.domain import Domain
 from tvbandits.policies import ruled
 from tvbandits.policies.common import Seed
 from tvbandits.policies.setting import Policy
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, finite_number, refuse
 
 
@@ -63,9 +63,9 @@ class BetaBernoulli:
         if self.time > -np.inf:
             self.counts *= self.discount ** (latest - self.time)
         success = rewards.y - self.worst  # where less is better, the signed rewards lie in [-1, 0]
-        told = np.column_stack([success, 1.0 - success])
+        outcomes = np.column_stack([success, 1.0 - success])
         weights = trials * self.discount ** (latest - rewards.t)
-        np.add.at(self.counts, self.domain.index(rewards.X), weights[:, None] * told)
+        np.add.at(self.counts, self.domain.index(rewards.X), weights[:, None] * outcomes)
         self.time = latest
 
 

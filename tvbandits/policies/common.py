@@ -14,6 +14,7 @@ from tvbandits.acquisition.widths import DEFAULT_WIDTH as DEFAULT_WIDTH, Confide
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Mean as Mean, Options, Refit, Season
 from tvbandits.bandit.recipe import NEEDED_POSTERIOR, Recipe
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.space import space_of
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.exact import Exact
@@ -21,7 +22,6 @@ from tvbandits.gp.fitting.online import Every, as_every
 from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.sparse import Nystrom
-from tvbandits.protocols import Domain
 from tvbandits.validation import check_part, choice, of_kind, shown
 
 Width: TypeAlias = Confidence | float | str
@@ -182,11 +182,11 @@ def learning_rule(value: Rate, default: Every | None = None) -> tuple[float | No
     """
     if isinstance(value, Every):
         return None, value
-    if value is None or value == "learn":
+    if value is None:
         return None, default or Every()
-    is_word: bool = isinstance(value, str)  # another word than the type allows
-    if is_word:
-        raise ValueError(f'a rate must be a number, "learn" or Every(...), got {shown(value)}')
+    if isinstance(value, str):
+        choice("a rate that is no number", value, ("learn",))
+        return None, default or Every()
     return value, None
 
 

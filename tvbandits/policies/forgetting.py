@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
+from tvbandits.domains.domain import Domain
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Aging
 from tvbandits.forgetting.event_trigger import EventTrigger
@@ -36,7 +37,6 @@ from tvbandits.policies.common import (
     posterior_of,
     prior_kernel,
 )
-from tvbandits.protocols import Domain
 from tvbandits.validation import (
     LARGEST_WHOLE,
     SMALLEST_VARIANCE,

@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
+from tvbandits.domains.domain import Domain
+from tvbandits.experts.protocol import Expert
 from tvbandits.policies.common import DEFAULT_WIDTH, Seed, Width, make_bandit
 from tvbandits.policies.models import model_of
-from tvbandits.protocols import Domain, Expert
 from tvbandits.queries.plans import (
     KDPP,
     MOST_QUESTIONS,

@@ -17,8 +17,8 @@ from tvbandits.acquisition.batches import MOST_RATIO, Batching, One
 from tvbandits.acquisition.rules import Decision, UpperConfidenceBound
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
+from tvbandits.domains.domain import Domain
 from tvbandits.policies.common import DEFAULT_WIDTH, Seed, Width, make_bandit
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, finite_number
 
 

@@ -17,6 +17,7 @@ from tvbandits.acquisition.widths import Fixed, PlaysAtATime, as_confidence
 from tvbandits.bandit.options import Options
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.context import measured
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.space import Arms, Space, space_of
 from tvbandits.forgetting.aging import Window
 from tvbandits.gp.ensemble.arms import IndependentArms
@@ -44,7 +45,6 @@ from tvbandits.policies.common import (
     posterior_of,
     prior_kernel,
 )
-from tvbandits.protocols import Domain
 from tvbandits.validation import require
 
 
@@ -139,12 +139,12 @@ def model_of(
     if kernel is not None:
         kernel = prior_kernel(domain, kernel)
     posterior = posterior_of(options)
-    chosen = kernel is None and posterior is None
-    if not asks and chosen and isinstance(domain, Bounded) and domain.dimension > 1:
+    is_free = kernel is None and posterior is None
+    if not asks and is_free and isinstance(domain, Bounded) and domain.dimension > 1:
         return box_model(domain, beta, options)
     # A kernel to start from, when to fit, a prior mean and a theorem's width: only a fit has these.
     constant = beta is None or isinstance(as_confidence(beta), Fixed)
-    unfitted = chosen and options.refit is None and options.mean == "online" and constant
+    unfitted = is_free and options.refit is None and options.mean == "online" and constant
     if not asks and unfitted and isinstance(domain, Arms):
         return arms_model(domain, beta)
     others: dict[str, Any] = {"beta": DEFAULT_WIDTH if beta is None else beta}
@@ -157,7 +157,7 @@ def model_of(
             others["acquisition"] = LastingBound() if network else SpreadFirst()
     every = Every() if asks else Every(space_spread=CONFIG.length_spread)
     rule = as_rule(options.refit, every)
-    start, rule, posterior = fitted_kernel(domain, kernel, rule, posterior)
+    start, rule, posterior = kernel_to_fit(domain, kernel, rule, posterior)
     if posterior.self_learning:
         require(not options.refit, "an ensemble learns by itself: refit", "None", options.refit)
         return Model(start, posterior, others)
@@ -194,11 +194,11 @@ def box_model(box: Any, beta: Width | None, options: Options) -> Model:
 
 def box_coordinates(box: Bounded) -> int:
     """Return how many coordinates are chosen: a category counts as one, and a context is not chosen."""
-    chosen = box.chosen
-    return len(chosen.names) if isinstance(chosen, Space) else chosen.dimension
+    choices = box.chosen
+    return len(choices.names) if isinstance(choices, Space) else choices.dimension
 
 
-def fitted_kernel(
+def kernel_to_fit(
     domain: Domain, kernel: Any | None, every: Every, posterior: PosteriorRule | None
 ) -> tuple[Any, Every, PosteriorRule]:
     """Return a kernel to start from, the rule of its fits with its rivals, and a posterior for it."""

@@ -59,7 +59,7 @@ def parse_call(parameters: Parameters, text: str) -> dict[str, Any]:
                 f"its parameters: {', '.join(parameters) or 'none'}"
             )
     return {
-        key: _converted(f'"{text}": {key}', value, parameters[key]) for key, value in values.items()
+        key: _convert(f'"{text}": {key}', value, parameters[key]) for key, value in values.items()
     }
 
 
@@ -68,7 +68,7 @@ def parameters_of(make: Callable[..., Any], given: int = 0) -> Parameters:
     return dict(list(inspect.signature(make, eval_str=True).parameters.items())[given:])
 
 
-def written(parameters: Parameters) -> str:
+def parameter_text(parameters: Parameters) -> str:
     """Parameters as they can be written, with their defaults: "window, keep=true".
 
     A default of None, which stands for a value that is found out, is left out, and so is an empty text.
@@ -79,7 +79,7 @@ def written(parameters: Parameters) -> str:
     )
 
 
-def known_spec(kind: str, text: str, known: Iterable[str]) -> str | None:
+def find_spec(kind: str, text: str, known: Iterable[str]) -> str | None:
     """The spec with its name as it is known; None for a "package.module:attribute".
 
     Raises
@@ -105,9 +105,9 @@ def known_spec(kind: str, text: str, known: Iterable[str]) -> str | None:
 
 def path_of(text: str) -> str:
     """The "package.module:attribute" that a spec begins with, or an empty text."""
-    found = PATH.match(text.strip())
-    rest = text.strip()[found.end() :] if found else ""
-    return found[0] if found and (not rest or rest.startswith(":")) else ""
+    match = PATH.match(text.strip())
+    rest = text.strip()[match.end() :] if match else ""
+    return match[0] if match and (not rest or rest.startswith(":")) else ""
 
 
 def load(path: str) -> Any:
@@ -122,15 +122,15 @@ def load(path: str) -> Any:
     if module.endswith(".py"):
         raise ValueError(f'"{path}": a module is named without .py: {module[:-3]}:{attribute}')
     try:
-        found: Any = importlib.import_module(module)
+        value: Any = importlib.import_module(module)
     except Exception as error:  # whatever a module does when it is imported
         raise ValueError(f'"{path}": cannot import {module}: {error_line(error)}') from error
     for name in attribute.split("."):
-        if not hasattr(found, name):
-            hint = meant(name, [each for each in vars(found) if not each.startswith("_")])
+        if not hasattr(value, name):
+            hint = meant(name, [each for each in vars(value) if not each.startswith("_")])
             raise ValueError(f'"{path}": {module} has no "{name}"; {hint}'.rstrip("; "))
-        found = getattr(found, name)
-    return found
+        value = getattr(value, name)
+    return value
 
 
 def sources_of(texts: Iterable[str]) -> dict[str, int]:
@@ -145,15 +145,15 @@ def sources_of(texts: Iterable[str]) -> dict[str, int]:
         for name, each in [*sys.modules.items()]
         if name.partition(".")[0] != __name__.partition(".")[0] and (file := _file_of(each))
     }
-    found: dict[str, int] = {}
+    checksums: dict[str, int] = {}
     for name in sorted({part.partition(":")[0] for part in parts} & files.keys()):
         depth = name.count(".") + (files[name].name == "__init__.py")
         root = [*files[name].parents][: depth + 1][-1]
         own = not _is_installed(files[name])
         beside = [each for each in files if own and files[each].is_relative_to(root)]
-        wanted = [name, *(each for each in beside if not _is_installed(files[each]))]
-        found |= {each: zlib.crc32(files[each].read_bytes()) for each in wanted}
-    return found
+        own_names = [name, *(each for each in beside if not _is_installed(files[each]))]
+        checksums |= {each: zlib.crc32(files[each].read_bytes()) for each in own_names}
+    return checksums
 
 
 def _file_of(module: object) -> Path | None:
@@ -171,15 +171,15 @@ def _is_installed(file: Path) -> bool:
     )
 
 
-def instance_of(found: Any) -> Any:
+def instance_of(value: Any) -> Any:
     """An object, or what a class or a function makes that needs no arguments."""
-    makes = isinstance(found, type) or inspect.isroutine(found)
-    if makes and not any(is_needed(each) for each in inspect.signature(found).parameters.values()):
+    makes = isinstance(value, type) or inspect.isroutine(value)
+    if makes and not any(is_needed(each) for each in inspect.signature(value).parameters.values()):
         try:
-            return found()
+            return value()
         except Exception as error:  # code of somebody else
-            raise ValueError(f"{found!r} fails: {error_line(error)}") from error
-    return found
+            raise ValueError(f"{value!r} fails: {error_line(error)}") from error
+    return value
 
 
 def is_needed(parameter: inspect.Parameter) -> bool:
@@ -230,34 +230,34 @@ def _literal(value: str) -> Any:
 PLAIN = (str, int, float, bool, NoneType)
 
 
-def _converted(name: str, value: str, parameter: inspect.Parameter) -> Any:
+def _convert(name: str, value: str, parameter: inspect.Parameter) -> Any:
     """`value` in the declared type; parameters that declare none take what it looks like."""
     declared = parameter.annotation
     kinds, words = _kinds(declared)
     objects = [kind for kind in kinds if kind not in PLAIN]
-    found = _literal(value)
+    literal = _literal(value)
     if objects and PATH.fullmatch(value):
         return instance_of(load(value))
     if declared in (Any, inspect.Parameter.empty):
-        return found
+        return literal
     if value.casefold() in words:
         return value.casefold()
     if means_none(value, declared):
         return None
     if str in kinds:
         return value
-    if bool in kinds and isinstance(found, bool):
-        return found
-    number = isinstance(found, int | float) and not isinstance(found, bool)
-    if int in kinds and number and (isinstance(found, int) or found.is_integer()):
-        return int(found)
+    if bool in kinds and isinstance(literal, bool):
+        return literal
+    number = isinstance(literal, int | float) and not isinstance(literal, bool)
+    if int in kinds and number and (isinstance(literal, int) or literal.is_integer()):
+        return int(literal)
     if float in kinds and number:
         try:
-            return float(found)
+            return float(literal)
         except OverflowError:
-            return found  # who takes it says that it is too large
-    wanted = ((float, "a number"), (int, "a whole number"), (bool, "true or false"))
-    allowed = [text for kind, text in wanted if kind in kinds][:1]
+            return literal  # who takes it says that it is too large
+    needed = ((float, "a number"), (int, "a whole number"), (bool, "true or false"))
+    allowed = [text for kind, text in needed if kind in kinds][:1]
     allowed += [f'"{word}"' for word in words]
     if parameter.default is not None and means_none("none", declared):
         allowed += ['"none"']  # else one leaves the parameter out
@@ -268,8 +268,8 @@ def _converted(name: str, value: str, parameter: inspect.Parameter) -> Any:
 def means_none(value: object, declared: Any) -> bool:
     """Whether a value is the text "none" and stands for None: where no other text may be given."""
     kinds, _ = _kinds(declared)
-    said = isinstance(value, str) and value.casefold() == "none"
-    return said and NoneType in kinds and str not in kinds
+    is_none = isinstance(value, str) and value.casefold() == "none"
+    return is_none and NoneType in kinds and str not in kinds
 
 
 def _kinds(declared: Any) -> tuple[list[Any], list[str]]:

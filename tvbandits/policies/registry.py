@@ -23,17 +23,17 @@ from tvbandits.policies.rivals import multi_scale, opkb, predictive, time_as_inp
 from tvbandits.policies.setting import Policy, Setting
 
 
-def recommended_window(setting: Setting, _: Mapping[str, Any]) -> int:
+def recommend_window(setting: Setting, _: Mapping[str, Any]) -> int:
     """Return W of SW-GP-UCB and H of R-GP-UCB (Zhou & Shroff 2021)."""
     return theory.window_length(*setting.budgets)
 
 
-def recommended_discount(setting: Setting, _: Mapping[str, Any]) -> float:
+def recommend_discount(setting: Setting, _: Mapping[str, Any]) -> float:
     """Return the discount of W-GP-UCB (Deng 2022)."""
     return theory.discount(*setting.budgets)
 
 
-def recommended_rate(setting: Setting, options: Mapping[str, Any]) -> float:
+def recommend_rate(setting: Setting, options: Mapping[str, Any]) -> float:
     """Return the rate at which a reward's variance grows under the drift model."""
     # Under the drift model a reward's increment has variance 2 (1 - sqrt(1 - eps)) scale^2.
     increment: float = 2 * (1 - (1 - setting.forgetting_rate) ** 0.5)
@@ -41,22 +41,22 @@ def recommended_rate(setting: Setting, options: Mapping[str, Any]) -> float:
     return max(increment, 1e-12) * setting.scale**2 if wiener else 1.0
 
 
-def recommended_forgetting(setting: Setting, _: Mapping[str, Any]) -> float:
+def recommend_forgetting(setting: Setting, _: Mapping[str, Any]) -> float:
     """Return epsilon of the TV-GP-UCB model."""
     return setting.forgetting_rate
 
 
-def recommended_constants(setting: Setting, _: Mapping[str, Any]) -> opkb.Constants:
+def recommend_constants(setting: Setting, _: Mapping[str, Any]) -> opkb.Constants:
     """Return the constants of ADA-OPKB, of which the information gain is the run's (Hong 2023)."""
     return opkb.Constants(setting.horizon, max(setting.information_gain, 1e-6))
 
 
-def recommended_thresholds(setting: Setting, _: Mapping[str, Any]) -> multi_scale.Thresholds:
+def recommend_thresholds(setting: Setting, _: Mapping[str, Any]) -> multi_scale.Thresholds:
     """Return the thresholds of MASTER for the horizon of the run."""
     return multi_scale.Thresholds(setting.horizon)
 
 
-def recommended_points(setting: Setting, _: Mapping[str, Any]) -> int:
+def recommend_points(setting: Setting, _: Mapping[str, Any]) -> int:
     """Return the uniform plays of W-DBO: its authors' share of time, 15 of 600 ([WD] H.1)."""
     return min(15, max(wdbo.FEWEST, math.ceil(setting.horizon / 40)))
 
@@ -64,11 +64,11 @@ def recommended_points(setting: Setting, _: Mapping[str, Any]) -> int:
 _POLICIES = (
     Policy(baselines.uniform),
     Policy(forgetting.gp_ucb),
-    Policy(forgetting.r_gp_ucb, recommended={"reset_every": recommended_window}),
-    Policy(forgetting.sw_gp_ucb, recommended={"window": recommended_window}),
-    Policy(forgetting.w_gp_ucb, recommended={"discount": recommended_discount}),
-    Policy(forgetting.tv_gp_ucb, recommended={"forgetting_rate": recommended_forgetting}),
-    Policy(forgetting.ui_gp_ucb, recommended={"forgetting_rate": recommended_rate}),
+    Policy(forgetting.r_gp_ucb, recommended={"reset_every": recommend_window}),
+    Policy(forgetting.sw_gp_ucb, recommended={"window": recommend_window}),
+    Policy(forgetting.w_gp_ucb, recommended={"discount": recommend_discount}),
+    Policy(forgetting.tv_gp_ucb, recommended={"forgetting_rate": recommend_forgetting}),
+    Policy(forgetting.ui_gp_ucb, recommended={"forgetting_rate": recommend_rate}),
     Policy(sparq.sparq_gp_ucb),
     Policy(baselines.eps_greedy),
     Policy(baselines.evolution),
@@ -76,7 +76,7 @@ _POLICIES = (
     Policy(sketching.bbkb, widths=sketching.BBKB_WIDTHS),
     Policy(
         sketching.tv_bbkb,
-        recommended={"forgetting_rate": recommended_forgetting},
+        recommended={"forgetting_rate": recommend_forgetting},
         widths=sketching.BBKB_WIDTHS,
     ),
     Policy(batch_ucb.gp_bucb),
@@ -85,12 +85,12 @@ _POLICIES = (
     Policy(frugal.frugal_gp_ucb, learns_kernel=True),
     Policy(adaptive.adaptive_gp_ucb, learns_kernel=True),
     Policy(forgetting.et_gp_ucb),
-    Policy(multi_scale.master, recommended={"thresholds": recommended_thresholds}),
-    Policy(opkb.ada_opkb, recommended={"constants": recommended_constants}),
-    Policy(predictive.predictive_sampling, recommended={"forgetting_rate": recommended_forgetting}),
-    Policy(wdbo.w_dbo, recommended={"initial_points": recommended_points}),
+    Policy(multi_scale.master, recommended={"thresholds": recommend_thresholds}),
+    Policy(opkb.ada_opkb, recommended={"constants": recommend_constants}),
+    Policy(predictive.predictive_sampling, recommended={"forgetting_rate": recommend_forgetting}),
+    Policy(wdbo.w_dbo, recommended={"initial_points": recommend_points}),
     Policy(time_as_input.time_gp_ucb, learns_kernel=True),
-    Policy(time_as_input.mk_gp_ucb, recommended={"forgetting_rate": recommended_forgetting}),
+    Policy(time_as_input.mk_gp_ucb, recommended={"forgetting_rate": recommend_forgetting}),
     Policy(time_as_input.boba),
 )
 

@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.bandit.history import history_columns
+from tvbandits.bandit.info import Info, ModelInfo, PosteriorInfo
+from tvbandits.bandit.observations import validate_observations
 from tvbandits.bandit.options import check_mean
-from tvbandits.bandit.state import Info, ModelInfo, PosteriorInfo
-from tvbandits.bandit.told import told_next
 from tvbandits.counts import Counted
 from tvbandits.data import Dataset, Plays, Record
 from tvbandits.domains.availability import Allowed, Availability, availability_of
@@ -29,11 +29,11 @@ from tvbandits.domains.context import (
     joined,
     measured,
 )
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Named
 from tvbandits.gp.fitting.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, due, estimated_noise
 from tvbandits.io import save_value
 from tvbandits.policies.common import Mean, Seed, check_domain
-from tvbandits.protocols import Domain
 from tvbandits.validation import (
     LARGEST_VALUE,
     Array,
@@ -111,9 +111,9 @@ class PolicyAdapter:
     noise: NoiseEstimate | None = None
 
     def __repr__(self) -> str:
-        told, count = len(self.record.rewards), len(self.record.pending)
+        count, count = len(self.record.rewards), len(self.record.pending)
         pending = f", {count} pending" if count else ""
-        return f"<{type(self.rule).__name__} on {self.domain!r}, {told} rewards told{pending}>"
+        return f"<{type(self.rule).__name__} on {self.domain!r}, {count} rewards told{pending}>"
 
     @property
     def info(self) -> Info:
@@ -131,9 +131,9 @@ class PolicyAdapter:
     @property
     def history(self) -> pd.DataFrame:
         """What was told and asked: time, coordinates, reward, variance, source, kind."""
-        known = self.record
-        told = known.rewards, known.answers, known.failed, known.pending
-        return pd.DataFrame(history_columns(self.domain, *told))
+        record = self.record
+        parts = record.rewards, record.answers, record.failed, record.pending
+        return pd.DataFrame(history_columns(self.domain, *parts))
 
     def ask(
         self,
@@ -164,13 +164,13 @@ class PolicyAdapter:
         out = self.record.pending
         now = self.record.decision_time if t is None else as_time(t)
         count = 1 if n is None else whole_number("n", n, at_most=100_000)
-        taken = out.X[out.t == now]
+        same_time = out.X[out.t == now]
         values = np.empty(0)
         if measured(self.domain):
             values, context = context_columns(self.domain, context), None
-        chosen, d = chosen_of(self.domain), self.domain.dimension - len(values)
-        free = availability_of(chosen, available, context)
-        allowed = Allowed(chosen, free, taken[:, :d])
+        choices, d = chosen_of(self.domain), self.domain.dimension - len(values)
+        free = availability_of(choices, available, context)
+        allowed = Allowed(choices, free, same_time[:, :d])
         rule, rng = self.rule, deepcopy(self.rng)
         if free is not None and free.test is not None:
             # What a function leaves of a box, if anything, is known once the rule has looked for it.
@@ -203,20 +203,22 @@ class PolicyAdapter:
             outside the domain.
         """
         points = completed(self.domain, X, context, self.record.pending, t)
-        told = told_next(self, self.record, points, y, t, noise_variance)
-        rewards, record = told.rewards, replace(self.record, **self.record.noted(told))
+        new = validate_observations(self, self.record, points, y, t, noise_variance)
+        rewards, record = new.rewards, replace(self.record, **self.record.noted(new))
         if isinstance(self.rule, Bounded):
             self.rule.check(rewards)
-        trials = np.ones(len(told.X))
+        trials = np.ones(len(new.X))
         if isinstance(self.rule, Counting) and isinstance(y, Counted):
             require(y.trials is not None, "y", "shares of trials, as of rate(successes, trials)", y)
             trials = np.asarray(y.trials)
-        before, seen, noise = len(self.record.rewards), record.rewards, self.noise
-        learns = self.noise_variance is None and (noise is None or due(before, len(seen)))
-        if learns and isinstance(self.rule, Noisy) and np.isnan(seen.variance).any():
+        before, observations, noise = len(self.record.rewards), record.rewards, self.noise
+        learns = self.noise_variance is None and (noise is None or due(before, len(observations)))
+        if learns and isinstance(self.rule, Noisy) and np.isnan(observations.variance).any():
             # The rule and its kernel know nothing of a context.
-            columns = seen.X[:, : chosen_of(self.domain).dimension]
-            readings = Dataset.checked(columns, seen.t, seen.y, seen.variance)
+            columns = observations.X[:, : chosen_of(self.domain).dimension]
+            readings = Dataset.checked(
+                columns, observations.t, observations.y, observations.variance
+            )
             noise = estimated_noise(self.kernel, readings)
         scaled = self._scaled(rewards if noise is None else rewards.with_noise(noise.variance))
         if isinstance(self.rule, Noisy) and noise is not None and noise is not self.noise:
@@ -291,22 +293,22 @@ def draw_available(draw: Callable[[], Array], allowed: Allowed, rng: np.random.G
     return allowed.sample(rng)
 
 
-def chosen_domain(domain: Domain) -> Domain:
+def domain_of_choice(domain: Domain) -> Domain:
     """Return what is chosen on a domain: all of it, or what a measured context leaves."""
     check_domain(domain)
-    chosen: Domain = chosen_of(domain)
-    return chosen
+    choices: Domain = chosen_of(domain)
+    return choices
 
 
 def finite(domain: Domain, name: str) -> Candidates:
     """What is chosen on a domain, if that is finite; a `ValueError` says who needs that."""
-    return as_finite(chosen_domain(domain), name)
+    return as_finite(domain_of_choice(domain), name)
 
 
 def width_number(beta: Any) -> float:
     """A width that is a number, or the value of a constant width."""
-    given = beta.value if isinstance(beta, Fixed) else beta
-    return finite_number("beta, a number for this policy,", given, low=0.0)
+    width = beta.value if isinstance(beta, Fixed) else beta
+    return finite_number("beta, a number for this policy,", width, low=0.0)
 
 
 def unit_of_rule(

@@ -10,11 +10,12 @@ from typing import Any, TypeAlias
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from tvbandits.acquisition.widths import WIDTHS, Confidence, as_confidence
+from tvbandits.bandit.info import Player
 from tvbandits.bandit.options import Options
-from tvbandits.bandit.state import Player
+from tvbandits.domains.domain import Domain
+from tvbandits.experts.protocol import Expert
 from tvbandits.policies.common import Widths
 from tvbandits.policies.names import parameters_of
-from tvbandits.protocols import Domain, Expert
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from tvbandits.acquisition.batches import GlobalRatio, LocalRatio
 from tvbandits.acquisition.widths import DEFAULT_WIDTH, BBKBProgramWidth, BBKBWidth, BKBWidth
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
+from tvbandits.domains.domain import Domain
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.sparse import Nystrom
 from tvbandits.gp.sparse_filter import NystromFilter
@@ -38,7 +39,6 @@ from tvbandits.policies.common import (
     width_of,
 )
 from tvbandits.policies.forgetting import forgetting_kernel
-from tvbandits.protocols import Domain
 from tvbandits.validation import choice
 
 # The widths of [BB] Theorem 2, and of its authors' program.

@@ -5,7 +5,7 @@
     3   observe y_t at x_t                                 `Bandit.tell`
     4   discard what has aged beyond sigma^2 log t         `forgetting.aging.DiscardAbove`
     5   draw X^E out of X_t with a k-DPP                   `queries.k_dpp.sample_mcmc`
-    6   ask the expert about f_t at X^E                    `bandit.consulting`
+    6   ask the expert about f_t at X^E                    `bandit.querying`
     7   condition on both, for the time t + 1              `gp.exact.Exact.condition`
     8   x_{t+1} = argmax mu + beta sigma                   `acquisition.rules.UpperConfidenceBound`
 
@@ -21,6 +21,8 @@ from typing import Any
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
+from tvbandits.domains.domain import Domain
+from tvbandits.experts.protocol import Expert
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold
 from tvbandits.gp.exact import Exact
@@ -34,7 +36,6 @@ from tvbandits.policies.common import (
     posterior_of,
     prior_kernel,
 )
-from tvbandits.protocols import Domain, Expert
 from tvbandits.queries.plans import KDPP, MOST_QUESTIONS, Asking, LogSchedule, QueryPlan
 from tvbandits.validation import (
     check_part,

@@ -15,9 +15,9 @@ from tvbandits.acquisition.rules import ThompsonSampling
 from tvbandits.acquisition.widths import BBKBWidth
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
+from tvbandits.domains.domain import Domain
 from tvbandits.gp.sparse import Nystrom
 from tvbandits.policies.common import Seed, Width, make_bandit, width_of
-from tvbandits.protocols import Domain
 from tvbandits.validation import whole_number
 
 

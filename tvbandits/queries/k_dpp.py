@@ -34,24 +34,33 @@ from tvbandits.validation import (
     whole_number,
 )
 
-# Proposals drawn at once from the generator.
-CHUNK = 4096
+
+@dataclass(frozen=True)
+class SamplerConfig:
+    """The numbers of the chain; none of them changes the law that it draws from.
+
+    Attributes
+    ----------
+    chunk : int
+        Proposals drawn at once from the generator.
+    block_overhead : float
+        Starting a block of proposals costs as much time as looking at `block_overhead / k^2` of them.
+    refresh : int
+        Swaps after which the whitening table is computed afresh, whatever its consistency.
+    consistency : float
+        Relative gap between two computations of one determinant ratio that calls for a fresh table.
+    not_psd : float
+        Relative size of a negative variance that rounding does not explain.
+    """
+
+    chunk: int = 4096
+    block_overhead: float = 1e5
+    refresh: int = 256
+    consistency: float = 1e-6
+    not_psd: float = 1e-6
 
 
-# Starting a block of proposals costs as much time as looking at `BLOCK_OVERHEAD / k^2` of them.
-BLOCK_OVERHEAD = 1e5
-
-
-# Swaps after which the whitening table is computed afresh, whatever its consistency.
-REFRESH = 256
-
-
-# Relative gap between two computations of one determinant ratio that calls for a fresh table.
-CONSISTENCY = 1e-6
-
-
-# Relative size of a negative variance that rounding does not explain.
-NOT_PSD = 1e-6
+CONFIG = SamplerConfig()
 
 
 class SwapChain:
@@ -92,10 +101,10 @@ class SwapChain:
 
     def run(self, proposals: int, rng: np.random.Generator) -> None:
         """Put so many uniform proposals (i, j) to the Metropolis test, one after the other."""
-        k, overhead = len(self.chosen), 1.0 + BLOCK_OVERHEAD / len(self.chosen) ** 2
+        k, overhead = len(self.chosen), 1.0 + CONFIG.block_overhead / len(self.chosen) ** 2
         waited, wait = 0, 10.0  # proposals since the last swap, and between swaps on average
-        for done in range(0, proposals, CHUNK):
-            size = min(CHUNK, proposals - done)
+        for count in range(0, proposals, CONFIG.chunk):
+            size = min(CONFIG.chunk, proposals - count)
             # [S] Algorithm 2, line 5: i uniform in Z, j uniform outside.
             removed = rng.integers(k, size=size)
             added = rng.integers(len(self.others), size=size)
@@ -122,7 +131,7 @@ class SwapChain:
         V = cross @ self.table
         A = self.table.take(removed, axis=0)
         variance = self.diagonal[j] - np.einsum("ij,ij->i", V, V)
-        if (variance < -NOT_PSD * self.diagonal[j]).any():
+        if (variance < -CONFIG.not_psd * self.diagonal[j]).any():
             raise ValueError(
                 "K must be positive semi-definite, got a conditional variance of "
                 f"{variance.min():.3g} times its mean diagonal"
@@ -153,7 +162,10 @@ class SwapChain:
         self.accepted += 1
         self.age += 1
         # The ratio a second time: det L_{Z-i+j} / det L_{Z-i} times det L_{Z-i} / det L_Z.
-        if self.age >= REFRESH or abs(variance * norm**2 - ratio) > CONSISTENCY * ratio:
+        if (
+            self.age >= CONFIG.refresh
+            or abs(variance * norm**2 - ratio) > CONFIG.consistency * ratio
+        ):
             self.refresh()
             return
         A[:, -1] = (A @ v) / -math.sqrt(variance)
@@ -212,8 +224,8 @@ def greedy(K: ArrayLike, k: int, *, jitter: float = 1e-8) -> Index:
     >>> print(greedy(K, 2))
     [0 2]
     """
-    kernel = _checked_kernel(K)
-    k = _checked_size(k, len(kernel))
+    kernel = _check_kernel_matrix(K)
+    k = _check_size(k, len(kernel))
     return _greedy(kernel, k, positive_number("jitter", jitter) * _scale(kernel))
 
 
@@ -260,8 +272,8 @@ def sample_mcmc(
     >>> print(len(set(drawn.indices.tolist())))
     5
     """
-    kernel = _checked_kernel(K)
-    k = _checked_size(k, len(kernel))
+    kernel = _check_kernel_matrix(K)
+    k = _check_size(k, len(kernel))
     steps = whole_number("steps", steps, at_least=0)
     of_kind("rng", rng, np.random.Generator, "a numpy.random.Generator")
     scale, jitter = _scale(kernel), positive_number("jitter", jitter)
@@ -273,13 +285,13 @@ def sample_mcmc(
         if len(first) != k:
             raise ValueError(f"start must have {k} items, got {len(first)}")
     if k in (0, len(kernel)):  # there is only one set
-        return Sample(_sorted(first), 0)
+        return Sample(_sort(first), 0)
     L = kernel / scale
     L[np.diag_indices_from(L)] += jitter
     chain = SwapChain(L, first, jitter)
     # [S] Algorithm 2, lines 4 to 9.
     chain.run(int(rng.binomial(steps, 0.5)), rng)
-    return Sample(_sorted(chain.chosen), chain.accepted)
+    return Sample(_sort(chain.chosen), chain.accepted)
 
 
 def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: float = 1e-8) -> Index:
@@ -308,12 +320,12 @@ def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: floa
     >>> print(len(set(sample_exact(K, 5, rng=np.random.default_rng(0)).tolist())))
     5
     """
-    kernel = _checked_kernel(K)
-    k = _checked_size(k, len(kernel))
+    kernel = _check_kernel_matrix(K)
+    k = _check_size(k, len(kernel))
     of_kind("rng", rng, np.random.Generator, "a numpy.random.Generator")
     scale, jitter = _scale(kernel), positive_number("jitter", jitter)
     if k in (0, len(kernel)):  # there is only one set
-        return _sorted(np.arange(k))
+        return _sort(np.arange(k))
     # Imported here: dppy takes as long to import as all of this package.
     from dppy.finite_dpps import FiniteDPP
 
@@ -330,7 +342,7 @@ def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: floa
     except FloatingPointError as error:
         advice = 'ask for fewer, or take sampler="mcmc"'
         raise ValueError(f"{k} of {len(L)} items cannot be drawn exactly: {advice}") from error
-    return _sorted(np.array(items))
+    return _sort(np.array(items))
 
 
 def trace_bound(K: ArrayLike, indices: Sequence[int] | Index, noise_variance: float) -> float:
@@ -360,7 +372,7 @@ def trace_bound(K: ArrayLike, indices: Sequence[int] | Index, noise_variance: fl
     >>> print(trace_bound(np.eye(4), [0, 1, 2], noise_variance=0.5))
     2.0
     """
-    kernel = _checked_kernel(K)
+    kernel = _check_kernel_matrix(K)
     Z = as_rows(indices, len(kernel), "indices")
     noise_variance_number("noise_variance", noise_variance)
     block = kernel[np.ix_(Z, Z)]
@@ -380,11 +392,11 @@ def _greedy(kernel: Array, k: int, tolerance: float) -> Index:
         pivots = greedy_pivots(kernel, tolerance)
         if len(pivots) >= k:
             return pivots[:k]
-    found = pivoted_cholesky(np.diagonal(kernel), lambda i: kernel[i], k, tolerance)
-    residual = found.residual.copy()
-    residual[found.pivots] = -1.0
-    fill = np.argsort(-residual, kind="stable")[: k - len(found.pivots)]
-    return np.concatenate([found.pivots, fill])
+    rows = pivoted_cholesky(np.diagonal(kernel), lambda i: kernel[i], k, tolerance)
+    residual = rows.residual.copy()
+    residual[rows.pivots] = -1.0
+    fill = np.argsort(-residual, kind="stable")[: k - len(rows.pivots)]
+    return np.concatenate([rows.pivots, fill])
 
 
 def _scale(kernel: Array) -> float:
@@ -392,13 +404,13 @@ def _scale(kernel: Array) -> float:
     return float(np.diagonal(kernel).sum()) / max(len(kernel), 1) or 1.0
 
 
-def _sorted(items: Index) -> Index:
+def _sort(items: Index) -> Index:
     ordered = np.sort(items)
     ordered.setflags(write=False)
     return ordered
 
 
-def _checked_kernel(K: ArrayLike) -> Array:
+def _check_kernel_matrix(K: ArrayLike) -> Array:
     kernel = as_floats(K, "K")
     if kernel.ndim != 2 or kernel.shape[0] != kernel.shape[1]:
         raise ValueError(f"K must be square, got shape {kernel.shape}")
@@ -416,7 +428,7 @@ def _refuse(bad: NDArray[np.bool_], kernel: Array, needs: str) -> None:
         raise ValueError(f"K must {needs}, got {kernel[row, column]} at ({row}, {column})")
 
 
-def _checked_size(k: int, N: int) -> int:
+def _check_size(k: int, N: int) -> int:
     size = whole_number("k", k, at_least=0)
     if size > N:
         raise ValueError(f"k must be from 0 to {N}, got {size}")

@@ -31,11 +31,11 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
+from tvbandits.experts.protocol import Expert
 from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.linalg import first_largest
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.rows import Data
-from tvbandits.protocols import Expert
 from tvbandits.queries import k_dpp
 from tvbandits.validation import (
     Array,
@@ -46,6 +46,7 @@ from tvbandits.validation import (
     flag,
     not_negative,
     optional,
+    require,
     several,
     shown,
     whole_number,
@@ -90,7 +91,7 @@ class LogSchedule:
 class Budget(Protocol):
     """How many questions may be asked now.
 
-    A budget may have an attribute `per_reward`: True says that it counts rewards instead of decisions.
+    `Following` alone counts rewards instead of decisions.
     """
 
     def __call__(self, told: int, asked: int) -> int:
@@ -150,7 +151,6 @@ class Following:
     """
 
     counts: tuple[int, ...]
-    per_reward: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         counts = several("counts", self.counts, "a sequence of whole numbers")
@@ -222,19 +222,19 @@ class CandidatePool:
         """
         if self.seen == len(visited):
             return self
-        rows, known = self.rows.tolist(), self.known
+        rows, posterior = self.rows.tolist(), self.known
         for row in range(self.seen, len(visited)):
             if size is None or len(rows) < size:
                 rows.append(row)
                 continue
-            if known is None:
-                known = _knowing(kernel, inputs(visited[rows]), None)
+            if posterior is None:
+                posterior = _knowing(kernel, inputs(visited[rows]), None)
             z = inputs(visited[row : row + 1])
-            left = float(known.predict(z)[1][0])
+            left = float(posterior.predict(z)[1][0])
             if left > DETERMINED * float(kernel.diag(z)[0]):
                 rows.append(row)
-                known = _knowing(kernel, inputs(visited[rows]), known)
-        return CandidatePool(np.array(rows, dtype=np.int64), len(visited), known)
+                posterior = _knowing(kernel, inputs(visited[rows]), posterior)
+        return CandidatePool(np.array(rows, dtype=np.int64), len(visited), posterior)
 
 
 def _knowing(kernel: Any, Z: Array, previous: ExactPosterior | None) -> ExactPosterior:
@@ -290,8 +290,8 @@ class Pool:
 
     def allowed(self, budget: Budget | int) -> int:
         """How many questions a budget has for this decision."""
-        counted = self.told if getattr(budget, "per_reward", False) else self.decisions
-        number = as_budget(budget)(counted, self.asked)
+        count = self.told if isinstance(budget, Following) else self.decisions
+        number = as_budget(budget)(count, self.asked)
         return int(whole_number("budget", number, at_least=0))
 
     def believed(self) -> JointPosterior:
@@ -307,16 +307,22 @@ class Pool:
 class QueryPlan(Protocol):
     """A rule for the points to ask about; it may choose none.
 
-    A plan may have an attribute `looks_at_posterior`: False says that it does not need the beliefs of
-    its pool, and spares computing them.
+    A plan of your own inherits what is usual.
+
+    Attributes
+    ----------
+    looks_at_posterior : bool
+        Whether it needs the beliefs of its pool; False spares computing them.
     """
+
+    looks_at_posterior: ClassVar[bool] = True
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         """Distinct rows of the pool, shape (q,)."""
 
 
 @dataclass(frozen=True)
-class _WithBudget:
+class _WithBudget(QueryPlan):
     """A plan of so many questions; a number is a number per step."""
 
     budget: Budget | int
@@ -330,7 +336,7 @@ MOST_SWEEPS = 1e6
 
 
 @dataclass(frozen=True)
-class KDPP:
+class KDPP(QueryPlan):
     """A k-DPP over the points played so far: SparQ-GP-UCB, Algorithms 1 to 3.
 
     Parameters
@@ -511,16 +517,16 @@ def questions(beliefs: JointPosterior, budget: int, asked: int = 0) -> Index:
     if budget >= len(beliefs):
         return np.arange(len(beliefs))
     free = np.ones(len(beliefs), dtype=bool)
-    chosen: list[int] = []
-    while len(chosen) < budget:
+    rows: list[int] = []
+    while len(rows) < budget:
         ranked = _by_promise(beliefs, np.arange(len(free)))
-        candidates, number = ranked[free[ranked]][:LOOKED_AT], asked + len(chosen) + 1
+        candidates, number = ranked[free[ranked]][:LOOKED_AT], asked + len(rows) + 1
         row = _most_helpful(beliefs, number, np.flatnonzero(free), candidates, ranked)
-        chosen.append(row)
+        rows.append(row)
         free[row] = False
-        if len(chosen) < budget:
+        if len(rows) < budget:
             beliefs = beliefs.after(row)
-    return np.array(chosen, dtype=np.int64)
+    return np.array(rows, dtype=np.int64)
 
 
 def _most_helpful(
@@ -591,6 +597,8 @@ class Asking:
 
     def __post_init__(self) -> None:
         check_part("plan", self.plan, "a query plan such as KDPP()", "choose")
+        inherits = hasattr(self.plan, "looks_at_posterior")
+        require(inherits, "plan", "of a class that inherits from QueryPlan", self.plan)
         if self.expert is not None:
             check_part("expert", self.expert, "an object with a method query(X, t)", "query")
         choice("about", self.about, ("played", "domain"))

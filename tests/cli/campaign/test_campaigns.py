@@ -23,7 +23,7 @@ from tvbandits import Campaign, Candidates, policies, rate
 from tvbandits.cli.campaign_readings import Doubts
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
-from tvbandits.comparison.playing import Run
+from tvbandits.comparison.summary import Run
 
 SITES = "site,km,height\nnorth,0,1\nmill,2.5,1\nsouth,5,2\neast,7.5,0\n"
 

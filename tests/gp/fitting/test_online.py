@@ -409,7 +409,7 @@ def test_bandit_fits_when_due() -> None:
         fits += t in due
         assert bandit.info.model.fits == fits
         assert (bandit.state.model.kernel is not kernel) == (t in due)
-    assert bandit.state.model.kernel is bandit.state.model.learned.kernel
+    assert bandit.state.model.kernel is bandit.state.model.fit.kernel
     assert math.isnan(bandit.info.model.pace)
 
 
@@ -435,7 +435,7 @@ def test_other_recipe_fits_anew() -> None:
     ):
         taken = Bandit.from_state(other.recipe, bandit.state)
         assert taken.state.model.kernel is other.recipe.kernel
-        assert taken.state.model.learned is None
+        assert taken.state.model.fit is None
         assert len(taken.state.rewards) == 13
         play(taken, range(14, 20))  # a fit in it
         assert (taken.state.model.kernel is other.recipe.kernel) == (other.recipe.learn is None)

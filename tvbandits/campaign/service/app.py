@@ -44,7 +44,7 @@ from tvbandits.campaign.store.errors import (
 from tvbandits.campaign.store.journal import without_nan
 from tvbandits.campaign.times import time_in
 from tvbandits.domains.candidates import candidates_of
-from tvbandits.protocols import ExpertError
+from tvbandits.experts.protocol import ExpertError
 from tvbandits.validation import Array, shown
 
 T = TypeVar("T")

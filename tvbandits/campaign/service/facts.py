@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,7 @@ from tvbandits.acquisition.widths import DEFAULT_WIDTH
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.status import HALF_WIDTH
-from tvbandits.datasets.tables.sensor_field import degrees_in
+from tvbandits.datasets.tables.sensor_field import find_degrees
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.context import AtContext, measured
 from tvbandits.experts.calibrated import estimate
@@ -21,6 +22,9 @@ from tvbandits.validation import Array, Index
 
 # Of a domain that is not finite, or a large one: so many are shown.
 MOST_PLACES = 400
+
+# Significant digits of a place that nobody has chosen, and decimals before numbers have an exponent.
+DIGITS, MOST_DECIMALS = 4, 6
 
 # Times up to now that are shown, and steps ahead of it.
 BACK, AHEAD = 10, (1, 2, 3, 5)
@@ -103,9 +107,12 @@ class Facts:
         return f" [{said}]{beside}" if said else beside
 
     def interval(self, mean: float, deviation: float) -> str:
-        """Mean and 95% interval, with the unit, as people write it."""
-        unit = self.campaign.about.get("unit", "")
-        return f"{mean:.4g} ± {float(f'{HALF_WIDTH * deviation:.2g}'):g} {unit}".rstrip()
+        """Return mean and 95% interval with the unit: two digits of the interval, or whole numbers."""
+        unit, half = self.campaign.about.get("unit", ""), float(f"{HALF_WIDTH * deviation:.2g}")
+        decimals = 0 if half == 0 else max(1 - math.floor(math.log10(half)), 0)
+        if half == 0 or decimals > MOST_DECIMALS or abs(mean) >= 10**MOST_DECIMALS:
+            return f"{mean:.4g} ± {half:g} {unit}".rstrip()
+        return f"{mean:.{decimals}f} ± {half:.{decimals}f} {unit}".rstrip()
 
     @property
     def minimizes(self) -> bool:
@@ -206,7 +213,7 @@ class Facts:
     @property
     def calibrations(self) -> list[str]:
         """What its earlier answers say about the expert, and about whoever is inside of it."""
-        found, known = [], self.campaign.state.expert
+        found, known = [], self.campaign.state.queries.expert
         while known:
             if pairs := known.get("pairs"):
                 verdict = estimate(*np.array(pairs, dtype=np.float64).reshape(-1, 3).T)
@@ -225,7 +232,7 @@ class Facts:
         if names.given:  # degrees, of all sites, in their order
             rows = domain.index(places)
             table = pd.DataFrame(names.given).iloc[rows.tolist()]
-        degrees = degrees_in(table.columns)
+        degrees = find_degrees(table.columns)
         if degrees is not None:
             latitude, longitude = degrees
             x, y = (table[column].to_numpy(dtype=float) for column in (longitude, latitude))
@@ -247,6 +254,7 @@ def _places(domain: Any, names: Names, latest: Array) -> tuple[Array, list[str]]
     else:
         X = domain.sample(MOST_PLACES, np.random.default_rng(0))
         X = X[np.lexsort(X.T[::-1])]
+        return X, [names.name(x, DIGITS) for x in X]
     return X, [names.name(x) for x in X]
 
 

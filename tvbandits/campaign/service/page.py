@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass, field
 from html import escape
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tvbandits._version import __version__
+from tvbandits.acquisition.limits import Limit
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.service.facts import Facts, Plane
 from tvbandits.campaign.status import HALF_WIDTH, drop_command, since
 from tvbandits.campaign.store.journal import without_nan
 from tvbandits.validation import Array, Index
 
-# Of a table, and places of the forecast.
-MOST_ROWS, FORETOLD = 60, 5
+# Of a table, places of the forecast, and letters of a name below a picture.
+MOST_ROWS, FORETOLD, LETTERS = 60, 5, 16
 
 LEGEND = {"orientation": "h", "yanchor": "bottom", "y": 1.02}  # above the picture, not over it
 MARGIN = {"t": 60, "r": 20}
@@ -140,6 +142,13 @@ def generator_of(campaign: Campaign) -> str:
     return f"tvbandits campaign {campaign.id}"
 
 
+def generated_by(path: Path, generator: str) -> bool:
+    """Return whether a file is a page whose head names this generator."""
+    head = f'<meta name="generator" content="{escape(generator)}">'.encode()
+    with path.open("rb") as file:
+        return head in file.read(300 + len(head))
+
+
 def _rendered(scripts: list[str], **values: Any) -> str:
     environment = Environment(
         loader=PackageLoader("tvbandits.campaign.service", "."),
@@ -196,6 +205,7 @@ def _glance(facts: Facts) -> list[tuple[str, object]]:
         ("questions asked", status.questions),
         ("questions in all", campaign.budget),
         ("limits violated", status.violations if campaign.recipe.options.limits else None),
+        *((f"limit on {each.name}", _bounds(each)) for each in campaign.recipe.options.limits),
         ("cost", float(status.cost)),
         (f"regret at most{facts.unit}, by bounds of {facts.width:g} deviations", facts.most_regret),
         ("stations in trouble", sum(bool(each.troubles) for each in facts.stations)),
@@ -205,12 +215,29 @@ def _glance(facts: Facts) -> list[tuple[str, object]]:
     return [(name, value) for name, value in found if value is not None]
 
 
+def _bounds(limit: Limit) -> str:
+    """Return the bounds of a limit in words."""
+    low, high = limit.bounds
+    if math.isinf(low):
+        return f"at most {high:g}"
+    return f"at least {low:g}" if math.isinf(high) else f"{low:g} to {high:g}"
+
+
 def _pending(facts: Facts) -> PageTable:
+    after = facts.campaign.drop_after
     rows: list[list[object]] = [
-        [x, facts.when(t), since(asked), who or "–", drop_command("FILE", x)]
+        [
+            x,
+            facts.when(t),
+            *([] if after is None else [facts.when(t + after)]),
+            since(asked),
+            who or "–",
+            drop_command("FILE", x),
+        ]
         for x, t, asked, who in facts.campaign.outstanding
     ]
-    header = ["place", "for", "asked", "by", "to give up on it"]
+    until = [] if after is None else ["dropped from"]
+    header = ["place", "for", *until, "asked", "by", "to give up on it"]
     return PageTable(f"Pending: {len(rows)}", header, rows)
 
 
@@ -295,12 +322,18 @@ def _bars(facts: Facts, rows: Index, mean: Array, deviation: Array) -> list[dict
     return [
         {
             "type": "scatter", "mode": "markers", "name": "mean and 95% interval",
-            "x": [f"{i} {facts.names[row][:16]}" for i, row in enumerate(rows, start=1)], "y": mean,
+            "x": [f"{i} {_short(facts.names[row])}" for i, row in enumerate(rows, start=1)],
+            "y": mean,
             "error_y": {"type": "data", "array": HALF_WIDTH * deviation, "color": "INK"},
             "marker": {"symbol": "circle", "size": 8, "color": "INK"},
             **_tips(facts, rows, mean, deviation),
         }
     ]  # fmt: skip
+
+
+def _short(name: str) -> str:
+    """Return a name that fits below a picture."""
+    return name if len(name) <= LETTERS else f"{name[: LETTERS - 1].rstrip()}…"
 
 
 def _tips(facts: Facts, rows: Index, mean: Array, deviation: Array) -> dict[str, Any]:
@@ -330,8 +363,8 @@ def sites_map(facts: Facts, plane: Plane) -> Plot:
         "marker": {
             "size": 16, "color": mean, "colorscale": "Cividis", "line": {"width": 1, "color": "INK"},
             "colorbar": {
-                "title": {"text": f"mean{facts.unit}"}, "orientation": "h", "y": -0.3, "yanchor": "top",
-                "thickness": 12,
+                "title": {"text": f"mean{facts.unit}"}, "orientation": "h",
+                "yref": "container", "y": 0, "yanchor": "bottom", "thickness": 12,
             },
         },
     }  # fmt: skip
@@ -355,7 +388,7 @@ def sites_map(facts: Facts, plane: Plane) -> Plot:
         },
         "hovermode": "closest",
         "legend": LEGEND,
-        "margin": MARGIN,
+        "margin": {**MARGIN, "b": 120},  # the axis, and the scale of colours below it
     }  # fmt: skip
     return Plot(
         "map", f"The mean at every site, {facts.when(facts.now)}", [sites, *marks, names], layout
@@ -396,8 +429,9 @@ def story(facts: Facts) -> Plot:
         "legend": LEGEND,
         "margin": MARGIN,
     }
-    rows = history[["time", "place", "reward", "kind", "source"]].tail(MOST_ROWS)[::-1]
+    outcomes = [limit.name for limit in facts.campaign.recipe.options.limits]
+    rows = history[["time", "place", "reward", *outcomes, "kind", "source"]].tail(MOST_ROWS)[::-1]
     cells = rows.assign(time=[*map(facts.when, rows["time"])]).to_numpy().tolist()
-    header = ["time", "place", f"reward{facts.unit}", "kind", "source"]
+    header = ["time", "place", f"reward{facts.unit}", *outcomes, "kind", "source"]
     table = PageTable("The latest first", header, cells)
     return Plot("story", "What was read and answered, over time", data, layout, table)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tvbandits.data import Dataset
 from tvbandits.gp.kernels.structure import inputs
@@ -121,7 +122,7 @@ def learn(
     previous: Scaling,
     kernel: Any,
     observations: Dataset,
-    used: Array,
+    used: NDArray[np.bool_],
     noise_variance: float,
     before: int = 0,
 ) -> Scaling:

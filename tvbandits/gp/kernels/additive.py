@@ -10,12 +10,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.domains.context import measured
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Category
 from tvbandits.domains.space import Space, space_of
 from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.units import InUnits, column_units
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array
 
 # Length scale to start from, as a share of the largest extent of the domain.

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,11 +30,11 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed, NothingAvailableError
+from tvbandits.domains.domain import Domain
 from tvbandits.policies import ruled
 from tvbandits.policies.common import DEFAULT_WIDTH, Mean, Seed, Width, prior_kernel
 from tvbandits.policies.forgetting import gp_ucb
 from tvbandits.policies.rivals.predictive import Centre
-from tvbandits.protocols import Domain
 from tvbandits.validation import (
     LARGEST_VALUE,
     Array,
@@ -159,7 +159,7 @@ class Master:
         """The shortest copy that covers the step plays, and counts all plays that are out."""
         active = self._active(rng)
         if active.bandit.state.pending != out:
-            state = replace(active.bandit.state, pending=out)
+            state = active.bandit.state.with_record(pending=out)
             active.bandit = Bandit.from_state(active.bandit.recipe, state)
         bandit = active.bandit
         try:
@@ -281,13 +281,13 @@ def master(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    kernel = prior_kernel(ruled.chosen_domain(domain), kernel)
+    kernel = prior_kernel(ruled.domain_of_choice(domain), kernel)
     if base is not None:
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
     unit, noise, prior = ruled.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
     rule = Master(
         base,
-        ruled.chosen_domain(domain),
+        ruled.domain_of_choice(domain),
         kernel,
         noise,
         beta,

@@ -38,12 +38,12 @@ import numpy as np
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.domain import Domain
 from tvbandits.gp.linalg import cholesky, inverse
 from tvbandits.gp.state_space import ROUNDING
 from tvbandits.policies import ruled
 from tvbandits.policies.common import Seed, prior_kernel
 from tvbandits.policies.rivals.predictive import Centre, features_of
-from tvbandits.protocols import Domain
 from tvbandits.validation import (
     Array,
     finite_number,
@@ -107,8 +107,8 @@ def strategy(features: Array, gaps: Array, weight: float, ridge: float) -> Array
         if close or moment.age >= FRESH:
             moment.renew(P)
             continue
-        held = np.flatnonzero(P > 0)
-        source = int(held[np.argmax(slope[held])])
+        mass = np.flatnonzero(P > 0)
+        source = int(mass[np.argmax(slope[mass])])
         x, z = features[to], features[source]
         reach = moment.inverse @ x
         products = (float(x @ reach), float(moment.norms[source]), float(z @ reach))
@@ -270,8 +270,10 @@ class Opkb:
     @property
     def length(self) -> int:
         """E, of the first block."""
-        known = self.constants
-        return math.ceil(known.c3 * known.gain * math.log(len(self.domain) / known.delta))
+        constants = self.constants
+        return math.ceil(
+            constants.c3 * constants.gain * math.log(len(self.domain) / constants.delta)
+        )
 
     @cached_property
     def uniformly(self) -> Array:
@@ -407,7 +409,7 @@ def ada_opkb(
     >>> from tvbandits import Candidates, policies
     >>> bandit = policies.ada_opkb(Candidates([[0.0], [2.0]]), kernel=RBF(1.0), noise_variance=0.01)
     """
-    kernel = prior_kernel(ruled.chosen_domain(domain), kernel)
+    kernel = prior_kernel(ruled.domain_of_choice(domain), kernel)
     noise = ruled.first_noise(noise_variance, scale)
     constants = constants or Constants()
     flag("adaptive", adaptive)

@@ -30,12 +30,12 @@ import numpy as np
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.domain import Domain
 from tvbandits.gp.kernels.structure import check_kernel
 from tvbandits.gp.linalg import cholesky, eigenpairs, solve_lower, square_root
 from tvbandits.gp.state_space import ROUNDING
 from tvbandits.policies import ruled
 from tvbandits.policies.common import Mean, Seed, prior_kernel
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, finite_number
 
 # Eigenvalues below this share of the largest are left out.
@@ -285,7 +285,7 @@ def predictive_sampling(
     >>> print(info.told, bandit.ask(11).shape)
     10 (1, 1)
     """
-    kernel = prior_kernel(ruled.chosen_domain(domain), kernel)
+    kernel = prior_kernel(ruled.domain_of_choice(domain), kernel)
     finite_number("forgetting_rate", forgetting_rate, low=0.0, below=1.0)
     width, arms = ruled.width_number(beta), ruled.finite(domain, "predictive sampling")
     unit, noise, prior = ruled.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)

@@ -18,6 +18,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from tvbandits.acquisition.rules import Acquisition, Decision
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
+from tvbandits.domains.domain import Domain
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import ends_of
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
@@ -33,7 +34,6 @@ from tvbandits.policies.common import (
     prior_kernel,
 )
 from tvbandits.policies.forgetting import forgetting_kernel
-from tvbandits.protocols import Domain
 from tvbandits.validation import LARGEST_TIME, LARGEST_VALUE, Array, finite_number, optional
 
 

@@ -28,13 +28,13 @@ from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import Allowed
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.domain import Domain
 from tvbandits.gp.fitting.evidence import fit
 from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.linalg import cholesky, inverse
 from tvbandits.policies import ruled
 from tvbandits.policies.common import Seed
-from tvbandits.protocols import Domain
 from tvbandits.validation import (
     LARGEST_VARIANCE,
     Array,
@@ -88,8 +88,8 @@ def over_space(X: Array, length: float, nu: float) -> Array:
     scaled = math.sqrt(2 * nu) / length * r
     apart = scaled > 1e-10
     scaled = np.where(apart, scaled, 1.0)
-    found = 2 ** (1 - smooth) / gamma(smooth) * scaled**smooth * kv(smooth, scaled)
-    return np.where(apart, found, 1.0)
+    covariance = 2 ** (1 - smooth) / gamma(smooth) * scaled**smooth * kv(smooth, scaled)
+    return np.where(apart, covariance, 1.0)
 
 
 def over_future(t: Array, now: float, length: float, nu: float) -> Array:
@@ -195,14 +195,14 @@ class Relevant:
         y, centre, scale = self._standardised()
         width = math.sqrt(0.2 * self.domain.dimension * math.log(2 * len(y)))
         noise, points = self.hyperparameters.noise, self.low + self.data.X * self.side
-        Q, known = precision(self._kernel(), noise), self
+        Q, rule = precision(self._kernel(), noise), self
         if len(out):
             X = self._unit(out.X)
             y = np.append(y, self._between(X, out.t) @ (Q @ y))
             waiting = Dataset(X, out.t, np.zeros(len(X)), np.full(len(X), noise))
-            known = replace(self, data=self.data.append(waiting))
-            Q = precision(known._kernel(), noise)
-        return allowed.best(Optimism(known, now, Q, Q @ y, centre, scale, width, points), rng)
+            rule = replace(self, data=self.data.append(waiting))
+            Q = precision(rule._kernel(), noise)
+        return allowed.best(Optimism(rule, now, Q, Q @ y, centre, scale, width, points), rng)
 
     def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:
         """Add rewards, fit, and clean as of the latest time."""
@@ -231,34 +231,34 @@ class Relevant:
 
     def cross_slopes(self, X: Array, now: float) -> Array:
         """Its slopes by coordinates of the points, (m, n, d)."""
-        found, data = self.hyperparameters, self.data
+        parameters, data = self.hyperparameters, self.data
         apart = self._unit(X)[:, None] - data.X
-        s = math.sqrt(5.0) / found.space * np.sqrt((apart**2).sum(axis=2))
-        fall = -5.0 / (3.0 * found.space**2) * found.variance * (1.0 + s) * np.exp(-s)
-        fall = fall * matern(np.array([[now]]), data.t[:, None], found.time, TIME_NU)
+        s = math.sqrt(5.0) / parameters.space * np.sqrt((apart**2).sum(axis=2))
+        fall = -5.0 / (3.0 * parameters.space**2) * parameters.variance * (1.0 + s) * np.exp(-s)
+        fall = fall * matern(np.array([[now]]), data.t[:, None], parameters.time, TIME_NU)
         return np.asarray(fall[:, :, None] * apart / self.side)
 
     def _kernel(self) -> Array:
         return self._between(self.data.X, self.data.t)
 
     def _between(self, X: Array, t: Array) -> Array:
-        found, data = self.hyperparameters, self.data
-        space = matern(X, data.X, found.space, SPACE_NU)
-        time = matern(t[:, None], data.t[:, None], found.time, TIME_NU)
-        return np.asarray(found.variance * space * time)
+        parameters, data = self.hyperparameters, self.data
+        space = matern(X, data.X, parameters.space, SPACE_NU)
+        time = matern(t[:, None], data.t[:, None], parameters.time, TIME_NU)
+        return np.asarray(parameters.variance * space * time)
 
     def _fit(self) -> None:
         """By log evidence of standardised rewards."""
         y, _, scale = self._standardised()
         noise = min(max(ruled.first_noise(self.noise, scale), 1e-6), LARGEST_VARIANCE)
-        found, began = self.hyperparameters, self.began
+        parameters, began = self.hyperparameters, self.began
         assert began is not None  # there are rewards
         span = float(self.data.t.max()) - began or 1.0
         shortest, longest = SHORTEST * span / max(self.told - 1, 1), 10 * span
-        start = float(np.clip(found.time, shortest, longest))
-        space: Any = OnSpace(Matern(found.space, (0.02, 10.0), nu=SPACE_NU))
+        start = float(np.clip(parameters.time, shortest, longest))
+        space: Any = OnSpace(Matern(parameters.space, (0.02, 10.0), nu=SPACE_NU))
         time: Any = OnTime(Matern(start, (shortest, longest), nu=TIME_NU))
-        kernel = ConstantKernel(found.variance, (0.05, 20.0)) * space * time
+        kernel = ConstantKernel(parameters.variance, (0.05, 20.0)) * space * time
         data = Dataset(self.data.X, self.data.t, y, np.full(len(y), noise))
         best = fit(kernel, data, mean=0.0, max_iterations=15)
         amplitude, space, time = best.k1.k1, best.k1.k2.kernel, best.k2.kernel
@@ -274,34 +274,34 @@ class Relevant:
             self.budget = math.inf
         self.time = now
         y = self._standardised()[0]
-        n, kept = len(y), np.arange(len(y))
+        n, rows = len(y), np.arange(len(y))
         Q = precision(self._kernel(), self.hyperparameters.noise)
         C = self._products(now)
-        while len(kept) > FEWEST:
-            scores = relevance(Q, y[kept], C[np.ix_(kept, kept)])
+        while len(rows) > FEWEST:
+            scores = relevance(Q, y[rows], C[np.ix_(rows, rows)])
             least = int(np.argmin(scores))
             cost = float(scores[least]) + 1.0
             if cost >= self.budget:
                 break
             self.budget /= cost
-            Q, kept = downdate(Q, least), np.delete(kept, least)
+            Q, rows = downdate(Q, least), np.delete(rows, least)
         # A control removes as many.
-        gone = n - len(kept)
+        count = n - len(rows)
         if self.removal == "oldest":
-            kept = np.sort(np.argsort(self.data.t, kind="stable")[gone:])
+            rows = np.sort(np.argsort(self.data.t, kind="stable")[count:])
         elif self.removal == "random":
-            kept = np.sort(rng.permutation(n)[gone:])
-        self.data = self.data.take(kept)
+            rows = np.sort(rng.permutation(n)[count:])
+        self.data = self.data.take(rows)
 
     def _products(self, now: float) -> Array:
         """Integrated products of the data's kernels."""
-        found, data = self.hyperparameters, self.data
+        parameters, data = self.hyperparameters, self.data
         if isinstance(self.domain, Candidates):
-            cross = matern(data.X, self._unit(self.domain.X), found.space, SPACE_NU)
+            cross = matern(data.X, self._unit(self.domain.X), parameters.space, SPACE_NU)
             space = cross @ cross.T / cross.shape[1]
         else:
-            space = over_space(data.X, found.space, SPACE_NU)
-        return np.asarray(space * over_future(data.t, now, found.time, TIME_NU))
+            space = over_space(data.X, parameters.space, SPACE_NU)
+        return np.asarray(space * over_future(data.t, now, parameters.time, TIME_NU))
 
 
 @dataclass(frozen=True)
@@ -330,10 +330,10 @@ class Optimism:
 
     def _values(self, X: Array) -> tuple[Array, Array, Array]:
         """Values (m,), solved covariances (m, n) with what is known, and deviations (m,)."""
-        found, cross = self.rule.hyperparameters, self.rule.cross(X, self.now)
+        parameters, cross = self.rule.hyperparameters, self.rule.cross(X, self.now)
         reach = cross @ self.Q
-        spread = found.variance - np.einsum("ij,ij->i", reach, cross)
-        deviation = np.sqrt(np.maximum(spread, 0.0) + found.noise)
+        spread = parameters.variance - np.einsum("ij,ij->i", reach, cross)
+        deviation = np.sqrt(np.maximum(spread, 0.0) + parameters.noise)
         gain = cross @ self.weights + self.width * deviation
         return np.asarray(self.centre + self.scale * gain), reach, deviation
 
@@ -389,11 +389,11 @@ def w_dbo(
     not_negative("alpha", alpha)
     whole_number("initial_points", initial_points)
     choice("removal", removal, ("relevance", "oldest", "random"))
-    chosen = ruled.chosen_domain(domain)
-    if not isinstance(chosen, Box | Candidates):
-        raise ValueError(f"the domain of W-DBO must be a Box or Candidates, got {shown(chosen)}")
-    low, high = chosen.bounds.T
-    side, none = np.where(high > low, high - low, 1.0), Dataset.empty(chosen.dimension)
-    rule = Relevant(chosen, noise_variance, alpha, removal, initial_points, low, side, none)
-    kernel = space_kernels(chosen)[0]
+    choices = ruled.domain_of_choice(domain)
+    if not isinstance(choices, Box | Candidates):
+        raise ValueError(f"the domain of W-DBO must be a Box or Candidates, got {shown(choices)}")
+    low, high = choices.bounds.T
+    side, none = np.where(high > low, high - low, 1.0), Dataset.empty(choices.dimension)
+    rule = Relevant(choices, noise_variance, alpha, removal, initial_points, low, side, none)
+    kernel = space_kernels(choices)[0]
     return ruled.adapt(domain, rule, kernel, noise_variance, minimize=minimize, seed=seed)

@@ -1,8 +1,8 @@
-"""The protocols that users implement: a domain, an expert and its answers, a problem."""
+"""The protocol of experts: how one is asked, how it answers, and what it may raise."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.data import Dataset
+from tvbandits.errors import CallWithinCallError
 from tvbandits.validation import (
     LARGEST_VALUE,
     LARGEST_VARIANCE,
@@ -22,7 +23,6 @@ from tvbandits.validation import (
     columned,
     not_negative,
     of_kind,
-    refuse,
     several,
     whole_number,
 )
@@ -42,10 +42,6 @@ class ExpertDownWarning(RuntimeWarning, ExpertError):  # noqa: N818 - a warning 
     Who would rather stop turns it into an error, which is then an `ExpertError`:
     `warnings.simplefilter("error", ExpertDownWarning)`.
     """
-
-
-class CallWithinCallError(RuntimeError):
-    """A bandit was called from inside of one of its own calls, such as by the expert that it asks."""
 
 
 MISTAKES = (
@@ -70,32 +66,6 @@ def is_mistake(error: BaseException) -> bool:
     if isinstance(error, ExpertError):
         return not isinstance(error, ExpertUnavailableError)
     return isinstance(error, MISTAKES)
-
-
-class Domain(Protocol):
-    """The set of points a bandit may play."""
-
-    @property
-    def dimension(self) -> int:
-        """Number of coordinates of a point."""
-
-    def check(self, X: ArrayLike, name: str = "X") -> Array:
-        """Return `X` (n, d) as points of the domain; `ValueError` names the first one outside."""
-
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """Return `n` points drawn uniformly, with replacement, shape (n, d)."""
-
-    def maximize(
-        self, acquisition: Callable[[Array], Array], rng: np.random.Generator
-    ) -> tuple[Array, float]:
-        """Return the point (d,) of largest acquisition, and that value; `rng` breaks exact ties.
-
-        `acquisition` maps points (m, d) to values (m,).
-        """
-
-
-# Most points that an expert is asked about at once.
-LARGEST_QUESTION = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -167,7 +137,9 @@ class Answers:
     @classmethod
     def none(cls, q: int, *, cost: float = 0.0, notes: tuple[str, ...] = ()) -> Answers:
         """Return no answer for any of q points."""
-        none = np.full(whole_number("q", q, at_least=0, at_most=LARGEST_QUESTION), np.nan)
+        # More points than this would fill the memory of most machines.
+        count = whole_number("q", q, at_least=0, at_most=100_000_000)
+        none = np.full(count, np.nan)
         return cls(none, none, cost, notes)
 
     def __len__(self) -> int:
@@ -179,8 +151,10 @@ class Answers:
         return ~np.isnan(self.values)
 
 
-def checked_answers(said: object, q: int, name: str = "the expert") -> Answers:
-    """Return what an expert said about `q` points, if it can be used: the one check of answers.
+def check_answers(answers: object, q: int, name: str = "the expert") -> Answers:
+    """Return the answers of an expert about `q` points, if they can be used.
+
+    This is the one check of answers.
 
     Raises
     ------
@@ -188,12 +162,12 @@ def checked_answers(said: object, q: int, name: str = "the expert") -> Answers:
         If it is not `Answers`, not one for each point, or was changed into something that could not
         have been made.
     """
-    if not isinstance(said, Answers):
-        raise ExpertError(f"{name} must return Answers, got {type(said).__name__}")
-    if len(said) != q:
-        raise ExpertError(f"{name} must answer {q} points, got {len(said)} values")
+    if not isinstance(answers, Answers):
+        raise ExpertError(f"{name} must return Answers, got {type(answers).__name__}")
+    if len(answers) != q:
+        raise ExpertError(f"{name} must answer {q} points, got {len(answers)} values")
     try:  # once more: what is frozen can be changed all the same
-        return Answers(said.values, said.variance, said.cost, said.notes)
+        return Answers(answers.values, answers.variance, answers.cost, answers.notes)
     except ValueError as error:
         raise ExpertError(f"{name} gave answers that cannot be used: {error}") from error
 
@@ -252,8 +226,8 @@ def state_of(expert: object) -> dict[str, Any] | None:
     return {"kind": type(expert).__name__, **expert.state()}
 
 
-def restored(expert: object, state: Mapping[str, Any] | None) -> None:
-    """Give an expert back what `state_of` returned.
+def restore_state(expert: object, state: Mapping[str, Any] | None) -> None:
+    """Restore the state of an expert that `state_of` returned.
 
     Raises
     ------
@@ -263,108 +237,13 @@ def restored(expert: object, state: Mapping[str, Any] | None) -> None:
     kind = None if state is None else state.get("kind")
     own = type(expert).__name__ if isinstance(expert, Stateful) else None
     if kind != own:
-        given = own or f"{type(expert).__name__}, which keeps nothing"
-        raise ValueError(f"the state is of {kind or 'no expert'}, and is given to {given}")
+        receiver = own or f"{type(expert).__name__}, which keeps nothing"
+        raise ValueError(f"the state is of {kind or 'no expert'}, and is given to {receiver}")
     if state is not None and isinstance(expert, Stateful):
         expert.restore(state)
 
 
 def inform(expert: object, rewards: Dataset) -> None:
-    """Show rewards to an expert that wants to see them; wrappers hand them on by this."""
-    observe = getattr(expert, "observe", None)  # as `Observer`, which would be asked at every step
-    if observe is not None:
-        observe(rewards)
-
-
-@runtime_checkable
-class Problem(Protocol):
-    """A known, drifting reward that policies can be compared on.
-
-    A problem may also have `realise(seed) -> Problem`, for problems that are random themselves:
-    `compare` then plays every policy of one seed on the same realisation.
-    """
-
-    @property
-    def name(self) -> str:
-        """The name of the problem in rows and pictures."""
-
-    @property
-    def domain(self) -> Domain:
-        """The points that may be played."""
-
-    @property
-    def horizon(self) -> int:
-        """Number of steps of a full run; step s is played at time s = 1, 2, ..., horizon."""
-
-    @property
-    def noise_variance(self) -> float | None:
-        """Noise variance of a reward (unit of reward squared); None: nobody knows it."""
-
-    @property
-    def unit(self) -> str:
-        """Unit of the reward, for axes and tables; an empty string where it has none."""
-
-    @property
-    def kernel(self) -> Any | None:
-        """Recommended prior covariance over points (scikit-learn), or None: fitted on a sample."""
-
-    @property
-    def variation(self) -> float | None:
-        """Mean of max_x abs(f(x, t+1) - f(x, t)) per unit of time, where it is known."""
-
-    def value(self, X: Array, t: float) -> Array:
-        """Return the noise-free reward at the points `X` (n, d) at time `t`, shape (n,)."""
-
-    def best(self, t: float) -> float:
-        """Return the largest noise-free reward over the domain at time `t`."""
-
-
-@dataclass(frozen=True)
-class NamedProblem:
-    """A problem that the command line knows by name.
-
-    Attributes
-    ----------
-    name : str
-    make : callable
-        Makes it; what is in its signature are its parameters on the command line.
-    summary : str
-        One line.
-    files : int or None
-        How many files `make` takes first, those of `--data`; None: a list of them.
-    length : str
-        The parameter that makes it longer, which `--horizon` sets.
-    leading : str
-        The parameter that may be written without its name, right after the colon.
-    """
-
-    name: str
-    make: Callable[..., Problem]
-    summary: str
-    files: int | None = 0
-    length: str = "horizon"
-    leading: str = ""
-
-
-def added_noise(problem: Problem) -> float:
-    """Return the variance of the noise that a comparison adds to a problem's values.
-
-    That of a told reward, unless the problem says otherwise by `added_noise`, as one does whose values
-    are measurements. Where nobody knows it, there is none to add.
-    """
-    own: float | None = getattr(problem, "added_noise", None)
-    return (problem.noise_variance or 0.0) if own is None else own
-
-
-def as_effective(values: ArrayLike, n: int) -> Array:
-    """Return what an aging map made of `n` variances: positive, infinite where it is forgotten.
-
-    Raises
-    ------
-    ValueError
-        If a variance is NaN or not positive, or there are not `n` of them.
-    """
-    column = columned(values, n, "what the aging map returns")
-    needs = "the aging map must return positive variances, infinite for what is forgotten"
-    refuse(~(column > 0), column, needs)
-    return column
+    """Show rewards to an expert that observes them; wrappers hand them on by this."""
+    if isinstance(expert, Observer):
+        expert.observe(rewards)

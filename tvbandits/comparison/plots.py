@@ -1,4 +1,4 @@
-"""Pictures: what a bandit believes, and what a comparison came to. All are readable in grey.
+"""Pictures of the beliefs of a bandit and of the results of a comparison. All are readable in grey.
 
 Every function returns a figure that belongs to no window: a notebook shows it, a script saves it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -24,16 +24,16 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.comparison.frontier import PAPER, WITHOUT, frontier_table
-from tvbandits.comparison.summary import Ranks, counted, panels_of
+from tvbandits.comparison.summary import Ranks, count_text, panels_of
 from tvbandits.data import Dataset
 from tvbandits.datasets.tables.references import References
 from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Category, Integer, Real
 from tvbandits.domains.space import Table, space_of
 from tvbandits.gp.kernels.additive import ends_of
 from tvbandits.policies import POLICIES
 from tvbandits.policies.frugal import PLANS
-from tvbandits.protocols import Domain
 from tvbandits.validation import Array, Index, of_kind
 
 
@@ -47,25 +47,25 @@ class NotebookFigure(Figure):
         super().__init__(figsize=size, layout="constrained")
         FigureCanvasAgg(self)
 
-    def _repr_png_(self) -> bytes:
+    def png(self) -> bytes:
+        """Return the picture in the format PNG."""
         picture = BytesIO()
         self.savefig(picture, format="png")
         return picture.getvalue()
 
+    def _repr_png_(self) -> bytes:
+        return self.png()
 
-# --- how curves are told apart ------------------------------------------------------------------------
+
+# --- styles of curves ---------------------------------------------------------------------------------
 
 # Numbers of markers and of dashes have no common factor, so that 52 curves differ without colour.
 MARKERS = "osD^vP*X<>phd"
 DASHES = ("-", "--", "-.", (0, (1, 1)))
 
-# Brightness of one colour and the next, of at most 1: all are seen on white.
-BRIGHTNESS = (0.32, 0.45, 0.2)
-LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
-
 
 def styles_of(policies: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return how the curve of each policy is drawn, as matplotlib takes it.
+    """Return the style of the curve of each policy, as matplotlib takes it.
 
     A policy of the package looks the same in every picture: its place among all policies decides. Of
     several settings of one ("name:window=40", "name:window=80"), the plain name or else the first one
@@ -84,10 +84,14 @@ def styles_of(policies: Iterable[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _style(place: int, *, hollow: bool) -> dict[str, Any]:
+def _style(
+    place: int, *, hollow: bool, brightness: tuple[float, ...] = (0.32, 0.45, 0.2)
+) -> dict[str, Any]:
+    """Return the style of a place; the brightness, at most 1, of colours in turn: all show on white."""
     # Hues a golden section apart: neighbours differ, and none comes again.
     hue = hsv_to_rgb((place * 0.618034 % 1.0, 0.85, 1.0))
-    bright = hue * BRIGHTNESS[place % len(BRIGHTNESS)] / (hue @ LUMINANCE)
+    luminance = hue @ np.array([0.2126, 0.7152, 0.0722])
+    bright = hue * brightness[place % len(brightness)] / luminance
     colour = to_hex(np.minimum(bright, 1.0))
     return {
         "color": colour,
@@ -103,16 +107,7 @@ def _style(place: int, *, hollow: bool) -> dict[str, Any]:
 
 # --- regret against the step --------------------------------------------------------------------------
 
-# Letters of a name in the legend.
-LONGEST_NAME = 40
-
-# Inches: a panel is at least so high, and higher where its legend needs the room.
-PANEL_HEIGHT, LABEL_HEIGHT = 4.8, 0.25
-
-# Below the picture, where there is more than one seed.
-BAND_OF_SEEDS = "Curve: mean over the seeds. Band: one standard deviation to either side."
-
-# What is drawn as a thin black line, and its dashes in points.
+# Names of the references in legends, and the dashes of their lines in points.
 REFERENCES = {
     "uniform": ("uniform choice", (1, 6)),
     "best_fixed": ("best fixed point", (1, 3)),
@@ -149,20 +144,21 @@ def regret_figure(
     """
     panels, styles = panels_of(rows), styles_of(rows["policy"].unique())
     labels = max(group["policy"].nunique() for _, _, group in panels) + len(REFERENCES)
-    height = max(PANEL_HEIGHT, LABEL_HEIGHT * labels)
+    height = max(4.8, 0.25 * labels)  # inches: a legend may need more room than its panel
     figure = NotebookFigure((9.6, height * len(panels)))
     grid = figure.subplots(len(panels), squeeze=False)[:, 0]
     for axes, (problem, width, group) in zip(grid, panels, strict=True):
         _draw_regret(axes, group, (references or {}).get(problem), styles)
         width = "width of the theorem" if width == "width theory" else width
-        seeds = counted(group.groupby("policy")["seed"].nunique(), "seed")
+        seeds = count_text(group.groupby("policy")["seed"].nunique(), "seed")
         title = textwrap.fill(f"{problem}, {width}, {seeds}", 80)
         axes.set_title(title, loc="left", parse_math=False)
         axes.set_xlabel("step t")
         unit = (units or {}).get(problem, "").replace("$", r"\$")
         axes.set_ylabel("average regret $R_t / t$" + (f" [{unit}]" if unit else ""))
     if rows["seed"].nunique() > 1:
-        figure.supxlabel(BAND_OF_SEEDS, x=0.01, horizontalalignment="left", fontsize=9)
+        band = "Curve: mean over the seeds. Band: one standard deviation to either side."
+        figure.supxlabel(band, x=0.01, horizontalalignment="left", fontsize=9)
     return figure
 
 
@@ -181,13 +177,13 @@ def _draw_regret(
         axes.plot(mean, label=_short(str(policy)), markevery=marks, **style)
         band = mean - spread, mean + spread
         axes.fill_between(mean.index, *band, color=style["color"], alpha=0.12, linewidth=0)
-    named = {} if references is None else references._asdict()
-    # One that is played itself would lie on its own curve.
-    shown = {name: named[name] for name in named if name not in set(group["policy"])}
-    for name, value in shown.items():
+    values = {} if references is None else references._asdict()
+    for policy in group["policy"].unique():  # as a line it would lie on its own curve
+        values.pop(policy, None)
+    for name, value in values.items():
         label, dashes = REFERENCES[name]
         axes.axhline(value, label=label, color="black", linewidth=0.7, linestyle=(0, dashes))
-    _limit(axes, group, shown.values())
+    _limit(axes, group, values.values())
     axes.set_xlim(0, int(group["t"].max()))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     # From above to below, as the curves end.
@@ -205,18 +201,17 @@ def _limit(axes: Axes, group: pd.DataFrame, references: Iterable[float]) -> None
     late = group[group["t"] > max(int(group["t"].max()) // 20, 1)]
     curves = (late if len(late) else group).groupby(["policy", "t"])["average_regret"].mean()
     # Below 0 lies regret against a best that is not the best of all, as of some problem of one's own.
-    shown = [0.0, *curves.dropna(), *references]
-    low, high = 1.12 * min(shown), 1.12 * max(shown)
+    values = [0.0, *curves.dropna(), *references]
+    low, high = 1.12 * min(values), 1.12 * max(values)
     axes.set_ylim(low, high if high > low else 1.0)
 
 
-def _short(name: str) -> str:
+def _short(name: str, longest: int = 40) -> str:
     """Return a name that leaves room for the curves: a long one without its middle."""
-    kept = LONGEST_NAME - 1
-    return name if len(name) <= LONGEST_NAME else f"{name[: kept - 12]}…{name[-12:]}"
+    return name if len(name) <= longest else f"{name[: longest - 13]}…{name[-12:]}"
 
 
-# --- what questions are worth -------------------------------------------------------------------------
+# --- regret against the number of queries -------------------------------------------------------------
 
 
 def frontier_figure(rows: pd.DataFrame, units: Mapping[str, str] | None = None) -> Figure:
@@ -231,8 +226,8 @@ def frontier_figure(rows: pd.DataFrame, units: Mapping[str, str] | None = None) 
     grid = figure.subplots(1, len(problems), squeeze=False)[0]
     styles = styles_of([*PLANS, PAPER])  # a plan looks the same whatever else is drawn
     for axes, problem in zip(grid, problems, strict=True):
-        mine = table[table["problem"] == problem]
-        for plan, lines in mine.groupby("plan", sort=False):
+        part = table[table["problem"] == problem]
+        for plan, lines in part.groupby("plan", sort=False):
             x, y = lines["queries_per_step"], lines["average_regret"]
             if plan == WITHOUT:
                 axes.axhline(
@@ -241,9 +236,9 @@ def frontier_figure(rows: pd.DataFrame, units: Mapping[str, str] | None = None) 
             else:
                 bars = lines["average_regret_ci95"].fillna(0.0)
                 axes.errorbar(x, y, bars, label=str(plan), capsize=3, **styles[str(plan)])
-        _scale(axes, mine)
-        seeds, steps = counted(mine["seeds"], "seed"), counted(mine["horizon"], "step")
-        axes.set_title(f"{problem}, {panels_of(mine)[0].width}, {seeds}, {steps}")
+        _scale(axes, part)
+        seeds, steps = count_text(part["seeds"], "seed"), count_text(part["horizon"], "step")
+        axes.set_title(f"{problem}, {panels_of(part)[0].width}, {seeds}, {steps}")
         axes.set_xlabel("queries per step")
         axes.set_ylabel(label_of("average regret", (units or {}).get(str(problem), "")))
         place: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
@@ -254,9 +249,9 @@ def frontier_figure(rows: pd.DataFrame, units: Mapping[str, str] | None = None) 
 def _scale(axes: Axes, table: pd.DataFrame) -> None:
     """Put queries in powers of two; regret from zero, or by its logarithm where it spans much."""
     axes.set_xscale("log", base=2)
-    asked = table["queries_per_step"][table["queries_per_step"] > 0]
-    if len(asked):  # a frontier that was cut short may have no curve yet
-        low, high = math.floor(math.log2(asked.min())), math.ceil(math.log2(asked.max()))
+    queries = table["queries_per_step"][table["queries_per_step"] > 0]
+    if len(queries):  # a frontier that was cut short may have no curve yet
+        low, high = math.floor(math.log2(queries.min())), math.ceil(math.log2(queries.max()))
         ticks = [2.0**power for power in range(low, high + 1)]
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
@@ -270,21 +265,21 @@ def _scale(axes: Axes, table: pd.DataFrame) -> None:
 # --- the pictures of a board --------------------------------------------------------------------------
 
 
-def rank_figure(ranked: Ranks) -> Figure:
+def rank_figure(ranks: Ranks) -> Figure:
     """Draw mean ranks as points, best on top; the grey bar is the critical difference."""
-    figure = NotebookFigure((8.0, 1.4 + 0.28 * len(ranked.mean)))
+    figure = NotebookFigure((8.0, 1.4 + 0.28 * len(ranks.mean)))
     axes = figure.add_subplot()
-    places = range(len(ranked.mean))
-    axes.plot(ranked.mean.to_numpy(), places, "o", color="#444444", markersize=6)
-    if not math.isnan(ranked.critical_difference):
-        best = float(ranked.mean.iloc[0])
-        axes.axvspan(best, best + ranked.critical_difference, color="#dddddd", zorder=0)
-        within = f"within {ranked.critical_difference:.2f} (grey)"
+    places = range(len(ranks.mean))
+    axes.plot(ranks.mean.to_numpy(), places, "o", color="#444444", markersize=6)
+    if not math.isnan(ranks.critical_difference):
+        best = float(ranks.mean.iloc[0])
+        axes.axvspan(best, best + ranks.critical_difference, color="#dddddd", zorder=0)
+        within = f"within {ranks.critical_difference:.2f} (grey)"
         axes.set_title(f"not different from the best at the 5% level: {within}", fontsize=9)
-    axes.set_yticks(list(places), [str(name) for name in ranked.mean.index], fontsize=9)
+    axes.set_yticks(list(places), [str(name) for name in ranks.mean.index], fontsize=9)
     axes.invert_yaxis()
     axes.grid(axis="x", color="#cccccc", linewidth=0.6)
-    axes.set_xlabel(f"mean rank over {ranked.problems} problems (1 is best)")
+    axes.set_xlabel(f"mean rank over {ranks.problems} problems (1 is best)")
     return figure
 
 
@@ -315,12 +310,6 @@ def profile_figure(shares: pd.DataFrame) -> Figure:
 BAND = 2.0
 BAND_LABEL = f"mean ± {BAND:g} deviations"
 
-# So many values are drawn one by one.
-SEPARATE = 40
-
-# From dark to light in even steps, also in grey.
-MEAN_COLOURS, SPREAD_COLOURS = "viridis", "cividis"
-
 BLUE = "#1f4e79"
 WHISKER: dict[str, Any] = {
     "color": BLUE,
@@ -335,6 +324,7 @@ WHISKER: dict[str, Any] = {
 
 
 def _look(shape: str, size: float, face: str, edge: str, width: float = 1.0) -> dict[str, Any]:
+    """Return the look of a mark, as `scatter` takes it."""
     return {
         "marker": shape,
         "s": size**2,
@@ -352,35 +342,29 @@ LOOKS = {
     "recommended": _look("*", 16, "#e63946", "white", 1.2),
 }
 
-# Opacity of the oldest rewards and answers.
-FAINTEST = 0.15
-
-# Area of a candidate on a map of sites.
-SITE = 130
-
 
 @dataclass(frozen=True)
 class Axis:
-    """A coordinate, or a category's several: its name, its columns, and its values."""
+    """A coordinate, or the several of a category: its name, its columns, and its values."""
 
     name: str
     where: slice
     kind: Real | Integer | Category
 
     def of(self, X: Array) -> Array:
-        """Positions (n,) of points (n, d) along it; categories count from 0."""
+        """Return positions (n,) of points (n, d) along the axis; categories count from 0."""
         columns = X[:, self.where]
         positions = columns.argmax(axis=1) if isinstance(self.kind, Category) else columns[:, 0]
         return np.asarray(positions, dtype=np.float64)
 
     def values(self, most: int) -> Array:
-        """Positions (m,) to draw at: all, where they are few and apart."""
+        """Return positions (m,) to draw at: all, where they are few and apart."""
         return np.unique(self.kind.from_unit(np.linspace(0.0, 1.0, most)))
 
 
 @dataclass(frozen=True)
 class Picture:
-    """All that is drawn, in the user's sign and unit."""
+    """The beliefs of a bandit at a time, in the user's sign and unit."""
 
     bandit: Bandit
     t: float
@@ -390,32 +374,32 @@ class Picture:
 
     @classmethod
     def of(cls, bandit: Bandit, t: float | None, unit: str) -> Picture:
-        """Look at a bandit once."""
+        """Return the picture of a bandit, by default at the time of its next decision."""
         latest = bandit.state.time
         if t is None:
             t = 1.0 if latest is None else latest + 1.0
-        best = bandit._best(t, None)  # which checks the time
+        best = bandit.best_point(t)  # which checks the time
         return cls(bandit, float(t), _axes_of(bandit.recipe.domain), unit, best)
 
     def predict(self, X: Array) -> tuple[Array, Array]:
-        """Mean and deviation (m,) at points (m, d)."""
+        """Return mean and deviation (m,) at points (m, d)."""
         return self.bandit.predict(X, self.t)
 
-    def seen(self) -> list[tuple[str, Dataset]]:
-        """Rewards and answers, by the names of their marks, where there are any."""
+    def observations(self) -> list[tuple[str, Dataset]]:
+        """Return rewards and answers, by the names of their marks, where there are any."""
         state = self.bandit.state
         both = (("reward", state.rewards), ("answer", state.answers))
-        return [(name, seen) for name, seen in both if len(seen)]
+        return [(name, data) for name, data in both if len(data)]
 
     def along(self, axis: Axis, positions: Array) -> Array:
-        """The recommended point, moved along an axis to each of the positions, (m, d)."""
+        """Return the recommended point, moved along an axis to each of the positions, (m, d)."""
         X = np.repeat(self.best[None, :], len(positions), axis=0)
         X[:, axis.where] = axis.kind.columns(positions)
         return X
 
 
 def _axes_of(domain: Domain) -> tuple[Axis, ...]:
-    """The coordinates of a domain, with names and ranges."""
+    """Return the coordinates of a domain, with names and ranges."""
     space = space_of(domain)
     if space is not None:
         parts = zip(space.columns.items(), space.parameters, strict=True)
@@ -427,31 +411,33 @@ def _axes_of(domain: Domain) -> tuple[Axis, ...]:
 
 
 def mark(ax: Axes, X: Array, name: str, **more: Any) -> None:
-    """Marks at the positions `X` (n, 2)."""
+    """Draw marks at the positions `X` (n, 2)."""
     ax.scatter(*X.T, **{"zorder": 6, "clip_on": False, "label": f"_{name}", **LOOKS[name], **more})
 
 
-def seen_marks(picture: Picture, ax: Axes, X: Array, t: Array, name: str) -> None:
-    """Rewards or answers of times `t` (n,) at `X` (n, 2), the older the fainter, the latest on top."""
-    oldest = max(float((picture.t - seen.t).max()) for _, seen in picture.seen())
+def mark_by_age(
+    picture: Picture, ax: Axes, X: Array, t: Array, name: str, faintest: float = 0.15
+) -> None:
+    """Draw rewards or answers of times `t` (n,) at `X` (n, 2): old ones fainter, the latest on top."""
+    oldest = max(float((picture.t - data.t).max()) for _, data in picture.observations())
     age = np.clip(picture.t - t, 0.0, None) / max(oldest, 1e-12)
-    strength = FAINTEST + (1 - FAINTEST) * np.exp(-3.0 * age)
+    strength = faintest + (1 - faintest) * np.exp(-3.0 * age)
     order = np.argsort(strength, kind="stable")
     above = 5 if name == "reward" else 4
     mark(ax, X[order], name, alpha=strength[order], zorder=above, clip_on=True)
 
 
 def label_of(what: str, unit: str) -> str:
-    """A label with its unit, if there is one."""
+    """Return a label with its unit, if there is one."""
     return f"{what} ({unit})" if unit else what
 
 
-# Points of a curve, and of a map along an axis; candidates shown.
-CURVE, GRID, RANKED = 401, 61, 25
+# The number of candidates in a ranking.
+RANKED = 25
 
 
 def beliefs(bandit: Bandit, t: float | None = None, *, unit: str = "") -> Figure:
-    """Draw the posterior of a bandit at a time, with what was told, answered, and is still out.
+    """Draw the posterior of a bandit at a time, with rewards, answers, and pending points.
 
     ================================================ ==================================================
     One number, or candidates on a line              mean and band
@@ -466,7 +452,7 @@ def beliefs(bandit: Bandit, t: float | None = None, *, unit: str = "") -> Figure
     bandit : Bandit
         It is not changed.
     t : float, optional
-        The time spoken about; by default the time of the next decision.
+        The time of the beliefs; by default that of the next decision.
     unit : str
         Of the reward, for labels.
 
@@ -494,6 +480,7 @@ def beliefs(bandit: Bandit, t: float | None = None, *, unit: str = "") -> Figure
     of_kind("bandit", bandit, Bandit, "a Bandit")
     picture = Picture.of(bandit, t, unit)
     domain, axes_of = bandit.recipe.domain, picture.axes
+    draw: Callable[[Picture, list[Axes]], None]
     numbers = not any(isinstance(axis.kind, Category) for axis in axes_of)
     if numbers and len(axes_of) == 1:
         panels, draw, size = 1, _draw_slices, (7.2, 4.4)
@@ -516,15 +503,15 @@ def beliefs(bandit: Bandit, t: float | None = None, *, unit: str = "") -> Figure
     return figure
 
 
-# --- where it is drawn --------------------------------------------------------------------------------
+# --- title and legend ---------------------------------------------------------------------------------
 
 
 def _finish(figure: Figure, where: list[Axes], picture: Picture) -> None:
-    """The title, and the legend outside of what is drawn."""
+    """Add the title, and a legend below the panels."""
     title = f"beliefs at t = {picture.t:g}"
     if len(where) > 2:
         title += ", through the recommended point"
-    present = [*(name for name, _ in picture.seen()), "recommended"]
+    present = [*(name for name, _ in picture.observations()), "recommended"]
     if len(picture.bandit.pending):
         present.insert(-1, "pending")
     handles, labels = where[0].get_legend_handles_labels()
@@ -538,21 +525,26 @@ def _finish(figure: Figure, where: list[Axes], picture: Picture) -> None:
 # --- curves -------------------------------------------------------------------------------------------
 
 
-def _draw_slices(picture: Picture, where: list[Axes]) -> None:
-    """A curve for each axis; over candidates on a line it goes through them."""
+def _draw_slices(
+    picture: Picture, where: list[Axes], *, curve: int = 401, separate: int = 40
+) -> None:
+    """Draw a curve of so many points for each axis; a few separate values are drawn one by one.
+
+    Over candidates on a line it goes through them.
+    """
     domain = picture.bandit.recipe.domain
     for i, (axis, ax) in enumerate(zip(picture.axes, where, strict=True)):
-        positions, apart = axis.values(CURVE), 0 < axis.kind.size <= SEPARATE
+        positions, apart = axis.values(curve), 0 < axis.kind.size <= separate
         if isinstance(domain, Candidates):
             positions = np.sort(domain.X[:, 0])
-            apart = len(positions) <= SEPARATE
+            apart = len(positions) <= separate
         _curve(picture, ax, axis, positions, apart=apart)
         if i % 3 == 0:
             ax.set_ylabel(label_of("reward", picture.unit))
 
 
 def _curve(picture: Picture, ax: Axes, axis: Axis, positions: Array, *, apart: bool) -> None:
-    """Mean and band along an axis through the recommended point, and everything that was seen."""
+    """Draw mean and band along an axis through the recommended point, with all observations."""
     mean, deviation = picture.predict(picture.along(axis, positions))
     reach = BAND * deviation
     if apart:
@@ -561,8 +553,8 @@ def _curve(picture: Picture, ax: Axes, axis: Axis, positions: Array, *, apart: b
         ax.plot(positions, mean, label=BAND_LABEL, color=BLUE, linewidth=1.6, zorder=3)
         band = mean - reach, mean + reach
         ax.fill_between(positions, *band, color=BLUE, alpha=0.16, linewidth=0, zorder=1)
-    for name, seen in picture.seen():
-        seen_marks(picture, ax, np.column_stack([axis.of(seen.X), seen.y]), seen.t, name)
+    for name, data in picture.observations():
+        mark_by_age(picture, ax, np.column_stack([axis.of(data.X), data.y]), data.t, name)
     out = axis.of(picture.bandit.pending)  # they have no height: they stand on the axis
     foot = np.column_stack([out, np.full(len(out), 0.03)])
     mark(ax, foot, "pending", transform=ax.get_xaxis_transform())
@@ -578,7 +570,10 @@ def _curve(picture: Picture, ax: Axes, axis: Axis, positions: Array, *, apart: b
 # --- maps ---------------------------------------------------------------------------------------------
 
 
-def _draw_maps(picture: Picture, where: list[Axes]) -> None:
+def _draw_maps(
+    picture: Picture, where: list[Axes], *, points_per_axis: int = 61, site_area: float = 130
+) -> None:
+    """Draw a map of the mean and one of the deviation: of a grid, or of sites as discs."""
     across, up = picture.axes
     domain = picture.bandit.recipe.domain
     if isinstance(domain, Candidates):
@@ -586,29 +581,30 @@ def _draw_maps(picture: Picture, where: list[Axes]) -> None:
         xs, ys = np.unique(points[:, 0]), np.unique(points[:, 1])
         filled = len(xs) * len(ys) == len(points) and min(len(xs), len(ys)) > 1
     else:
-        xs, ys = across.values(GRID), up.values(GRID)
+        xs, ys = across.values(points_per_axis), up.values(points_per_axis)
         filled = True
     if filled:
         points = np.column_stack([part.ravel() for part in np.meshgrid(xs, ys)])
     mean, deviation = picture.predict(points)
-    shown = (mean, "mean", MEAN_COLOURS), (deviation, "deviation", SPREAD_COLOURS)
-    for ax, (values, what, colours) in zip(where, shown, strict=True):
-        drawn: ScalarMappable
+    # From dark to light in even steps, also in grey.
+    maps = (mean, "mean", "viridis"), (deviation, "deviation", "cividis")
+    for ax, (values, what, colours) in zip(where, maps, strict=True):
+        image: ScalarMappable
         if filled:
             grid = values.reshape(len(ys), len(xs))
-            drawn = ax.pcolormesh(xs, ys, grid, cmap=colours, shading="nearest", rasterized=True)
+            image = ax.pcolormesh(xs, ys, grid, cmap=colours, shading="nearest", rasterized=True)
         else:
             order = np.argsort(values)  # the highest lie on top, where they crowd
             ax.margins(0.08)
-            look: dict[str, Any] = {"s": SITE, "edgecolors": "0.3", "linewidths": 0.6}
+            look: dict[str, Any] = {"s": site_area, "edgecolors": "0.3", "linewidths": 0.6}
             x, y = points[order].T
-            drawn = ax.scatter(x, y, c=values[order], cmap=colours, **look)
-        ax.figure.colorbar(drawn, ax=ax, label=label_of(what, picture.unit), pad=0.02)
-        for name, seen in picture.seen():
-            # A place that was seen often is drawn as of the last time.
-            order = np.argsort(seen.t, kind="stable")[::-1]
-            last = order[np.unique(seen.X[order], axis=0, return_index=True)[1]]
-            seen_marks(picture, ax, seen.X[last], seen.t[last], name)
+            image = ax.scatter(x, y, c=values[order], cmap=colours, **look)
+        ax.figure.colorbar(image, ax=ax, label=label_of(what, picture.unit), pad=0.02)
+        for name, data in picture.observations():
+            # Of a place with many readings the last one is drawn.
+            order = np.argsort(data.t, kind="stable")[::-1]
+            last = order[np.unique(data.X[order], axis=0, return_index=True)[1]]
+            mark_by_age(picture, ax, data.X[last], data.t[last], name)
         mark(ax, picture.bandit.pending, "pending")
         mark(ax, picture.best[None, :], "recommended")
         ax.set_xlabel(across.name)
@@ -619,6 +615,7 @@ def _draw_maps(picture: Picture, where: list[Axes]) -> None:
 
 
 def _draw_ranking(picture: Picture, where: list[Axes]) -> None:
+    """Draw the best candidates by rank, with their bands."""
     ax, domain = where[0], picture.bandit.recipe.domain
     assert isinstance(domain, Candidates)
     mean, deviation = picture.predict(domain.X)
@@ -627,12 +624,12 @@ def _draw_ranking(picture: Picture, where: list[Axes]) -> None:
     places = np.arange(len(top), dtype=np.float64)
     ax.errorbar(mean[top], places, xerr=BAND * deviation[top], **WHISKER)
     place_of = {int(row): place for place, row in enumerate(top)}
-    for name, seen in picture.seen():
-        rows = domain.index(seen.X)
+    for name, data in picture.observations():
+        rows = domain.index(data.X)
         visible = np.isin(rows, top)
         lines = [place_of[row] for row in rows[visible].tolist()]
-        X = np.column_stack([seen.y[visible], np.array(lines, dtype=np.float64)])
-        seen_marks(picture, ax, X, seen.t[visible], name)
+        X = np.column_stack([data.y[visible], np.array(lines, dtype=np.float64)])
+        mark_by_age(picture, ax, X, data.t[visible], name)
     out = domain.index(picture.bandit.pending).tolist()
     edge = [[0.02, place_of[row]] for row in out if row in place_of]
     mark(ax, np.array(edge).reshape(-1, 2), "pending", transform=ax.get_yaxis_transform())
@@ -642,15 +639,16 @@ def _draw_ranking(picture: Picture, where: list[Axes]) -> None:
     ax.set_yticks(places, _names_of(domain, top))
     ax.invert_yaxis()
     ax.set_xlabel(label_of("reward", picture.unit))
-    left = len(domain) - len(top)
-    told = f"candidates, the best {len(top)} of {len(domain)}" if left else "candidates"
+    label = "candidates"
+    if len(top) < len(domain):
+        label += f", the best {len(top)} of {len(domain)}"
     columns = f" ({', '.join(domain.space.names)})" if isinstance(domain, Table) else ""
-    ax.set_ylabel(told + columns, labelpad=8)
+    ax.set_ylabel(label + columns, labelpad=8)
     ax.grid(axis="x", alpha=0.25, linewidth=0.6)
 
 
 def _names_of(domain: Candidates, rows: Index) -> list[str]:
-    """What people call candidates: the values of a table's row, or the row's number."""
+    """Return the names of candidates: the values of a table's row, or the row's number."""
     if not isinstance(domain, Table):
         return [f"row {row}" for row in rows]
     frame = domain.decode(domain.X[rows])

@@ -1,0 +1,314 @@
+"""Check what a user tells of rewards and answers, before anything changes; and readings as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tvbandits.arrays import row_keys
+from tvbandits.counts import Counted, with_variance
+from tvbandits.data import Dataset, Plays, Record, Told, answers_of
+from tvbandits.domains.domain import Domain
+from tvbandits.errors import PlayError
+from tvbandits.validation import Array, Index, as_times, as_values, as_variances, is_of
+
+
+class DomainAndNoise(Protocol):
+    """What readings are of: a recipe, or what is on record of it."""
+
+    @property
+    def domain(self) -> Domain:
+        """Where it may play."""
+
+    @property
+    def noise_variance(self) -> float | None:
+        """Noise variance of a reading that is told without one of its own."""
+
+
+class History(Protocol):
+    """What was observed before: a state, or a record of a campaign."""
+
+    @property
+    def readings(self) -> Dataset:
+        """All rewards in the order they were told."""
+
+    @property
+    def failed(self) -> Plays:
+        """Points that were played without a reading."""
+
+    @property
+    def gone(self) -> Any:
+        """What has left the history."""
+
+
+def validate_observations(
+    recipe: DomainAndNoise,
+    record: Record,
+    X: Any,
+    y: ArrayLike | Counted,
+    t: ArrayLike | None,
+    noise_variance: ArrayLike | None,
+) -> Told:
+    """Return what is told after all that is on record, if it can be used.
+
+    A point that is pending is told at the time it was asked for, if no time is given; another one at
+    that of the decision that waits for its reward, or else of the next.
+
+    Raises
+    ------
+    ValueError
+        If something has no form that can be used.
+    """
+    points = recipe.domain.check(X)
+    n = len(points)
+    if n == 0:
+        raise ValueError(f"X must have at least one point, got shape {points.shape}")
+    rewards, variances = values_and_variance("y", y, n, noise_variance, recipe.noise_variance)
+    if t is not None:
+        return Told.of(points, as_times(t, n), rewards, variances)
+    usual = record.decision_time if record.asked_for is None else record.asked_for
+    rows = record.pending.rows_of(points)
+    times = np.array([usual if row is None else record.pending.t[row] for row in rows])
+    return Told.of(points, times, rewards, variances)
+
+
+def zero_or_one(y: Any) -> Any:
+    """Return rewards with truth values as numbers: what converted is 1, what did not is 0."""
+    if isinstance(y, list | tuple):
+        return [float(each) if isinstance(each, bool | np.bool_) else each for each in y]
+    kind = getattr(y, "dtype", None)
+    if is_of(kind, "pandas", "BooleanDtype"):
+        return y.to_numpy(dtype=np.float64, na_value=np.nan)
+    plain = isinstance(y, bool) or (kind == np.dtype(bool) and not np.ma.isMaskedArray(y))
+    return np.asarray(y, dtype=np.float64) if plain else y
+
+
+def validate_answers(
+    recipe: DomainAndNoise, X: Any, values: ArrayLike, t: float, noise_variance: ArrayLike | None
+) -> tuple[Dataset, int]:
+    """Return answers about one time, and how many points have none.
+
+    Raises
+    ------
+    ValueError
+        If something has no form that can be used.
+    """
+    points = recipe.domain.check(X)
+    usual = recipe.noise_variance
+    column, variances = values_and_variance("values", values, len(points), noise_variance, usual)
+    answers = answers_of(points, t, column, variances)
+    return answers, len(points) - len(answers)
+
+
+def values_and_variance(
+    name: str, values: Any, n: int, variance: ArrayLike | None, otherwise: float | None
+) -> tuple[Array, Array]:
+    """Return columns (n,) of values, which may be NaN, and of positive variances, or a usual one."""
+    if isinstance(values, Counted):
+        values, variance = with_variance(values, variance)
+    elif type(values) is not np.ndarray or values.dtype != np.float64:
+        values = zero_or_one(values)
+    # One number for several points would be one reading told as many.
+    if n != 1 and np.ndim(values) == 0:
+        as_values(values, 1, name, missing=True)
+        raise ValueError(f"{name} must have shape ({n},), got ()")
+    column = as_values(values, n, name, missing=True)
+    own = (
+        usual_variance(n, otherwise)
+        if variance is None
+        else as_variances(variance, n, "noise_variance")
+    )
+    return column, own
+
+
+def usual_variance(n: int, noise_variance: float | None) -> Array:
+    """Return the variance of n readings without one of their own: NaN where it is learned."""
+    return np.full(n, np.nan if noise_variance is None else float(noise_variance))
+
+
+def append_visited(visited: Array, X: Array) -> Array:
+    """Return `visited` and those rows of `X` that are not in it, each once, in their order."""
+    if len(X) == 1:
+        fresh = X[:0] if np.count_nonzero((visited == X[0]).all(axis=1)) else X
+    else:  # by key: comparing all pairs of rows would take the square of their number
+        before = set(row_keys(visited))
+        first: dict[bytes, int] = {}
+        for i, key in enumerate(row_keys(X)):
+            if key not in before:
+                first.setdefault(key, i)
+        fresh = X[list(first.values())]
+    if len(fresh):
+        visited = np.concatenate([visited, fresh])
+    visited.setflags(write=False)
+    return visited
+
+
+# --- readings that are told again --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ReadingTable:
+    """Everything told, in the order it came, with NaN where a point was played without a reading.
+
+    Attributes
+    ----------
+    X : array of shape (n, d)
+    t, y, variance : arrays of shape (n,)
+    """
+
+    X: Array
+    t: Array
+    y: Array
+    variance: Array
+
+    @classmethod
+    def of(cls, history: History, noise_variance: float | None) -> ReadingTable:
+        """Return the table of a state; plays without a reading come after the rewards of their time."""
+        rewards, failed = history.readings.with_noise(noise_variance), history.failed
+        n = len(failed)
+        noise = usual_variance(n, noise_variance)
+        table = cls(rewards.X, rewards.t, rewards.y, rewards.variance)
+        return table.insert(failed.X, failed.t, np.full(n, np.nan), noise)
+
+    def insert(self, *columns: Array) -> ReadingTable:
+        """Return the table with other rows (X, t, y, variance), each behind those of its time."""
+        after = [np.flatnonzero(self.t <= t)[-1:] for t in columns[1]]
+        places = [float(rows[0]) + 0.5 if len(rows) else -0.5 for rows in after]
+        order = np.argsort(np.concatenate([np.arange(len(self.t)), places]), kind="stable")
+        pairs = zip(vars(self).values(), columns, strict=True)
+        return ReadingTable(*(np.concatenate(pair)[order] for pair in pairs))
+
+    def find(self, X: Array, t: Array | None) -> Index:
+        """Return the row of each point (n, d) at its time, the latest told; each row once; -1: none."""
+        rows = np.full(len(X), -1)
+        for i, x in enumerate(X):
+            there = (x == self.X).all(axis=1) & (True if t is None else self.t == t[i])
+            there[rows[rows >= 0]] = False
+            rows[i] = max(np.flatnonzero(there), default=-1)
+        return rows
+
+    def rows_of(self, X: Array, t: Array | None) -> Index:
+        """Return the rows as `find` does, of all points.
+
+        Raises
+        ------
+        PlayError
+            If nothing was told there: the message says what was told of the point.
+        """
+        rows = self.find(X, t)
+        if rows.min(initial=0) < 0:
+            i = int(rows.argmin())
+            times = self.t[(X[i] == self.X).all(axis=1)][-8:].tolist()
+            values = {f"t{k}": each for k, each in enumerate(times)}
+            listed = ", ".join(f"{{{name}}}" for name in values)
+            others = f"it was told at {listed}" if values else "nothing was told of it"
+            at = "" if t is None else " at {t}"
+            values |= {} if t is None else {"t": float(t[i])}
+            raise PlayError(f"no reading of {{point}}{at} was told; {others}", point=X[i], **values)
+        return rows
+
+    def replace_rows(self, rows: Index, **columns: Array) -> ReadingTable:
+        """Return the table with other values in some rows of some columns."""
+        parts: dict[str, Any] = {name: getattr(self, name).copy() for name in columns}
+        for name, values in columns.items():
+            parts[name][rows] = values
+        return replace(self, **parts)
+
+    def without(self, rows: Index) -> ReadingTable:
+        """Return the table less some rows."""
+        return ReadingTable(*(np.delete(each, rows, axis=0) for each in vars(self).values()))
+
+    def in_turn(self) -> Iterator[Told]:
+        """Yield what is told at once: the readings of one time, as far as they follow each other."""
+        for rows in np.split(np.arange(len(self.t)), np.flatnonzero(np.diff(self.t)) + 1):
+            if len(rows):
+                yield Told.of(self.X[rows], self.t[rows], self.y[rows], self.variance[rows])
+
+
+@dataclass(frozen=True)
+class Correction:
+    """Readings that are told again.
+
+    Attributes
+    ----------
+    before, after : ReadingTable
+        Everything told, and with what is right in the place of what was wrong.
+    points : array of shape (n, d)
+        What is corrected.
+    rows : integer array of shape (n,)
+        Its rows.
+    """
+
+    before: ReadingTable
+    after: ReadingTable
+    points: Array
+    rows: Index
+
+    @property
+    def old_times(self) -> Array:
+        """The times (n,) at which they were told."""
+        return self.before.t[self.rows]
+
+    @property
+    def new_times(self) -> Array:
+        """The right times (n,)."""
+        return self.after.t[self.rows]
+
+
+def find_readings(
+    recipe: DomainAndNoise, history: History, X: ArrayLike, t: ArrayLike | None
+) -> Correction:
+    """Return everything told, the points that are meant, and their rows; nothing is corrected yet."""
+    points = recipe.domain.check(X)
+    table = ReadingTable.of(history, recipe.noise_variance)
+    times = None if t is None else as_times(t, len(points))
+    try:
+        return Correction(table, table, points, table.rows_of(points, times))
+    except PlayError as error:
+        expired = history.gone
+        if not expired.rewards:
+            raise
+        left = "{gone} rewards from before {until} have left the history"
+        values = error.values | {"gone": expired.rewards, "until": expired.until}
+        raise PlayError(f"{error.sentence}; {left}", **values) from error
+
+
+def validate_correction(
+    recipe: DomainAndNoise,
+    history: History,
+    X: ArrayLike,
+    y: ArrayLike | Counted | None,
+    t: ArrayLike | None,
+    noise_variance: ArrayLike | None,
+    to: ArrayLike | None,
+) -> Correction:
+    """Return readings with what is right in the place of what was wrong, as `Bandit.correct`.
+
+    Raises
+    ------
+    ValueError
+        If something has no form that can be used, or nothing was told of a point.
+    """
+    count = len(recipe.domain.check(X))  # what is wrong with the rest is said first
+    right = np.zeros(count) if y is None else y
+    values, variances = values_and_variance(
+        "y", right, count, noise_variance, recipe.noise_variance
+    )
+    correction = find_readings(recipe, history, X, t)
+    table, rows = correction.before, correction.rows
+    values = table.y[rows] if y is None else values
+    stays = noise_variance is None and not isinstance(y, Counted)
+    variances = table.variance[rows] if stays else variances
+    times = table.t[rows] if to is None else as_times(to, count, "to")
+    return replace(
+        correction, after=table.replace_rows(rows, t=times, y=values, variance=variances)
+    )
+
+
+def decision_waiting(asked_for: float | None, time: float | None) -> float | None:
+    """Return the time of the decision that waits for its reward; None if it has one by `time`."""
+    return None if asked_for is not None and time is not None and time >= asked_for else asked_for

@@ -1,0 +1,476 @@
+"""Beliefs about outcomes that have limits, and points to play within these.
+
+Where the limits hold at the time of a decision, and what a look at the edge of that could open:
+
+Where all plays share the risk, a violation has a price, the multiplier of the limit as a constraint on
+their share: its chance p(x) at x takes off the reward what the upper bounds u span, times p(x) exp(E).
+The excess E is how many violations more are expected of the plays so far than the limit allows; so the
+price rises until the share is what was promised, as in adaptive conformal inference (Gibbs and Candes
+2021), and falls where plays are surer than they have to be.
+
+Where each play has to be sure, a point may be played where the limit holds with its probability
+(SafeOpt, Sui et al. 2015). Its expanders, points at the edge whose readings would open others, have a
+value here: with the chance that a reading at x makes it known that z may be played, what is played is
+
+    argmax_x u(x) + h * max_z chance(x, z) * (u(z) - u(best point known to hold)).
+
+Points that are out make no point safer, since nobody knows yet what comes of them; while one is out, no
+other look is made for what it could open.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, stdtr, stdtrit
+
+from tvbandits.acquisition.limits import Limit, LimitWarning, as_outcomes, check_outcome
+from tvbandits.acquisition.rules import Decision, choose_points
+from tvbandits.bandit.inference import Inference
+from tvbandits.bandit.observations import (
+    Correction,
+    ReadingTable,
+    usual_variance,
+    values_and_variance,
+)
+from tvbandits.bandit.querying import joint_posterior, warn_caller
+from tvbandits.bandit.recipe import Recipe
+from tvbandits.bandit.state import State, generator_of
+from tvbandits.bandit.update import update
+from tvbandits.bandit.warm_start import replay
+from tvbandits.data import Dataset, Told
+from tvbandits.domains.availability import Allowed, Available, NothingAvailableError, narrowed
+from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.context import at_values_of, chosen_of
+from tvbandits.domains.domain import Domain
+from tvbandits.gp.lookahead import JointPosterior
+from tvbandits.gp.predictions import View
+from tvbandits.validation import Array, Index
+
+
+@dataclass(frozen=True)
+class LimitConfig:
+    """The numbers of decisions within limits.
+
+    Attributes
+    ----------
+    opening_horizon : float
+        So many decisions are taken to profit from what a look opens.
+    fewest_places : int
+        Of fewer places the unit of an outcome is not known.
+    most_saved, most_excess : float
+        So many violations may be saved up where all plays share the risk, and so many in excess count.
+    least_probability : float
+        Where they do, a point that is played satisfies the limit with this probability at least.
+    points : int
+        Points that are compared as looks and as what they could open, where there are more.
+    first_tries : int
+        So many points at random are tried first for one that is available.
+    """
+
+    opening_horizon: float = 5.0
+    fewest_places: int = 5
+    most_saved: float = 0.5
+    most_excess: float = 10.0
+    least_probability: float = 0.5
+    points: int = 512
+    first_tries: int = 256
+
+
+CONFIG = LimitConfig()
+
+
+def probability_of(limit: Limit, mean: Array, deviation: Array, degrees: float) -> Array:
+    """Probability (n,) that a limit holds where the outcome has these means and deviations.
+
+    Student's distribution of some degrees of freedom: a deviation out of few readings is a guess.
+    """
+    deviation = np.clip(deviation, 1e-300, 1e300)
+    low, high = ((each - mean) / deviation for each in limit.bounds)
+    return np.asarray(stdtr(degrees, high) - stdtr(degrees, low))
+
+
+def probability_after(
+    limit: Limit, mean: Array, deviation: Array, moves: Array, degrees: float
+) -> Array:
+    """Probability (k, m) that a look makes a limit known to hold where it may.
+
+    Parameters
+    ----------
+    mean, deviation : arrays of shape (m,)
+        Of the outcome there, now.
+    moves : array of shape (k, m)
+        Deviation of that mean after each of k looks, before anybody has looked.
+    degrees : float
+        As for `probability_of`.
+    """
+    low, high = limit.bounds
+    deviation = np.maximum(deviation, 1e-150)
+    moves = np.clip(np.abs(moves), 1e-12 * deviation, deviation)
+    left = stdtrit(degrees, limit.probability) * np.sqrt(deviation**2 - moves**2)
+    probability = ndtr((high - left - mean) / moves) - ndtr((low + left - mean) / moves)
+    return np.asarray(np.maximum(probability, 0.0))
+
+
+@dataclass(frozen=True)
+class OutcomeBeliefs:
+    """What is believed of an outcome at the time of a decision.
+
+    Attributes
+    ----------
+    limit : Limit
+    domain : Domain
+    readings : Dataset
+    view : View
+    joint : callable
+        Beliefs about points (m, d) together.
+    risk : float
+        Violations that are expected of the plays so far, less those that the limit allows.
+    """
+
+    limit: Limit
+    domain: Domain
+    readings: Dataset
+    view: View
+    joint: Callable[[Array], JointPosterior]
+    risk: float = 0.0
+
+    @property
+    def least(self) -> float:
+        """Probability with which it must hold where this decision plays."""
+        return self.limit.probability if self.limit.each else CONFIG.least_probability
+
+    @property
+    def excess(self) -> float:
+        """Violations that are expected of the plays so far, less those that the limit allows.
+
+        Or that were read, less the deviation of what it allows, if these are more: the beliefs may be
+        wrong.
+        """
+        allowed = (1.0 - self.limit.probability) * len(self.readings)
+        read = float((~self.limit.holds(self.readings.y)).sum())
+        deviation = math.sqrt(self.limit.probability * allowed)
+        return min(max(self.risk, read - allowed - deviation), CONFIG.most_excess)
+
+    def price(self, X: Array) -> Array:
+        """What the risk costs at points (m, d) that all plays share; 1: a violation, at no excess."""
+        return np.asarray(math.exp(self.excess) * (1.0 - self.probability(X)))
+
+    @cached_property
+    def places(self) -> int:
+        """How many points have been read."""
+        return len(np.unique(self.readings.X, axis=0))
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of Student's distribution: the unit of the outcome is learned, too."""
+        return float(max(self.places - 1, 1))
+
+    @cached_property
+    def unit(self) -> float:
+        """Factor on deviations: few places, which may be alike, do not tell the unit of an outcome.
+
+        Until some are read, or all there are, half of the largest deviation reaches from their mean to
+        the limit.
+        """
+        fewest = CONFIG.fewest_places
+        if isinstance(self.domain, Candidates):
+            fewest = min(fewest, len(self.domain))
+        if self.places >= fewest:
+            return 1.0
+        low, high = self.limit.bounds
+        mean = float(self.readings.y.mean())
+        widest = float(self.view.reward(points_of(self.domain, np.random.default_rng(0)))[1].max())
+        reached = 0.5 * widest * float(stdtrit(self.degrees, self.limit.probability))
+        return max(1.0, min(high - mean, mean - low) / reached)
+
+    def probability(self, X: Array) -> Array:
+        """Probability (m,) that the limit holds at points (m, d)."""
+        mean, deviation = self.view.reward(X)
+        return probability_of(self.limit, mean, self.unit * deviation, self.degrees)
+
+    def opening(self, X: Array, looks: Index, closed: Index) -> Array:
+        """Chance (k, m) that a reading at one of k rows of `X` makes it known to hold at one of m."""
+        joint, unit = self.joint(X), self.unit
+        moves, variance, _ = joint.answers(closed.tolist())
+        noise = np.broadcast_to(joint.noise_variance, len(X))[looks]
+        covariance = (moves * np.sqrt(variance)[:, None])[:, looks].T
+        moved = covariance / np.sqrt(joint.deviation[looks] ** 2 + noise)[:, None]
+        now = joint.mean[closed], unit * joint.deviation[closed]
+        return probability_after(self.limit, *now, unit * moved, self.degrees)
+
+
+def safety(outcomes: Sequence[OutcomeBeliefs], X: Array) -> Array:
+    """Probability over what it must be, of the limit with the least of it, at points (m, d)."""
+    return np.asarray(np.min([each.probability(X) / each.least for each in outcomes], axis=0))
+
+
+def points_of(domain: Domain, rng: np.random.Generator) -> Array:
+    """All points of a domain, or many of them at random."""
+    if isinstance(domain, Candidates) and len(domain) <= CONFIG.points:
+        return domain.X
+    return domain.sample(CONFIG.points, rng)
+
+
+class Beliefs(NamedTuple):
+    """Beliefs about outcomes, and a generator of their own for what is searched by them."""
+
+    outcomes: Sequence[OutcomeBeliefs]
+    own: np.random.Generator
+
+
+class FeasiblePart(NamedTuple):
+    """What may be played within limits.
+
+    Attributes
+    ----------
+    available : Available or None
+    likeliest : array of shape (1, d)
+        The point where limits are likeliest to hold.
+    exists : bool
+        Whether they are known to hold anywhere; elsewhere `available` is all that was.
+    """
+
+    available: Available | None
+    likeliest: Array
+    exists: bool
+
+
+def feasible_part(decision: Decision, beliefs: Beliefs) -> FeasiblePart:
+    """Return what may be played of what is available within the limits."""
+    (outcomes, own), domain, available = beliefs, decision.domain, decision.available
+    allowed = Allowed(domain, available, np.empty((0, domain.dimension)))
+    likeliest = allowed.best(lambda X: safety(outcomes, X), own)[None]
+    exists = bool(safety(outcomes, likeliest)[0] >= 1.0)
+    if exists:
+        available = narrowed(domain, available, lambda X: safety(outcomes, X) >= 1.0)
+    return FeasiblePart(available, likeliest, exists)
+
+
+def add_price(decision: Decision, beliefs: Beliefs) -> Decision:
+    """Return the decision with the price of risks that all plays share.
+
+    It counts in deviations of the upper bounds: their range follows from the few worst points.
+    """
+    shared = [each for each in beliefs.outcomes if not each.limit.each]
+    if not shared:
+        return decision
+    points = points_of(decision.domain, beliefs.own)
+    unit = float(np.std(decision.view.upper_bound(points, decision.beta)))
+    return replace(
+        decision, price=lambda X: unit * np.sum([each.price(X) for each in shared], axis=0)
+    )
+
+
+def expand(decision: Decision, beliefs: Beliefs, best: Array) -> Array:
+    """Return the point (1, d) to play instead of `best` (1, d) for what it could open; or `best`."""
+    (outcomes, own), domain, available = beliefs, decision.domain, decision.available
+    X = points_of(domain, own)
+    if isinstance(domain, Candidates) and X is domain.X:
+        row = int(domain.index(best)[0])
+    else:
+        X, row = np.concatenate([best, X]), 0
+    upper = decision.view.upper_bound(X, decision.beta)
+    chances = [(each.probability(X), each.least) for each in outcomes]
+    free = np.ones(len(X), dtype=bool) if available is None else available(X)
+    is_safe = free & np.all([chance >= least for chance, least in chances], axis=0)
+    may_be = free & np.all([chance >= 1.0 - least for chance, least in chances], axis=0)
+    if decision.move is not None:
+        upper = upper - decision.move.price(X)
+    gain = upper - upper[row]
+    is_safe[row] = True
+    looks, closed = np.flatnonzero(is_safe), np.flatnonzero(may_be & ~is_safe & (gain > 0))
+    if len(closed) == 0:
+        return best
+    chance = np.prod([each.opening(X, looks, closed) for each in outcomes], axis=0)
+    worth = gain[looks] + CONFIG.opening_horizon * (chance * gain[closed]).max(axis=1)
+    here = int(np.flatnonzero(looks == row)[0])
+    there = int(worth.argmax())
+    return best if worth[there] <= worth[here] else X[looks[there]][None]
+
+
+class Outcomes:
+    """The beliefs about each outcome that has a limit, by name; a bandit's state holds theirs.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Of the bandit.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        # Nothing can be taken off rewards that a rule does not weigh: then each play has to be sure.
+        sure = not recipe.acquisition.weighs_reward
+        limits = [replace(limit, each=limit.each or sure) for limit in recipe.options.limits]
+        self._warned = False
+        self._parts = {limit.name: (limit, Inference(recipe.of_outcome(limit))) for limit in limits}
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def warn(self, text: str | None) -> None:
+        """Give a `LimitWarning`, once until there is nothing to warn of."""
+        if text is not None and not self._warned:
+            warn_caller(LimitWarning(text))
+        self._warned = text is not None
+
+    def update(
+        self, state: State, new: Told, outcomes: Mapping[str, ArrayLike] | None
+    ) -> Mapping[str, State]:
+        """Return their states once what was read of the points told is known, and what was not."""
+        states = dict(state.outcomes)
+        unread = dict.fromkeys(self._parts, np.full(len(new.X), np.nan))
+        for name, values in (unread | as_outcomes(outcomes)).items():
+            check_outcome(name, self._parts)
+            inference, before = self._parts[name][1], states[name]
+            usual = len(new.X), None, inference.recipe.noise_variance
+            readings = Told.of(new.X, new.t, *values_and_variance(name, values, *usual))
+            rng = generator_of(before.random)
+            after = update(inference, before, readings, rng)
+            states[name] = replace(after, random=rng.bit_generator.state)
+        return states
+
+    def validate(self, outcomes: Mapping[str, ArrayLike] | None, n: int) -> dict[str, Array]:
+        """Return readings (n,) of outcomes, by name; none where there are none."""
+        columns = {}
+        for name, values in as_outcomes(outcomes).items():
+            check_outcome(name, self._parts)
+            columns[name] = values_and_variance(name, values, n, None, 1.0)[0]
+        return columns
+
+    def correct(
+        self,
+        state: State,
+        correction: Correction,
+        right: Mapping[str, Array] | None = None,
+        *,
+        retract: bool = False,
+    ) -> Mapping[str, State]:
+        """Return their states, with other readings of points that were told.
+
+        Parameters
+        ----------
+        state : State
+        correction : Correction
+            Of the rewards there.
+        right : mapping of str to array of shape (n,), optional
+            The right readings of outcomes, by name.
+        retract : bool
+            Whether they are taken back; else they have the times of the correction.
+        """
+        states, right = dict(state.outcomes), right or {}
+        X, old, to = correction.points, correction.old_times, correction.new_times
+        for name, (_, inference) in self._parts.items():
+            usual = inference.recipe.noise_variance
+            table = ReadingTable.of(states[name], usual)
+            rows = table.find(X, old)
+            exists, fresh = rows >= 0, (rows < 0) & (name in right)
+            if not (exists | fresh).any():
+                continue
+            if retract:
+                table = table.without(rows[exists])
+            else:
+                y = right[name] if name in right else table.y[rows]
+                noise = usual_variance(int(fresh.sum()), usual)
+                table = table.replace_rows(rows[exists], t=to[exists], y=y[exists])
+                # When the other plays were told, it was not read.
+                table = table.insert(X[fresh], to[fresh], y[fresh], noise)
+            risk = states[name].model.information_gain  # what was risked stays risked
+            states[name] = replay(inference, states[name], table).with_model(information_gain=risk)
+        return states
+
+    def predict(self, state: State, name: str, X: Array, now: float) -> tuple[Array, Array]:
+        """Return mean and deviation of an outcome at points (m, d)."""
+        check_outcome(name, self._parts)
+        before, inference = state.outcomes[name], self._parts[name][1]
+        _, view = inference.condition(before, now, generator_of(before.random))
+        return view.shown(X)
+
+    def condition(self, state: State, now: float) -> tuple[State, Beliefs]:
+        """Return the state with outcomes conditioned, and what is believed of them."""
+        states, outcomes = {}, []
+        for name, (limit, inference) in self._parts.items():
+            rng = generator_of(state.outcomes[name].random)
+            inner, view = inference.condition(state.outcomes[name], now, rng)
+            own = np.random.default_rng(rng.integers(2**62))
+            states[name] = replace(inner, random=rng.bit_generator.state)
+            joint = partial(joint_posterior, inference, inner, view, about=now)
+            readings, risk = inner.rewards, inner.model.information_gain
+            domain = inference.recipe.domain
+            outcomes.append(OutcomeBeliefs(limit, domain, readings, view, joint, risk))
+        return replace(state, outcomes=states), Beliefs(outcomes, own)
+
+    def choose(
+        self, decision: Decision, beliefs: Beliefs, start: Array, rng: np.random.Generator
+    ) -> Array:
+        """Return points as the rule chooses, among those that are known to satisfy all limits.
+
+        Points (s, d) to `start` from, which were not played yet, come first.
+        """
+        count, rule = 1 if decision.n is None else decision.n, self.recipe.acquisition
+        if len(start):
+            return start[np.arange(count) % len(start)]
+        unread = [each.limit.name for each in beliefs.outcomes if len(each.readings) == 0]
+        if unread:
+            self.warn(
+                f"nothing is known of {', '.join(unread)} yet: the play is a guess; give safe=, points "
+                "to start from, or tell readings"
+            )
+            return choose_points(rule, decision, rng)
+
+        feasible = feasible_part(decision, beliefs)
+        if not feasible.exists:
+            chances = ", ".join(
+                f"{each.limit.name} {each.probability(feasible.likeliest)[0]:.2g}"
+                for each in beliefs.outcomes
+            )
+            self.warn(
+                f"no point is known to satisfy the limits at t = {decision.view.now:g} with their "
+                f"probability: the play is where it is likeliest ({chances})"
+            )
+            return np.repeat(feasible.likeliest, count, axis=0)
+        self.warn(None)
+        decision = add_price(decision, beliefs)
+        try:
+            X = choose_points(rule, replace(decision, available=feasible.available), rng)
+        except NothingAvailableError:  # there is so little of it that points at random miss it
+            return np.repeat(feasible.likeliest, count, axis=0)
+        narrower = feasible.available is not decision.available and decision.price is None
+        if narrower and len(X) == 1 and len(decision.pending) == 0:
+            X = expand(decision, beliefs, X)
+        return X
+
+    def add_risk(self, state: State, beliefs: Beliefs, X: Array) -> State:
+        """Return the state once the risk of playing points (n, d) counts, where plays share it."""
+        states = dict(state.outcomes)
+        for each in beliefs.outcomes:
+            limit = each.limit
+            if not limit.each and len(each.readings):
+                risk = each.risk + float((limit.probability - each.probability(X)).sum())
+                risk = max(risk, -CONFIG.most_saved)
+                states[limit.name] = states[limit.name].with_model(information_gain=risk)
+        return replace(state, outcomes=states)
+
+    def safe_points(self, state: State, decision: Decision) -> Array:
+        """Return points to start from that are available, with an outcome not read there, shape (s, d).
+
+        Where a context is measured, they are places: at its value now, read at any.
+        """
+        whole, available = self.recipe.domain, decision.available
+        start, d = np.array(self.recipe.options.safe), chosen_of(whole).dimension
+        start = at_values_of(decision.domain, whole, start.reshape(-1, whole.dimension))
+        plays = [*(each.rewards.X for each in state.outcomes.values()), state.pending.X]
+        *was_read, is_pending = (
+            (start[:, None, :d] == X[:, :d]).all(axis=2).any(axis=1) for X in plays
+        )
+        start = start[~(np.all(was_read, axis=0) | is_pending)]
+        if available is not None and len(start):
+            start = start[available(start)]
+        return np.asarray(start)

@@ -1,0 +1,277 @@
+"""The arguments of a comparison: problems and policies, checked and labelled before the first run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import getattr_static
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.gaussian_process.kernels import RBF
+
+from tvbandits.acquisition.widths import Confidence, as_confidence
+from tvbandits.bandit.info import Player
+from tvbandits.comparison.summary import NO_WIDTH
+from tvbandits.domains.candidates import Candidates
+from tvbandits.domains.problem import Problem
+from tvbandits.experts.functions import CallableExpert
+from tvbandits.experts.protocol import Expert
+from tvbandits.policies import POLICIES, Policy, Setting
+from tvbandits.policies.names import (
+    PATH,
+    find_spec,
+    instance_of,
+    is_needed,
+    load,
+    parameters_of,
+    parse_call,
+    parse_spec,
+    path_of,
+)
+from tvbandits.validation import (
+    is_finite_number,
+    optional,
+    positive_number,
+    require,
+    several,
+    shown,
+    whole_number,
+)
+
+Maker = Callable[[Setting], Player]
+MakeExpert = Callable[[Problem, int], Expert]
+
+
+# --- policies -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NamedPolicy:
+    """A maker of a policy by its text, "name:key=value" or "package.module:maker:key=value".
+
+    It can be sent to another process, where it is looked up again.
+    """
+
+    text: str
+
+    @property
+    def policy(self) -> Policy | None:
+        """The record of the policy, unless the text names a maker."""
+        name, _ = parse_spec(self.text)
+        target = load(name) if path_of(self.text) else POLICIES[name]
+        return target if isinstance(target, Policy) else None
+
+    def options(self) -> dict[str, Any]:
+        """Return the parameters in the text.
+
+        Raises
+        ------
+        ValueError
+            If there is no such maker, or it has no such parameters.
+        """
+        policy = self.policy
+        if policy is not None:
+            return parse_call(policy.parameters, self.text)
+        path = path_of(self.text)
+        maker = load(path)
+        require(callable(maker), f'"{path}"', "a policy, or a function of a Setting", maker)
+        parameters = parameters_of(maker, given=1)
+        options = parse_call(parameters, self.text)
+        missing = [
+            name for name, each in parameters.items() if is_needed(each) and name not in options
+        ]
+        if missing:
+            raise ValueError(
+                f'"{self.text}": a maker is called with a Setting, and with what the text gives; '
+                f"there is nothing for {', '.join(missing)}"
+            )
+        return options
+
+    def __call__(self, setting: Setting) -> Player:
+        """Make the policy; a `ValueError` names the text."""
+        policy, options = self.policy, self.options()
+        make = load(path_of(self.text)) if policy is None else policy.make
+        try:
+            player: Player = make(setting, **options)
+        except (TypeError, ValueError) as error:
+            message = str(error)
+            if self.text not in message:
+                message = f'"{self.text}": {message}'
+            raise ValueError(message) from error
+        return player
+
+    def width_text(self, width: str | None) -> str | None:
+        """Return the width in rows, where that of the comparison is `width`; None if it is not known."""
+        policy, options = self.policy, parse_spec(self.text)[1]
+        if policy is not None and "beta" not in policy.parameters:
+            return NO_WIDTH
+        own = options.get("beta", width)
+        if own is None and policy is not None:
+            own = policy.parameters["beta"].default
+        return None if own is None else text_of_width(own)
+
+
+def label_policies(
+    policies: Sequence[str] | Mapping[str, Maker], expert: MakeExpert | None
+) -> dict[str, Maker]:
+    """Return the makers of policies by label.
+
+    Each named policy is made once for a problem of two points, so that a mistake in its text is reported
+    before the first run and not after hours.
+    """
+    if isinstance(policies, Mapping):
+        makers = dict(policies)
+        for label, maker in makers.items():
+            if not callable(maker):
+                raise TypeError(
+                    f'policy "{label}" must be a function of a Setting, got {shown(maker)}'
+                )
+    else:
+        makers = {}
+        one = isinstance(policies, str | pd.DataFrame) or not isinstance(policies, Iterable)
+        needs = "names, or a mapping of labels to makers"
+        for text in [policies] if one else several("policies", policies, needs):
+            if not isinstance(text, str):
+                raise TypeError(f"policies must be {needs}; got {shown(text)}")
+            spec = find_spec("policy", text, POLICIES)
+            label = text if spec is None else spec
+            named = makers[label] = NamedPolicy(label)
+            named.options()
+            if spec is not None:
+                named(_two_points(expert))
+    if not makers:
+        raise ValueError("policies must name at least one policy, got none")
+    return makers
+
+
+def _two_points(expert: MakeExpert | None) -> Setting:
+    """Return the setting of a problem of two points."""
+    return Setting(
+        domain=Candidates(np.array([[0.0], [1.0]])),
+        kernel=RBF(),
+        noise_variance=1.0,
+        horizon=10,
+        variation=1.0,
+        scale=1.0,
+        forgetting_rate=0.1,
+        information_gain=1.0,
+        beta=None,
+        expert=None if expert is None else lambda: CallableExpert(lambda X, t: X[:, 0] * t, 1.0),
+        seed=0,
+    )
+
+
+# --- widths and experts -------------------------------------------------------------------------------
+
+
+def as_width(beta: Confidence | float | str | None) -> Confidence | None:
+    """Return a width as `as_confidence` does, which may also be "package.module:Width"."""
+    if beta is None:
+        return None
+    if isinstance(beta, str) and PATH.fullmatch(beta):
+        beta = instance_of(load(beta))
+    return as_confidence(beta)
+
+
+def text_of_width(width: Any) -> str:
+    """Return a width as rows show it."""
+    if isinstance(width, str):
+        return width
+    return f"{width:g}" if is_finite_number(width) else repr(width)
+
+
+@dataclass(frozen=True)
+class NamedExpert:
+    """A maker of the expert "package.module:maker", which can be sent to another process.
+
+    The maker takes a problem and a seed; it may also be an expert itself.
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        target = load(self.text) if path_of(self.text) == self.text else None
+        needs = "package.module:maker, a function of a problem and a seed"
+        require(callable(target) or isinstance(target, Expert), "--expert", needs, self.text)
+
+    def __call__(self, problem: Problem, seed: int) -> Expert:
+        """Make the expert; a `ValueError` names the text."""
+        target = instance_of(load(self.text))
+        makes = isinstance(target, type) or not isinstance(target, Expert)
+        try:
+            expert = target(problem, seed) if makes else target
+        except (TypeError, ValueError) as error:
+            raise ValueError(f'"{self.text}": {error}') from error
+        if not isinstance(expert, Expert):
+            raise ValueError(
+                f'what "{self.text}" makes must be an object with query(X, t), got {shown(expert)}'
+            )
+        return expert
+
+
+# --- problems -----------------------------------------------------------------------------------------
+
+
+def label_problems(
+    problems: Problem | Sequence[Problem] | Mapping[str, Problem],
+) -> dict[str, Problem]:
+    """Return problems by label, each with all the members of one."""
+    if isinstance(problems, Mapping):
+        by_label = dict(problems)
+    else:
+        # A text, a class and an array can be iterated over, and hold no problems.
+        some = isinstance(problems, Iterable) and not isinstance(problems, str | type | np.ndarray)
+        each_problem: list[Any] = list(problems) if some else [problems]  # type: ignore[arg-type]
+        names = [_check_members(problem).name for problem in each_problem]
+        by_label = dict(zip(names, each_problem, strict=True))
+        if len(by_label) < len(each_problem):
+            raise ValueError(f"problems must have different names, or labels of yours; got {names}")
+    if not by_label:
+        raise ValueError("problems must hold at least one problem, got none")
+    for label, problem in by_label.items():
+        _check_problem(label, problem)
+    return by_label
+
+
+def _check_members(problem: Any) -> Problem:
+    """Return a problem; a `ValueError` says which members an object lacks. A class is no problem."""
+    members = [name for name in dir(Problem) if not name.startswith("_")]
+    missing = [name for name in members if not _has(problem, name)]
+    if missing or isinstance(problem, type):
+        lacks = f", which has no {', '.join(missing)}" if missing else ""
+        raise ValueError(
+            "problems must be objects such as tvbandits.datasets.DriftingBump(), got "
+            f"{shown(problem)}{lacks}"
+        )
+    complete: Problem = problem
+    return complete
+
+
+def _has(problem: object, name: str) -> bool:
+    """Return whether there is such a member, without computing one that takes work."""
+    return getattr_static(problem, name, None) is not None or hasattr(problem, name)
+
+
+def _check_problem(label: str, problem: Problem) -> None:
+    """Raise a `ValueError` for a noise variance or a kernel that cannot be computed with."""
+    noise = _check_members(problem).noise_variance
+    kernel: Any = problem.kernel
+    optional(positive_number, f"{label}: noise_variance", noise)
+    with np.errstate(all="ignore"):
+        logarithms = kernel.theta if hasattr(kernel, "theta") else np.zeros(0)
+    name = f"{label}: the numbers of a kernel"
+    require(np.isfinite(logarithms).all(), name, "positive and finite", kernel)
+
+
+def steps_of(label: str, problem: Problem, horizon: int | None) -> int:
+    """Return the number of steps of a run; a `ValueError` if the problem has fewer than `horizon`."""
+    steps = problem.horizon if horizon is None else horizon
+    whole_number("horizon", steps)
+    if steps > problem.horizon:
+        raise ValueError(
+            f"{label} has {problem.horizon} steps, got horizon = {steps}; "
+            "where it is made up, make a longer one"
+        )
+    return steps

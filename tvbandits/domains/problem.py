@@ -1,0 +1,99 @@
+"""The protocol of problems, and how the command line knows one by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from tvbandits.domains.domain import Domain
+from tvbandits.validation import Array
+
+
+@runtime_checkable
+class Problem(Protocol):
+    """A known, drifting reward that policies can be compared on.
+
+    A problem may also have `realise(seed) -> Problem`, for problems that are random themselves:
+    `compare` then plays every policy of one seed on the same realisation.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the problem in rows and pictures."""
+
+    @property
+    def domain(self) -> Domain:
+        """The points that may be played."""
+
+    @property
+    def horizon(self) -> int:
+        """Number of steps of a full run; step s is played at time s = 1, 2, ..., horizon."""
+
+    @property
+    def noise_variance(self) -> float | None:
+        """Noise variance of a reward (unit of reward squared); None: nobody knows it."""
+
+    @property
+    def unit(self) -> str:
+        """Unit of the reward, for axes and tables; an empty string where it has none."""
+
+    @property
+    def kernel(self) -> Any | None:
+        """Recommended prior covariance over points (scikit-learn), or None: fitted on a sample."""
+
+    @property
+    def variation(self) -> float | None:
+        """Mean of max_x abs(f(x, t+1) - f(x, t)) per unit of time, where it is known."""
+
+    def value(self, X: Array, t: float) -> Array:
+        """Return the noise-free reward at the points `X` (n, d) at time `t`, shape (n,)."""
+
+    def best(self, t: float) -> float:
+        """Return the largest noise-free reward over the domain at time `t`."""
+
+
+@dataclass(frozen=True)
+class NamedProblem:
+    """A problem that the command line knows by name.
+
+    Attributes
+    ----------
+    name : str
+    make : callable
+        Makes it; what is in its signature are its parameters on the command line.
+    summary : str
+        One line.
+    files : int or None
+        How many files `make` takes first, those of `--data`; None: a list of them.
+    length : str
+        The parameter that makes it longer, which `--horizon` sets.
+    leading : str
+        The parameter that may be written without its name, right after the colon.
+    """
+
+    name: str
+    make: Callable[..., Problem]
+    summary: str
+    files: int | None = 0
+    length: str = "horizon"
+    leading: str = ""
+
+
+@runtime_checkable
+class NoiseOfItsOwn(Protocol):
+    """A problem that says how much noise a comparison adds to its values."""
+
+    @property
+    def added_noise(self) -> float | None:
+        """Variance of that noise (unit of reward squared); None: the problem's noise variance."""
+
+
+def noise_to_add(problem: Problem) -> float:
+    """Return the variance of the noise that a comparison adds to a problem's values.
+
+    It is that of a reward, unless the problem says otherwise by `added_noise`, as one does whose values
+    are measurements. Where nobody knows the noise of a reward, there is none to add.
+    """
+    own = problem.added_noise if isinstance(problem, NoiseOfItsOwn) else None
+    return (problem.noise_variance or 0.0) if own is None else own
