@@ -1,11 +1,11 @@
-"""Experts: who can be asked for the reward at chosen points, and what to put around them.
+"""Experts, which answer with the reward at some points, and wrappers around them.
 
-Experts: `SimulatorExpert`, `CallableExpert`, `CachedLogExpert`, `SensorExpert`. Around one: `Budgeted`,
-`Retrying`, `Calibrated`. `check_expert` finds out whether an
-expert keeps to the protocol. Sensors over MQTT are in `tvbandits.experts.sensors.mqtt`.
+Experts: `SimulatorExpert`, `CallableExpert`, `CachedLogExpert`, `SensorExpert`. Wrappers: `Budgeted`,
+`Retrying`, `Calibrated`. `check_expert` checks whether an expert keeps to the protocol. Sensors over
+MQTT are in `tvbandits.experts.sensors.mqtt`.
 """
 
-from tvbandits.experts.budgeted import Budgeted, Spent
+from tvbandits.experts.budgeted import Budgeted, Spending
 from tvbandits.experts.calibrated import Calibrated, Calibration
 from tvbandits.experts.conformance import Finding, Outcome, Report, check_expert
 from tvbandits.experts.functions import CallableExpert, SimulatorExpert
@@ -28,7 +28,7 @@ __all__ = [
     "Retrying",
     "SensorExpert",
     "SimulatorExpert",
-    "Spent",
+    "Spending",
     "Station",
     "StubTransport",
     "Transport",

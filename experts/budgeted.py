@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.experts.asking import NEEDS, SharedLock, Wrapper, ask
 from tvbandits.experts.protocol import Answers, Expert, restore_state, state_of
+from tvbandits.experts.wrapper import NEEDS, SharedLock, Wrapper, ask
 from tvbandits.validation import (
     Array,
     as_points,
@@ -24,8 +24,8 @@ from tvbandits.validation import (
 
 
 @dataclass(frozen=True)
-class Spent:
-    """What a budget has paid for so far.
+class Spending:
+    """The points and costs that a budget has paid for so far.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Spent:
     answered : int
         Points it answered.
     refused : int
-        Points that were not asked, for want of budget.
+        Points that the budget did not allow.
     cost : float
         In the expert's own unit.
 
@@ -46,8 +46,8 @@ class Spent:
     >>> from tvbandits.experts import Budgeted, CallableExpert
     >>> expert = Budgeted(CallableExpert(lambda X, t: X[:, 0], 0.01), total=3)
     >>> answers = expert.query(np.array([[1.0], [2.0]]), 1.0)
-    >>> print(expert.spent)
-    Spent(queries=1, asked=2, answered=2, refused=0, cost=0.0)
+    >>> print(expert.spending)
+    Spending(queries=1, asked=2, answered=2, refused=0, cost=0.0)
     """
 
     queries: int = 0
@@ -59,28 +59,28 @@ class Spent:
 
 @dataclass(frozen=True)
 class _Account:
-    """All that a budget knows: one value, so that an interrupt finds it before or after a change.
+    """The state of a budget: one value, so that an interrupt finds it before or after a change.
 
     Attributes
     ----------
-    spent : Spent
+    spending : Spending
     steps : mapping of time to int
-        Points asked about each time.
-    dearest : float or None
-        The price of an answer, as far as it is known.
+        Points asked about at each time.
+    price : float or None
+        The highest cost of an answer so far, or the one that was stated.
     """
 
-    spent: Spent
+    spending: Spending
     steps: Mapping[float, int]
-    dearest: float | None
+    price: float | None
 
 
 @dataclass(eq=False)
 class Budgeted(Wrapper):
     """Asks an expert within a budget, and refuses the points beyond it without asking.
 
-    The points asked are the first ones in the order given; a note says how many were left out. With
-    nothing left, the expert is not called.
+    The first points are asked about; a note has the number of the others. Once the budget is used up,
+    the expert is not called.
 
     Parameters
     ----------
@@ -92,17 +92,17 @@ class Budgeted(Wrapper):
     cost : float, optional
         Most cost in all, in the expert's unit.
     price : float, optional
-        Cost of one answer, where it is known. Otherwise it is taken to be the dearest cost of an
-        answer seen so far, and one point alone is asked before any was seen. Cost is known only
+        Cost of one answer, where it is known. Otherwise it is taken to be the highest cost
+        of an answer so far, and the first query asks about one point alone. Cost is known only
         afterwards: `cost` is not exceeded as long as the price does not rise.
 
     Notes
     -----
     Points that the expert was asked about and refused count as asked, and so does a query that raises,
-    at the price known so far: whoever did not answer may send a bill all the same. A pickled budget
-    goes on where it was. A query plan names the points played long ago first, and the same ones come
-    first in step after step: where a budget cuts every query short, rather let the plan ask for fewer
-    (`KDPP(budget)`), and keep the budget as the last resort. Put `Calibrated(..., probe=True)` and
+    at the highest price so far: an expert that did not answer may send a bill all the same. A pickled
+    budget goes on where it was. A query plan names the points played long ago first, and the same ones
+    come first in step after step: where a budget cuts every query short, rather let the plan ask for
+    fewer (`KDPP(budget)`), and keep the budget as the last resort. Put `Calibrated(..., probe=True)` and
     `Retrying` around it, not inside, for a budget that counts their extra questions too.
 
     Examples
@@ -132,107 +132,107 @@ class Budgeted(Wrapper):
         optional(not_negative, "price", self.price)
         if (self.per_step, self.total, self.cost) == (None, None, None):
             raise ValueError("a budget needs a limit: give per_step=, total= or cost=")
-        self._account = _Account(Spent(), {}, self.price)
+        self._account = _Account(Spending(), {}, self.price)
 
     @property
-    def spent(self) -> Spent:
-        """What was spent so far."""
-        return self._account.spent
+    def spending(self) -> Spending:
+        """The points and costs so far."""
+        return self._account.spending
 
     def query(self, X: Array, t: float) -> Answers:
         """Ask about as many of the points as the budget allows; threads take turns."""
         points, when = as_points(X), as_time(t)
         parts: list[Answers] = []
-        asked = 0
+        count = 0
         with self._lock.now:
-            while asked < len(points):
-                trial = self.cost is not None and self._account.dearest is None
-                granted = self._affordable(len(points) - asked, when)
-                if granted == 0:
+            while count < len(points):
+                trial = self.cost is not None and self._account.price is None
+                size = self._affordable(len(points) - count, when)
+                if size == 0:
                     break
-                parts.append(self._paid(points[asked : asked + granted], when))
-                asked += granted
+                parts.append(self._ask(points[count : count + size], when))
+                count += size
                 if not trial:
                     break
-            left_out = len(points) - asked
-            spent = self._account.spent
-            spent = replace(spent, refused=spent.refused + left_out)
-            self._account = replace(self._account, spent=spent)
+            rest = len(points) - count
+            spending = self._account.spending
+            spending = replace(spending, refused=spending.refused + rest)
+            self._account = replace(self._account, spending=spending)
         notes = tuple(note for part in parts for note in part.notes)
-        rest = np.full(left_out, np.nan)
+        missing = np.full(rest, np.nan)
         return Answers(
-            np.concatenate([*(part.values for part in parts), rest]),
-            np.concatenate([*(part.variance for part in parts), rest]),
+            np.concatenate([*(part.values for part in parts), missing]),
+            np.concatenate([*(part.variance for part in parts), missing]),
             sum(part.cost for part in parts),
-            (*notes, self._note(asked, len(points), when)) if left_out else notes,
+            (*notes, self._note(count, len(points), when)) if rest else notes,
         )
 
     def _affordable(self, most: int, t: float) -> int:
-        """How many of `most` points may be asked at time `t`; one as a trial of an unknown price."""
-        spent, dearest = self._account.spent, self._account.dearest
+        """Return how many of `most` points may be asked at time `t`; one while no price is known."""
+        account = self._account
         if self.per_step is not None:
-            most = min(most, self.per_step - self._account.steps.get(t, 0))
+            most = min(most, self.per_step - account.steps.get(t, 0))
         if self.total is not None:
-            most = min(most, self.total - spent.asked)
+            most = min(most, self.total - account.spending.asked)
         if self.cost is not None:
-            left = self.cost - spent.cost
-            if dearest is None:
-                most = min(most, int(left > 0))
-            elif most * dearest > left:
+            rest = self.cost - account.spending.cost
+            if account.price is None:
+                most = min(most, int(rest > 0))
+            elif most * account.price > rest:
                 # Three answers at 0.1 are within a limit of 0.3, whatever their sum rounds to.
-                most = math.floor(left / dearest * (1 + 1e-9))
+                most = math.floor(rest / account.price * (1 + 1e-9))
         return max(most, 0)
 
-    def _paid(self, points: Array, t: float) -> Answers:
-        """Ask, with the account charged before: whoever does not answer may send a bill."""
+    def _ask(self, points: Array, t: float) -> Answers:
+        """Ask, with the account charged before: an expert that does not answer may send a bill."""
         before, count = self._account, len(points)
-        spent = before.spent
-        spent = replace(spent, queries=spent.queries + 1, asked=spent.asked + count)
+        total = before.spending
+        total = replace(total, queries=total.queries + 1, asked=total.asked + count)
         steps = {**before.steps, t: before.steps.get(t, 0) + count}
-        sure = replace(spent, cost=spent.cost + count * (before.dearest or 0.0))
-        charged = self._account = _Account(sure, steps, before.dearest)
-        said = ask(self.expert, points, t)
-        answered, dearest = int(said.answered.sum()), before.dearest
-        if answered or said.cost > 0:
+        advance = replace(total, cost=total.cost + count * (before.price or 0.0))
+        pending = self._account = _Account(advance, steps, before.price)
+        answers = ask(self.expert, points, t)
+        answered, price = int(answers.answered.sum()), before.price
+        if answered or answers.cost > 0:
             # By answers, not by questions: refusals may be free.
-            dearest = max(said.cost / (answered or count), dearest or 0.0)
-        paid = replace(spent, answered=spent.answered + answered, cost=spent.cost + said.cost)
-        if self._account is charged:  # it was not restored meanwhile
-            self._account = _Account(paid, steps, dearest)
-        return said
+            price = max(answers.cost / (answered or count), price or 0.0)
+        total = replace(total, answered=total.answered + answered, cost=total.cost + answers.cost)
+        if self._account is pending:  # it was not restored meanwhile
+            self._account = _Account(total, steps, price)
+        return answers
 
-    def _note(self, asked: int, wanted: int, t: float) -> str:
-        spent = self._account.spent
-        note = f"budget: {asked} of {wanted} points asked"
+    def _note(self, asked: int, points: int, t: float) -> str:
+        """Return a note on the points that the budget did not allow."""
+        spending = self._account.spending
+        note = f"budget: {asked} of {points} points asked"
         if self.per_step is not None:
             note += f", {self._account.steps.get(t, 0)} of {self.per_step} at t = {t:g}"
         if self.total is not None:
-            note += f", {spent.asked} of {self.total} in total"
+            note += f", {spending.asked} of {self.total} in total"
         if self.cost is not None:
-            note += f", cost {spent.cost:g} of {self.cost:g}"
+            note += f", cost {spending.cost:g} of {self.cost:g}"
         return note
 
     def state(self) -> dict[str, Any]:
-        """What was spent, in all and at each time; the price known so far; what the expert knows."""
+        """Return the spending, in all and at each time, the price so far, and the expert's state."""
         account = self._account
         return {
-            "spent": asdict(account.spent),
+            "spending": asdict(account.spending),
             "steps": [[t, asked] for t, asked in account.steps.items()],
-            "dearest": account.dearest,
+            "price": account.price,
             "expert": state_of(self.expert),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on where another budget was; what is asked at this moment does not count."""
+        """Continue where another budget was; a query that runs at this moment does not count."""
         try:
-            spent = Spent(**state["spent"])
+            counts = dict(state["spending"])
+            cost = not_negative("cost", counts.pop("cost"))
+            spending = Spending(**{n: whole_number(n, v, 0) for n, v in counts.items()}, cost=cost)
             steps = {as_time(t): whole_number("asked", asked, 0) for t, asked in state["steps"]}
-            dearest = optional(not_negative, "dearest", state["dearest"])
-            for name in ("queries", "asked", "answered", "refused"):
-                whole_number(name, getattr(spent, name), at_least=0)
-            not_negative("cost", spent.cost)
-            inside = state["expert"]
+            price = optional(not_negative, "price", state["price"])
+            inner = state["expert"]
         except (KeyError, TypeError) as error:
             raise ValueError(f"not the state of a budget: {error!r}") from error
-        restore_state(self.expert, inside)
-        self._account = _Account(spent, steps, dearest)
+        restore_state(self.expert, inner)
+        self._account = _Account(spending, steps, price)

@@ -1,4 +1,4 @@
-"""`check_expert` finds out whether an expert keeps to the protocol."""
+"""`check_expert` checks whether an expert keeps to the protocol."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tvbandits.validation import Array, Index, as_points, as_time, error_line, f
 
 
 class Outcome(StrEnum):
-    """What became of a check.
+    """The outcome of a check.
 
     Examples
     --------
@@ -37,14 +37,14 @@ class Outcome(StrEnum):
     OK = "ok"
     FAIL = "FAIL"
     REMARK = "remark"
-    """It holds, or nobody promised it; but people should know."""
+    """It holds, or is not promised, but people should know."""
     SKIPPED = "-"
     """Not tried, because of an earlier failure."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence about the expert, whether it holds, and more about it.
+    """One sentence about the expert, whether it holds, and details.
 
     Examples
     --------
@@ -63,21 +63,21 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """What was checked, and what that took.
+    """The findings of a check, and its questions and cost.
 
     Attributes
     ----------
     findings : tuple of Finding
     questions, points : int
-        Queries that the check made, and points in them.
+        Queries of the check, and points in them.
     cost : float
-        What their answers cost, in the expert's unit.
+        Cost of their answers, in the expert's unit.
 
     Examples
     --------
     >>> from tvbandits.experts import Finding, Outcome, Report
     >>> report = Report((Finding("answers a single point", Outcome.FAIL),), questions=1, points=1)
-    >>> print(report.passed)
+    >>> print(report.success)
     False
     """
 
@@ -87,17 +87,13 @@ class Report:
     cost: float = 0.0
 
     @property
-    def passed(self) -> bool:
+    def success(self) -> bool:
         """Whether nothing failed."""
         return all(finding.outcome is not Outcome.FAIL for finding in self.findings)
 
     def __str__(self) -> str:
-        took = f"{self.questions} questions about {self.points} points, cost {self.cost:g}"
-        return "\n".join([*map(str, self.findings), took])
-
-
-# Honest noise stays within so many deviations of the difference of two answers.
-DEVIATIONS = 8.0
+        total = f"{self.questions} questions about {self.points} points, cost {self.cost:g}"
+        return "\n".join([*map(str, self.findings), total])
 
 
 def check_expert(
@@ -111,8 +107,8 @@ def check_expert(
 ) -> Report:
     """Ask `expert` about `X` at time `t` and check that it keeps to the `Expert` protocol.
 
-    Up to twenty-five questions about all of `X`, which a real expert may charge for; the report says
-    what it was. Rewards, made up, are only shown to copies.
+    It asks up to twenty-five questions about all of `X`, which a real expert may charge for; the report
+    has their cost. Artificial rewards are only shown to copies.
 
     Parameters
     ----------
@@ -123,7 +119,7 @@ def check_expert(
     deterministic : bool
         Whether the expert promises the same answer to the same question.
     outside : array of shape (m, d), optional
-        Points it should not be able to answer for: what does it do about them?
+        Points that the expert should not be able to answer for.
     threads : int
         How many threads ask at once; 0 for an expert that is not meant for threads.
 
@@ -141,15 +137,15 @@ def check_expert(
     --------
     >>> from tvbandits.experts import CallableExpert, check_expert
     >>> report = check_expert(CallableExpert(lambda X, t: X[:, 0], 0.01), [[1.0], [2.0]], t=1.0)
-    >>> print(report.passed)
+    >>> print(report.success)
     True
     """
     points = as_points(X)
     if len(points) == 0:
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
-    beyond = None if outside is None else as_points(outside, points.shape[1], "outside")
+    far = None if outside is None else as_points(outside, points.shape[1], "outside")
     whole_number("threads", threads, at_least=0)
-    kit = _Kit(expert, points, as_time(t), flag("deterministic", deterministic), beyond, threads)
+    kit = _Kit(expert, points, as_time(t), flag("deterministic", deterministic), far, threads)
     kit.check("has a method query(X, t)", _has_query, needs=())
     kit.check("returns valid Answers, one for each point", _answers, needs=(_has_query,))
     if kit.deterministic:
@@ -159,7 +155,7 @@ def check_expert(
     kit.check("answers points that are asked about twice", _twice)
     kit.check("does not mind the order of points", _order)
     kit.check("answers, refuses or declines other times", _other_times)
-    if beyond is not None:
+    if far is not None:
         kit.check("refuses or declines points outside", _outside)
     if threads:
         kit.check(f"answers {threads} threads at once", _in_threads, needs=(_answers, _order))
@@ -167,8 +163,8 @@ def check_expert(
     if isinstance(expert, Observer):
         kit.check("counts rewards once that are shown twice", _observes)
     findings = tuple(kit.findings.values())
-    report = Report(findings, len(kit.asked), sum(kit.asked), sum(kit.costs))
-    if not report.passed:
+    report = Report(findings, len(kit.sizes), sum(kit.sizes), sum(kit.costs))
+    if not report.success:
         raise AssertionError(f"the expert does not keep to the protocol:\n{report}")
     return report
 
@@ -179,7 +175,7 @@ class _FailedError(Exception):
 
 @dataclass
 class _Kit:
-    """The question, what was found out, and an account of what was asked: points and costs."""
+    """The expert, the question, the findings, and an account of points and costs."""
 
     expert: Expert
     X: Array
@@ -187,7 +183,7 @@ class _Kit:
     deterministic: bool
     outside: Array | None
     threads: int
-    asked: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
     costs: list[float] = field(default_factory=list)
     findings: dict[Run, Finding] = field(default_factory=dict)
 
@@ -203,43 +199,48 @@ class _Kit:
             outcome = Outcome.REMARK if detail else Outcome.OK
         except Exception as error:
             outcome = Outcome.FAIL
-            detail = str(error) if isinstance(error, _FailedError) else _raised(error)
+            detail = str(error) if isinstance(error, _FailedError) else _describe(error)
         self.findings[run] = Finding(sentence, outcome, detail)
 
     def has_failed(self, run: Run) -> bool:
-        """Whether a check failed, or was not tried."""
+        """Return whether a check failed, or was not tried."""
         return run in self.findings and self.findings[run].outcome in ("FAIL", "-")
 
     def ask(
         self, X: Array | None = None, t: float | None = None, expert: Expert | None = None
     ) -> Answers:
-        """Ask about just this array, or a copy of the points, and check the form of the answer."""
-        asked = self.X.copy() if X is None else X
-        self.asked.append(len(asked))
-        given: object = (expert or self.expert).query(asked, self.t if t is None else t)
+        """Ask about this very array, or a copy of the points, and check the form of the answer."""
+        points = self.X.copy() if X is None else X
+        self.sizes.append(len(points))
+        result: object = (expert or self.expert).query(points, self.t if t is None else t)
         try:
-            said = check_answers(given, len(asked))
+            answers = check_answers(result, len(points))
         except ExpertError as error:
             raise _FailedError(str(error)) from error
-        self.costs.append(said.cost)
-        return said
+        self.costs.append(answers.cost)
+        return answers
 
     def ask_in_order(self, order: Index) -> Answers:
-        """What is said about the points if they are asked about in another order."""
-        said, back = self.ask(self.X[order]), np.argsort(order)
-        return Answers(said.values[back], said.variance[back], said.cost, said.notes)
+        """Return the answers for the points, which are asked about in another order."""
+        answers, back = self.ask(self.X[order]), np.argsort(order)
+        return Answers(answers.values[back], answers.variance[back], answers.cost, answers.notes)
 
-    def compare(self, first: Answers, second: Answers, what: str) -> str:
-        """Fail if two answers to the same points do not agree; a remark about refusals."""
+    def compare(
+        self, first: Answers, second: Answers, what: str, most_deviations: float = 8.0
+    ) -> str:
+        """Fail if two answers for the same points do not agree, or return a remark about refusals.
+
+        Honest noise stays within so many deviations of the difference.
+        """
         # An expert that is not repeatable is only held to its stated variance.
         exactly = self.deterministic and not self.has_failed(_repeatable)
         if not np.array_equal(first.answered, second.answered):
-            changed = f"{what} changed which of them were answered"
-            if why := (second.notes or first.notes):
-                return f"{changed}, and the expert said why: {why[-1]}"
-            raise _FailedError(f"{changed}, and no note says why")
+            effect = f"{what} changed which of them were answered"
+            if notes := (second.notes or first.notes):
+                return f"{effect}, and the expert said why: {notes[-1]}"
+            raise _FailedError(f"{effect}, and no note says why")
         deviation = np.sqrt(first.variance + second.variance)
-        tolerance = 1e-9 * np.abs(first.values) if exactly else DEVIATIONS * deviation
+        tolerance = 1e-9 * np.abs(first.values) if exactly else most_deviations * deviation
         off = np.abs(first.values - second.values) > tolerance
         if off.any():
             row = int(off.argmax())
@@ -248,31 +249,33 @@ class _Kit:
         return ""
 
 
-# Returns a remark if there is one, and raises what is wrong.
+# A check returns a remark if there is one, and raises an error if it fails.
 Run = Callable[[_Kit], str | None]
 
 
-def _raised(error: Exception) -> str:
+def _describe(error: Exception) -> str:
+    """Return an error, and how a bandit reacts to it."""
     what = "stops, as it is broken" if is_mistake(error) else "goes on without it, as it is down"
     return f"raised {error_line(error)} (a bandit {what})"
 
 
 def _is_clear(error: Exception) -> bool:
-    """Whether it was raised on purpose, to tell people something."""
-    meant = isinstance(error, ExpertError | ValueError | NotImplementedError)
-    return bool(str(error)) and (meant or not is_mistake(error))
+    """Return whether an error was raised on purpose, with a message for people."""
+    deliberate = isinstance(error, ExpertError | ValueError | NotImplementedError)
+    return bool(str(error)) and (deliberate or not is_mistake(error))
 
 
 def _has_query(kit: _Kit) -> None:
-    if isinstance(kit.expert, type) or not callable(getattr(kit.expert, "query", None)):
+    valid = isinstance(kit.expert, Expert) and callable(kit.expert.query)
+    if isinstance(kit.expert, type) or not valid:
         raise _FailedError(f"{kit.expert!r} has none")
 
 
 def _answers(kit: _Kit) -> str | None:
-    said = kit.ask()
-    if said.answered.any():
+    answers = kit.ask()
+    if answers.answered.any():
         return None
-    return f"none of the {len(said)} points was answered" + "".join(f"; {n}" for n in said.notes)
+    return "; ".join([f"none of the {len(answers)} points was answered", *answers.notes])
 
 
 def _repeatable(kit: _Kit) -> str:
@@ -280,9 +283,9 @@ def _repeatable(kit: _Kit) -> str:
 
 
 def _no_mutation(kit: _Kit) -> None:
-    given = kit.X.copy()
-    kit.ask(given)
-    if not np.array_equal(given, kit.X):
+    X = kit.X.copy()
+    kit.ask(X)
+    if not np.array_equal(X, kit.X):
         raise _FailedError("X was changed in place")
 
 
@@ -302,39 +305,39 @@ def _order(kit: _Kit) -> str:
 def _other_times(kit: _Kit) -> str:
     remarks = []
     for t in (kit.t + 1.0, kit.t - 1.0, kit.t + 0.5):
-        said = _declined(kit, kit.X.copy(), t)
-        if isinstance(said, str):
-            remarks.append(f"t = {t:g} {said}")
-        elif not said.answered.any():
+        answers = _try(kit, kit.X.copy(), t)
+        if isinstance(answers, str):
+            remarks.append(f"t = {t:g} {answers}")
+        elif not answers.answered.any():
             remarks.append(f"t = {t:g} is refused")
     return "; ".join(remarks)
 
 
-def _declined(kit: _Kit, X: Array, t: float) -> Answers | str:
-    """The answers, or how the expert declined to give any; a crash fails."""
+def _try(kit: _Kit, X: Array, t: float) -> Answers | str:
+    """Return the answers, or the way in which the expert declined to give any; a crash fails."""
     try:
         return kit.ask(X, t)
     except _FailedError:
         raise
     except Exception as error:
         if _is_clear(error):
-            return _raised(error)
-        why = f"t = {t:g} {_raised(error)}; a clear error says what was wrong"
-        raise _FailedError(why) from error
+            return _describe(error)
+        message = f"t = {t:g} {_describe(error)}; a clear error says what was wrong"
+        raise _FailedError(message) from error
 
 
 def _outside(kit: _Kit) -> str:
     assert kit.outside is not None
-    said = _declined(kit, kit.outside.copy(), kit.t)
-    if isinstance(said, str):
-        return said
-    answered = int(said.answered.sum())
+    answers = _try(kit, kit.outside.copy(), kit.t)
+    if isinstance(answers, str):
+        return answers
+    answered = int(answers.answered.sum())
     if answered == 0:
         return ""
     inside = kit.ask()
     usual = np.median(inside.variance[inside.answered]) if inside.answered.any() else np.inf
-    sure = int((said.variance[said.answered] <= usual).sum())
-    return f"{answered} of {len(said)} are answered, {sure} of them as surely as inside"
+    certain = int((answers.variance[answers.answered] <= usual).sum())
+    return f"{answered} of {len(answers)} are answered, {certain} of them as surely as inside"
 
 
 def _in_threads(kit: _Kit) -> str:
@@ -346,35 +349,35 @@ def _in_threads(kit: _Kit) -> str:
         return kit.ask_in_order(np.roll(np.arange(len(kit.X)), number))
 
     with ThreadPoolExecutor(kit.threads) as pool:
-        found = list(pool.map(work, range(kit.threads)))
-    remarks = [kit.compare(before, said, f"asking in thread {i}") for i, said in enumerate(found)]
+        after = list(pool.map(work, range(kit.threads)))
+    remarks = [kit.compare(before, each, f"asking in thread {i}") for i, each in enumerate(after)]
     return next(filter(None, reversed(remarks)), "")
 
 
 def _pickles(kit: _Kit) -> str:
     try:
-        copy = _copied(kit.expert)
+        copy = _copy(kit.expert)
     except Exception as error:
-        why = "a bandit with it cannot be saved, nor run in other processes"
-        return f"{error_line(error)}; {why}"
+        return f"{error_line(error)}; a bandit with it cannot be saved, nor run in other processes"
     return kit.compare(kit.ask(), kit.ask(expert=copy), "a copy")
 
 
-def _copied(expert: Expert) -> Expert:
-    copied: Expert = pickle.loads(pickle.dumps(expert))
-    return copied
+def _copy(expert: Expert) -> Expert:
+    """Return a copy by way of a pickle."""
+    copy: Expert = pickle.loads(pickle.dumps(expert))
+    return copy
 
 
 def _observes(kit: _Kit) -> str:
     try:
-        copies = [_copied(kit.expert), _copied(kit.expert)]
+        copies = [_copy(kit.expert), _copy(kit.expert)]
     except Exception:
         return "not tried: rewards are shown to copies only, and it cannot be pickled"
     after = []
     for times, copy in enumerate(copies, start=1):
-        said = kit.ask(expert=copy)
-        y = np.where(said.answered, said.values + np.sqrt(said.variance), 0.0)
-        variance = np.where(said.answered, said.variance, 1.0)
+        answers = kit.ask(expert=copy)
+        y = np.where(answers.answered, answers.values + np.sqrt(answers.variance), 0.0)
+        variance = np.where(answers.answered, answers.variance, 1.0)
         rewards = Dataset(kit.X, np.full(len(y), kit.t), y, variance)
         assert isinstance(copy, Observer)
         for _ in range(times):

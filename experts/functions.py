@@ -1,10 +1,11 @@
-"""Experts that are known functions: a simulator of a problem, and a plain function."""
+"""Experts that are functions: a simulator of a problem, and a plain function."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,8 +26,6 @@ from tvbandits.validation import (
     whole_number,
 )
 
-_STREAM = 0xE1
-
 
 @dataclass(frozen=True)
 class SimulatorExpert:
@@ -39,7 +38,7 @@ class SimulatorExpert:
     ----------
     problem : Problem
     variance : float, optional
-        Noise variance of an answer (unit of reward squared). By default an answer is as noisy as a told
+        Noise variance of an answer (unit of reward squared). By default an answer is as noisy as a
         reward of the problem.
     seed : int
     cost : float
@@ -59,10 +58,11 @@ class SimulatorExpert:
     variance: float | None = None
     seed: int = 0
     cost: float = 0.0
+    stream: ClassVar[int] = 0xE1  # of the noise, which is not that of rewards
     _added: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # By what is asked of it: to look at all that a problem has may take long.
+        # One method is enough: to look at all members of a problem may take long.
         check_part("problem", self.problem, "a problem such as DriftingBump()", "value")
         added = noise_to_add(self.problem) if self.variance is None else self.variance
         variance = self.problem.noise_variance if self.variance is None else self.variance
@@ -73,19 +73,19 @@ class SimulatorExpert:
         whole_number("seed", self.seed, at_least=0)
 
     def query(self, X: Array, t: float) -> Answers:
-        """Answer with problem.value(X, t) + noise."""
+        """Return problem.value(X, t) plus noise."""
         assert self.variance is not None
         points, when = as_points(X), as_time(t)
-        noise = math.sqrt(self._added) * keyed_normal(self.seed, _STREAM, points, when)
+        noise = math.sqrt(self._added) * keyed_normal(self.seed, self.stream, points, when)
         values = self.problem.value(points, when) + noise
         return Answers(values, np.full(len(points), self.variance), self.cost * len(points))
 
 
 @dataclass(frozen=True)
 class CallableExpert:
-    """Lifts a plain function into an expert.
+    """Turns a plain function into an expert.
 
-    A NaN is an error that names the point: out of a plain function it is more often a mistake than a
+    A NaN is an error that names the point: from a plain function it is more often a mistake than a
     refusal. An expert that refuses some points has a `query` of its own.
 
     Parameters
@@ -112,10 +112,10 @@ class CallableExpert:
         noise_variance_number("variance", self.variance)
 
     def query(self, X: Array, t: float) -> Answers:
-        """Answer with function(X, t)."""
+        """Return function(X, t)."""
         X, t = as_points(X), as_time(t)
         try:
-            values = as_floats(self.function(X, t), "what the function returned")
+            values = as_floats(self.function(X, t), "the result of the function")
         except ValueError as error:
             raise ExpertError(str(error)) from error
         if values.shape != (len(X),):

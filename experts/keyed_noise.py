@@ -1,4 +1,4 @@
-"""Noise by (seed, point, time)."""
+"""Noise that depends on seed, point and time alone."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from scipy.special import ndtri
 from tvbandits.arrays import mixed
 from tvbandits.validation import Array
 
-_WORD = 2**64 - 1
-
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
 
 def keyed_normal(seed: int, stream: int, X: Array, t: float) -> Array:
-    """Standard normal noise that depends on (seed, stream, point, time) only, shape (n,).
+    """Return standard normal noise that depends on (seed, stream, point, time) only, shape (n,).
 
-    Whoever meets a point at a time, in whatever order, meets the same noise: this is what makes
-    comparisons matched, and simulated experts repeatable. It is a counter-based generator: the bits of
+    A point at a time has the same noise for every policy, in whatever order: so comparisons are matched,
+    and simulated experts repeatable. It is a counter-based generator: the bits of
     the key go one after the other through the finaliser of SplitMix64, the last state is a uniform
     number, and its normal quantile the noise.
 
@@ -32,7 +27,8 @@ def keyed_normal(seed: int, stream: int, X: Array, t: float) -> Array:
     points = np.ascontiguousarray(X, dtype=np.float64) + 0.0  # -0.0 is the same point as 0.0
     columns = points.view(np.uint64).T
     when = np.array([t + 0.0]).view(np.uint64)[0]
-    state = np.full(len(points), np.uint64(seed & _WORD))
-    for word in (np.uint64(stream & _WORD), when, *columns):
-        state = mixed((state ^ word) + _GOLDEN)
+    mask, golden = 2**64 - 1, np.uint64(0x9E3779B97F4A7C15)
+    state = np.full(len(points), np.uint64(seed & mask))
+    for word in (np.uint64(stream & mask), when, *columns):
+        state = mixed((state ^ word) + golden)
     return np.asarray(ndtri(((state >> np.uint64(11)) + 0.5) * 2.0**-53))

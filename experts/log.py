@@ -1,4 +1,4 @@
-"""An expert that answers from recorded evaluations: `CachedLogExpert`."""
+"""`CachedLogExpert` answers from a log of evaluations."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from tvbandits.validation import (
 
 
 class CachedLogExpert:
-    """Answers questions from a log of recorded evaluations; what is not there is refused.
+    """Answers from a log of evaluations, and refuses points that are not in it.
 
     A question (x, t) is answered by the nearest recorded point, if it lies within `tolerance`: by its
     latest row whose time t' is not after t and at most `staleness` before it. Rows without a value are
-    refusals: they answer nothing, and take nothing back. Two rows that say different things of the very
+    refusals: they answer nothing, and take nothing back. Two rows with different values for the very
     same point and time are an error.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One evaluation a row: its coordinates x0, x1, ..., the time `t` that it speaks about, its `value`
+        One evaluation a row: its coordinates x0, x1, ..., its time `t`, its `value`
         (empty: a refusal), and the noise `variance` of that (unit of reward squared).
     tolerance : float
         Largest Euclidean distance of a row's point from x; 0: only the very same numbers.
     staleness : float
         Largest age of an answer, in the unit of time; may be infinite.
     aging : Aging, optional
-        What the variance of an answer becomes at its age t - t'; nothing changes it by default. Where
-        it becomes infinite there is no answer. It sees `newer` 0 and `told` 1, so the maps that make
-        sense are those of age: `Linear`, `Wiener`, `Exponential`, `Constant`, `Window(within=)`.
+        A map of the variance of an answer at its age t - t'; by default the variance stays. Where it
+        becomes infinite there is no answer. The map sees `newer` 0 and `told` 1, so only maps of age
+        make sense: `Linear`, `Wiener`, `Exponential`, `Constant`, `Window(within=)`.
     cost : float
         Cost of one answer.
 
@@ -96,11 +96,11 @@ class CachedLogExpert:
         return f"<CachedLogExpert: {len(self._t)} answers at {self._tree.n} points>"
 
     def query(self, X: ArrayLike, t: float) -> Answers:
-        """Answer what the log has an answer for; the notes count the rest."""
+        """Return the answers in the log; the notes count the other points."""
         points, now = as_points(X, self._tree.m), as_time(t)
         q = len(points)
         values, variance = np.full(q, np.nan), np.full(q, np.nan)
-        forgotten = 0
+        expired = 0
         if q and len(self._t):
             distance, place = self._tree.query(points)
             past = int(np.searchsorted(self._t, now, side="right"))
@@ -110,34 +110,34 @@ class CachedLogExpert:
             near = (distance <= self._tolerance) & (row >= 0)
             near &= now - self._t[row] <= self._staleness
             question, row = np.flatnonzero(near), row[near]
-            # One reward was told, and none is newer: there are no counts to speak of.
+            # One reward, and none that is newer: the counts mean nothing.
             ages = Ages(now - self._t[row], np.zeros(len(row), dtype=np.int64), 1)
             effective = check_effective(self._aging(self._variance[row], ages), len(row))
-            kept = effective <= LARGEST_VARIANCE
-            values[question[kept]] = self._value[row[kept]]
-            variance[question[kept]] = usable_variances(effective[kept])
-            forgotten = len(row) - int(kept.sum())
+            valid = effective <= LARGEST_VARIANCE
+            values[question[valid]] = self._value[row[valid]]
+            variance[question[valid]] = usable_variances(effective[valid])
+            expired = len(row) - int(valid.sum())
         answered = int((~np.isnan(values)).sum())
         notes = []
-        if missing := q - answered - forgotten:
+        if missing := q - answered - expired:
             notes.append(f"{missing} of {q} points have no recorded answer for t = {now:g}")
-        if forgotten:
-            notes.append(f"{forgotten} of {q} recorded answers are too old at t = {now:g}")
+        if expired:
+            notes.append(f"{expired} of {q} recorded answers are too old at t = {now:g}")
         return Answers(values, variance, self._cost * answered, tuple(notes))
 
 
-def _numbered(frame: pd.DataFrame) -> tuple[str, ...]:
-    """The columns of the coordinates."""
-    found = [str(name) for name in frame.columns if re.fullmatch(r"x(0|[1-9]\d*)", str(name))]
-    names = tuple(f"x{i}" for i in range(len(found)))
-    if not found or set(found) != set(names):
-        have = ", ".join(found or map(str, frame.columns)) or "none"
+def _coordinates(frame: pd.DataFrame) -> tuple[str, ...]:
+    """Return the columns of the coordinates."""
+    columns = [str(name) for name in frame.columns if re.fullmatch(r"x(0|[1-9]\d*)", str(name))]
+    names = tuple(f"x{i}" for i in range(len(columns)))
+    if not columns or set(columns) != set(names):
+        have = ", ".join(columns or map(str, frame.columns)) or "none"
         raise ValueError(f"columns of points must be x0, x1, ... without a gap; got {have}")
     return names
 
 
 def _answers_in(frame: pd.DataFrame) -> tuple[Array, pd.DataFrame]:
-    """Points of a table's answers, and their times, values and variances; refusals are left out.
+    """Return the points of a table's answers, with their times, values and variances, without refusals.
 
     Raises
     ------
@@ -147,33 +147,33 @@ def _answers_in(frame: pd.DataFrame) -> tuple[Array, pd.DataFrame]:
     """
     if not isinstance(frame, pd.DataFrame):
         raise ValueError(f"frame must be a pandas.DataFrame, got {type(frame).__name__}")
-    names, n = _numbered(frame), len(frame)
-    points = np.column_stack([_numbers(frame, name) for name in names])
+    names, n = _coordinates(frame), len(frame)
+    points = np.column_stack([_column(frame, name) for name in names])
     X = as_points(points, None, f"columns {', '.join(names)}") + 0.0  # -0.0 is the same as 0.0
-    t = as_times(_numbers(frame, "t"), n, "column 't'")
-    value = as_values(_numbers(frame, "value"), n, "column 'value'", missing=True)
+    t = as_times(_column(frame, "t"), n, "column 't'")
+    value = as_values(_column(frame, "value"), n, "column 'value'", missing=True)
     answered = ~np.isnan(value)
-    # What a refusal has for a variance is looked at by nobody.
-    stated = np.where(answered, _numbers(frame, "variance"), 1.0)
+    # The variance of a refusal does not matter.
+    stated = np.where(answered, _column(frame, "variance"), 1.0)
     variance = as_variances(stated, n, "column 'variance'")
     rows = pd.DataFrame({"t": t, "value": value, "variance": variance})
     return X[answered], rows[answered]
 
 
 def _check_agreement(rows: pd.DataFrame, places: Array) -> None:
-    """Raise a `ValueError` if two rows of one place and time say different things."""
-    torn = rows[rows.duplicated(["place", "t"], keep=False)].sort_values(["place", "t"])
-    if len(torn):
-        first, second = torn.iloc[0], torn.iloc[1]
+    """Raise a `ValueError` if two rows of one place and time have different values."""
+    pairs = rows[rows.duplicated(["place", "t"], keep=False)].sort_values(["place", "t"])
+    if len(pairs):
+        first, second = pairs.iloc[0], pairs.iloc[1]
         raise ValueError(
-            f"the table says two things of the point {places[int(first['place'])].tolist()} at "
+            f"the table has two values of the point {places[int(first['place'])].tolist()} at "
             f"t = {first['t']:g}: {first['value']:g} and {second['value']:g}; drop one, or give them "
             "times that tell them apart"
         )
 
 
-def _numbers(frame: pd.DataFrame, name: str) -> Array:
-    """One column as floats, NaN where it is empty."""
+def _column(frame: pd.DataFrame, name: str) -> Array:
+    """Return one column as floats, NaN where it is empty."""
     column = frame.get(name)
     if not isinstance(column, pd.Series):
         have = ", ".join(map(str, frame.columns)) or "none"

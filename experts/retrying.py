@@ -1,4 +1,4 @@
-"""`Retrying`: ask again after a failure, and do not wait for ever."""
+"""`Retrying` asks again after a failure, and does not wait for ever."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 
 import tenacity
 
-from tvbandits.experts.asking import NEEDS, Wrapper, ask
 from tvbandits.experts.protocol import Answers, Expert, ExpertUnavailableError, is_mistake
+from tvbandits.experts.wrapper import NEEDS, Wrapper, ask
 from tvbandits.validation import (
     Array,
     as_points,
@@ -25,9 +25,6 @@ from tvbandits.validation import (
     positive_number,
     whole_number,
 )
-
-# Seconds of the first wait, and of the longest.
-FIRST, LONGEST = 0.5, 30.0
 
 
 @dataclass(eq=False)
@@ -86,7 +83,7 @@ class Retrying(Wrapper):
         self.attempts = whole_number("attempts", self.attempts)
 
     def query(self, X: Array, t: float) -> Answers:
-        """Ask until there is an answer.
+        """Return the first answers that come.
 
         Raises
         ------
@@ -96,31 +93,32 @@ class Retrying(Wrapper):
         points, when = as_points(X), as_time(t)
         errors: list[BaseException | None] = []
 
-        def failed(state: tenacity.RetryCallState) -> None:
+        def add_error(state: tenacity.RetryCallState) -> None:
             assert state.outcome is not None
             errors.append(state.outcome.exception())
 
         retry = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self.attempts),
-            wait=self.wait or tenacity.wait_exponential(FIRST, LONGEST),
+            wait=self.wait or tenacity.wait_exponential(0.5, 30.0),
             sleep=self.sleep or time.sleep,
             retry=tenacity.retry_if_exception(_may_pass),
-            after=failed,
+            after=add_error,
         )
         try:
-            said = retry(self._asked, points, when)
+            answers = retry(self._ask, points, when)
         except tenacity.RetryError:
             attempts = f"{len(errors)} attempt{'s' * (len(errors) > 1)}"
             raise ExpertUnavailableError(
-                f"no answer after {attempts}, at last {_described(errors[-1])}"
+                f"no answer after {attempts}, at last {_describe(errors[-1])}"
             ) from errors[-1]
         if not errors:
-            return said
+            return answers
         attempts = f"{len(errors) + 1} of {self.attempts} attempts"
-        note = f"{attempts}, one failed with {_described(errors[-1])}"
-        return replace(said, notes=(*said.notes, note))
+        note = f"{attempts}, one failed with {_describe(errors[-1])}"
+        return replace(answers, notes=(*answers.notes, note))
 
-    def _asked(self, points: Array, t: float) -> Answers:
+    def _ask(self, points: Array, t: float) -> Answers:
+        """Return the answers of one attempt."""
         if self.time_out is None:
             return ask(self.expert, points, t)
         if self._hanging:
@@ -130,31 +128,33 @@ class Retrying(Wrapper):
         def work() -> None:
             try:
                 call.set_result(ask(self.expert, points, t))
-            except BaseException as error:  # whoever waits raises it
+            except BaseException as error:  # the thread that waits raises it
                 call.set_exception(error)
 
-        # A copy of the context: what numpy does on overflow is set there, for one.
+        # A copy of the context, which has the error state of numpy, for one.
         context = contextvars.copy_context()
         threading.Thread(target=context.run, args=(work,), daemon=True, name=repr(self)).start()
-        done = False
         try:
-            done = bool(futures.wait([call], self.time_out).done)
+            futures.wait([call], self.time_out)
         finally:  # an interrupt gives the call up, too
-            if not done:
+            late = not call.done()
+            if late:
                 self._hanging.add(call)
                 call.add_done_callback(self._hanging.discard)
-        if not done:
+        if late:
             raise TimeoutError(f"no answer within {self.time_out:g} s")
         return call.result()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Calls that hang stay behind."""
+        """Return the state of a copy, which has no calls that hang."""
         return {**vars(self), "_hanging": set()}
 
 
 def _may_pass(error: BaseException) -> bool:
+    """Return whether another attempt may succeed."""
     return isinstance(error, Exception) and not is_mistake(error)
 
 
-def _described(error: BaseException | None) -> str:
+def _describe(error: BaseException | None) -> str:
+    """Return an error in one line."""
     return f"{type(error).__name__}: {error}"

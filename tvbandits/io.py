@@ -71,7 +71,7 @@ CLASSES = {
     "tvbandits.datasets.limited": "BumpAndWall HeatPump QuietNetwork",
     "tvbandits.datasets.peaks": "GeneralisedMovingPeaks MovingPeaks NewPeak",
     "tvbandits.datasets.synthetic": "DriftingBump Exoskeleton GPDrift Switching TimedParabola",
-    "tvbandits.experts.budgeted": "Budgeted Spent",
+    "tvbandits.experts.budgeted": "Budgeted Spending",
     "tvbandits.experts.calibrated": "Calibrated Calibration",
     "tvbandits.experts.functions": "CallableExpert SimulatorExpert",
     "tvbandits.experts.retrying": "Retrying",

@@ -1,9 +1,9 @@
 """An expert that is a network of measuring stations, asked through some transport.
 
 The expert finds the station of every point, a `Transport` carries the questions (`StubTransport` in this
-process, `MQTTTransport` over a network), and the expert judges every reading that comes back. Networks
-lose, delay and garble: what is wrong with one station costs the answer of that station, and a note that
-names it, but never the answers of the others.
+process, `MQTTTransport` over a network), and the expert checks every reading that comes back. Networks
+lose, delay and garble messages: a fault of one station costs its own answer, with a note that names it,
+but never the answers of the others.
 """
 
 from __future__ import annotations
@@ -42,26 +42,23 @@ from tvbandits.validation import (
     shown,
 )
 
-# So many stations, or points, are named in a note, and so many characters of what is wrong with one.
-MOST_NAMED, LONGEST_TEXT = 5, 80
-
 
 @dataclass(frozen=True)
 class Reading:
-    """What a station says. It is not checked here: the expert judges it.
+    """The message of a station. The expert checks it.
 
     Attributes
     ----------
     station : str
         The id of the station.
     time : float
-        When it was measured, in the bandit's unit of time.
+        The time of the measurement, in the bandit's unit.
     value : float
-        What was measured (unit of reward); NaN where there is nothing.
+        The measurement (unit of reward); NaN where there is none.
     variance : float, optional
         Its noise variance (unit of reward squared); by default the station's.
     note : str
-        Why there is no value, for people; not looked at where there is one.
+        The reason why there is no value; ignored where there is one.
 
     Examples
     --------
@@ -92,7 +89,7 @@ class Station:
     id : str
         Its name, not empty.
     coordinates : tuple of d float
-        Where it stands, as a point of the domain; a number will do where d is 1.
+        Its place, as a point of the domain; a number will do where d is 1.
     noise_variance : float
         Noise variance of its readings (unit of reward squared); positive. It is used where a reading
         does not state its own.
@@ -135,19 +132,19 @@ class Transport(Protocol):
         Returns
         -------
         sequence of Reading
-            Those that came in time, in any order. A station that is absent has not answered.
+            Those that came in time, in any order, of the stations that answered.
 
         Raises
         ------
         OSError or any exception that is not in `tvbandits.experts.protocol.MISTAKES`
-            If nobody can be reached now, as with `ConnectionError`.
+            If no station can be reached now, as with `ConnectionError`.
         """
 
 
 def stations_at(
     points: ArrayLike, ids: Sequence[str] | None = None, *, noise_variance: ArrayLike
 ) -> tuple[Station, ...]:
-    """Stations that stand at `points`, such as those of a table of measurements.
+    """Return stations at `points`, such as those of a table of measurements.
 
     Parameters
     ----------
@@ -164,8 +161,8 @@ def stations_at(
     weir
     """
     places = as_points(points, name="points")
-    given = [] if ids is None else several("ids", ids, "the names of stations")
-    names = given or [str(row) for row in range(len(places))]
+    names = [] if ids is None else several("ids", ids, "the names of stations")
+    names = names or [str(row) for row in range(len(places))]
     if len(names) != len(places):
         raise ValueError(f"ids must name {len(places)} points, got {len(names)}")
     variance = as_variances(noise_variance, len(places), "noise_variance").tolist()
@@ -176,8 +173,8 @@ def stations_at(
 class SensorExpert:
     """Answers with the readings of measuring stations.
 
-    A point is answered by the nearest station. Refused, that is NaN with a note, is a point without a
-    station within `tolerance`, and a station that does not answer or whose reading cannot be used.
+    The nearest station answers for a point. The answer is NaN, with a note, where no station is within
+    `tolerance`, or the station does not answer or its reading cannot be used.
 
     Parameters
     ----------
@@ -188,18 +185,18 @@ class SensorExpert:
         Largest distance between a point and its station, in the unit of the domain. The variance of an
         answer is that of the reading: it does not grow with this distance.
     staleness : float
-        Largest difference between the time of a reading and the time asked about. A reading may be
-        older, or a little newer where the clock of a station runs ahead.
+        Largest difference between the times of reading and question. A reading may be older, or a little
+        newer where the clock of a station runs ahead.
     aging : map of `tvbandits.forgetting.aging`, optional
-        How the variance of a reading grows with that difference; must be given where `staleness` is
-        positive. It sees every such reading as the second newest of two observations, so the maps that
-        make sense are those of age: `Linear`, `Wiener`, `Exponential`, `Constant`.
+        The growth of the variance of a reading with that difference; needed where `staleness` is
+        positive. It sees every such reading as the second newest of two observations, so only maps of
+        age make sense: `Linear`, `Wiener`, `Exponential`, `Constant`.
     cost : float
         Cost of asking one station once, whether it answers or not.
     least_variance : float, optional
         Floor of the variances that readings state: a smaller one is raised to it, with a note. By
-        default a thousandth of the smallest `noise_variance` of the stations: who claims to measure so
-        much better than the network was meant to is mistaken, or wants to be believed.
+        default a thousandth of the smallest `noise_variance` of the stations: a station that claims to
+        measure so much better than the network is mistaken.
 
     Raises
     ------
@@ -264,60 +261,63 @@ class SensorExpert:
         distances = cdist(points, self._places)
         row, distance = distances.argmin(axis=1), distances.min(axis=1)
         near = distance <= self.tolerance
-        strays = [
+        refusals = [
             f"no station within {self.tolerance:g} of {[float(f'{x:.6g}') for x in points[i]]}: "
             f"the nearest is {self.stations[row[i]].id!r}, {distance[i]:.3g} away"
             for i in np.flatnonzero(~near)
         ]
-        asked = {self.stations[i].id: i for i in row[near].tolist()}
+        rows = {self.stations[i].id: i for i in row[near].tolist()}
         values, variance = np.full((2, len(self.stations)), np.nan)
-        usable, notes = self._readings(asked, now) if asked else ({}, [])
-        for i, reading in usable.items():
+        readings, notes = self._read(rows, now) if rows else ({}, [])
+        for i, reading in readings.items():
             values[i], variance[i] = reading
         return Answers(
             np.where(near, values[row], np.nan),
             np.where(near, variance[row], np.nan),
-            self.cost * len(asked),
-            (*_first_of(strays, "points without a station"), *notes),
+            self.cost * len(rows),
+            (*_first_notes(refusals, "points without a station"), *notes),
         )
 
-    def _readings(
-        self, asked: dict[str, int], t: float
+    def _read(
+        self, rows: dict[str, int], t: float
     ) -> tuple[dict[int, tuple[float, float]], list[str]]:
-        """Return value and variance of each reading that can be used, and notes on all others."""
+        """Return value and variance of each valid reading by row of its station, and notes on others."""
         first: dict[str, Reading] = {}
-        usable: dict[int, tuple[float, float]] = {}
-        refused, boasts = [], []
-        for reading in self._request(list(asked), t):
+        valid: dict[int, tuple[float, float]] = {}
+        refusals, below_floor = [], []
+        for reading in self._request(list(rows), t):
             name = reading.station
-            if not isinstance(name, str) or name not in asked:
-                refused.append(f"a reading of {_short(name)}, which was not asked, is left out")
+            if not isinstance(name, str) or name not in rows:
+                refusals.append(f"a reading of {_short(name)}, which was not asked, is left out")
             elif name in first:
-                refused.append(f"a second reading of {_short(name)} is left out")
+                refusals.append(f"a second reading of {_short(name)} is left out")
             else:
                 first[name] = reading
         for name, reading in first.items():
             try:
-                variance = self._variance(reading, self.stations[asked[name]].noise_variance, t)
+                variance = self._variance(reading, self.stations[rows[name]].noise_variance, t)
             except ValueError as error:
-                refused.append(f"the reading of {_short(name)} is refused: {error}")
+                refusals.append(f"the reading of {_short(name)} is refused: {error}")
                 continue
-            usable[asked[name]] = float(reading.value), variance
+            valid[rows[name]] = float(reading.value), variance
             if reading.variance is not None and reading.variance < self._least:
-                boasts.append(name)
-        silent = [name for name in asked if name not in first]
-        notes = [f"variance raised to {self._least:.3g} for {_named(boasts)}"] if boasts else []
-        notes += _first_of(refused, "readings refused or left out")
-        return usable, notes + ([f"no answer from {_named(silent)}"] if silent else [])
+                below_floor.append(name)
+        notes = _first_notes(refusals, "readings refused or left out")
+        if below_floor:
+            notes.insert(0, f"variance raised to {self._least:.3g} for {_list_ids(below_floor)}")
+        if silent := [name for name in rows if name not in first]:
+            notes.append(f"no answer from {_list_ids(silent)}")
+        return valid, notes
 
-    def _request(self, asked: list[str], t: float) -> list[Reading]:
+    def _request(self, ids: list[str], t: float) -> list[Reading]:
+        """Return the readings of stations, unchecked."""
         try:
-            readings = list(self.transport.request(asked, t))
+            readings = list(self.transport.request(ids, t))
         except (ExpertError, *MISTAKES):
             raise
         except Exception as error:
             raise ExpertUnavailableError(
-                f"{len(asked)} station{'s' * (len(asked) > 1)} cannot be reached: "
+                f"{len(ids)} station{'s' * (len(ids) > 1)} cannot be reached: "
                 f"{type(error).__name__}: {error}"
             ) from error
         for reading in readings:
@@ -328,7 +328,7 @@ class SensorExpert:
     def _variance(self, reading: Reading, default: float, t: float) -> float:
         """Return the variance of a reading at time `t`; a `ValueError` says why it cannot be used."""
         if not is_finite_number(reading.value) and isinstance(reading.note, str) and reading.note:
-            raise ValueError(cleaned(reading.note, LONGEST_TEXT))
+            raise ValueError(cleaned(reading.note, 80))
         check_sizes(np.array([finite_number("its value", reading.value)]), "its value")
         age = abs(t - as_time(reading.time, "its time"))
         if age > self.staleness:
@@ -345,22 +345,24 @@ class SensorExpert:
 
 
 def _short(value: object) -> str:
-    return cut(shown(value), LONGEST_TEXT)
+    """Return a value for a note, of at most 80 characters."""
+    return cut(shown(value), 80)
 
 
-def _named(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
-    listed = ", ".join(map(_short, names[:MOST_NAMED]))
-    return listed + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+def _list_ids(ids: Sequence[str], most: int = 5) -> str:
+    """Return the first ids, and how many more there are."""
+    text = ", ".join(map(_short, ids[:most]))
+    return text + (f" and {len(ids) - most} more" if len(ids) > most else "")
 
 
-def _first_of(notes: list[str], what: str) -> list[str]:
+def _first_notes(notes: list[str], what: str, most: int = 5) -> list[str]:
     """Return the first notes, and one on how many more there are."""
-    more = len(notes) - MOST_NAMED
-    return notes[:MOST_NAMED] + ([f"and {more} more {what}"] if more > 0 else [])
+    more = len(notes) - most
+    return notes[:most] + ([f"and {more} more {what}"] if more > 0 else [])
 
 
 def _check_stations(stations: tuple[Station, ...]) -> None:
+    """Raise a `ValueError` unless there are stations, with ids and places of their own."""
     if not stations:
         raise ValueError("stations must have at least one station, got none")
     names: set[str] = set()

@@ -1,6 +1,6 @@
-"""The messages that stations and those who ask them send: JSON that is checked by hand.
+"""The messages between transport and stations: JSON, whose errors are sentences for people.
 
-So people read what is wrong with a message. `docs/mqtt.md` has every field.
+`docs/mqtt.md` has every field.
 """
 
 from __future__ import annotations
@@ -24,38 +24,35 @@ from tvbandits.validation import (
     shown,
 )
 
-# Bytes of a message; a longer one is not read.
-LONGEST = 65536
 
-
-def question_in(payload: bytes | bytearray) -> tuple[int, str, float]:
-    """Return number, client and time of a question; a `ValueError` says what is wrong with it."""
-    content = object_in(payload)
+def parse_question(payload: bytes | bytearray) -> tuple[int, str, float]:
+    """Return number, client and time of a question; a `ValueError` names an invalid field."""
+    content = parse_object(payload)
     client = _field(content, "client")
-    good = isinstance(client, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", client)
-    require(good, '"client"', "1 to 64 letters, digits, _ or -", client)
+    valid = isinstance(client, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", client)
+    require(valid, '"client"', "1 to 64 letters, digits, _ or -", client)
     return request_number(content), client, finite_number('"time"', _field(content, "time"))
 
 
-def answer(request: int, station: str, reading: object) -> str:
-    """Return the message of a station with its reading, or None; a `ValueError` if a number is none."""
+def format_answer(request: int, station: str, reading: object) -> str:
+    """Return the message of a station with its reading, or None; a `ValueError` for a bad number."""
     content: dict[str, object] = {"request": request, "station": station, "value": None}
     if reading is not None:
         if not isinstance(reading, Reading):
             raise TypeError(f"read must return a Reading or None, got {shown(reading)}")
         content |= {"note": str(reading.note)} if reading.note else {}
         if is_finite_number(reading.value) or not reading.note:
-            for name in ("time", "value", "variance"):
-                number = getattr(reading, name)
+            numbers = {"time": reading.time, "value": reading.value, "variance": reading.variance}
+            for name, number in numbers.items():
                 if number is not None:
                     content[name] = finite_number(f"its {name}", number)
     return json.dumps(content)
 
 
-def object_in(payload: bytes | bytearray) -> dict[str, Any]:
-    """Return the object of a message; a `ValueError` says what is wrong with it."""
-    if len(payload) > LONGEST:
-        raise ValueError(f"a message of {len(payload)} bytes, more than {LONGEST}")
+def parse_object(payload: bytes | bytearray, longest: int = 65536) -> dict[str, Any]:
+    """Return the object of a message of at most so many bytes; a `ValueError` if it is none."""
+    if len(payload) > longest:
+        raise ValueError(f"a message of {len(payload)} bytes, more than {longest}")
     try:
         content = json.loads(payload, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
@@ -65,14 +62,14 @@ def object_in(payload: bytes | bytearray) -> dict[str, Any]:
 
 
 def request_number(content: Mapping[str, Any]) -> int:
-    """Return the number of the request that a message is about."""
+    """Return the number of the request that a message belongs to."""
     number = _field(content, "request")
     require(is_whole(number), '"request"', "a whole number", number)
     return int(number)
 
 
-def reading_in(content: Mapping[str, Any], station: str) -> Reading | None:
-    """Return the reading of an answer; None if the station has none and does not say why."""
+def parse_reading(content: Mapping[str, Any], station: str) -> Reading | None:
+    """Return the reading of an answer; None if the station has none and gives no reason."""
     name, note = _field(content, "station"), content.get("note", "")
     require(name == station, '"station"', f"{station!r}, as in the topic", name)
     of_kind('"note"', note, str, "a text")
@@ -84,6 +81,7 @@ def reading_in(content: Mapping[str, Any], station: str) -> Reading | None:
 
 
 def _field(content: Mapping[str, Any], name: str) -> Any:
+    """Return a field; a `ValueError` if it is missing."""
     if name not in content:
         raise ValueError(f'the field "{name}" is missing')
     return content[name]

@@ -1,8 +1,8 @@
 """Stations without a network: a table of true levels, replayed with noise and with chosen faults.
 
-Everything that looks random is drawn by key: the noise of a measurement from (seed, station, time), and
-the fate of an answer from (seed, station, time asked, fault). So the same question has the same answer,
-in whatever order and in whatever process it is asked, and runs under faults can be compared.
+All random numbers have a key: (seed, station, time) for the noise of a measurement, and (seed, station,
+time of the question, fault) for the loss of an answer. So the same question has the same answer, in
+whatever order and process it is asked, and runs under faults can be compared.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ from tvbandits.validation import (
     whole_number,
 )
 
-# Streams of draws; the place of a fault in the tuple is added to the last.
+# Streams of random numbers; the place of a fault among the faults is added to the second.
 _NOISE, _LOSS = 0x5E0000, 0x5E1000
 
 
 @dataclass(frozen=True)
 class Faults:
-    """What goes wrong with some stations, or with all.
+    """A combination of faults of some stations, or of all.
 
     Attributes
     ----------
     loss : float
-        Probability that an answer is lost, or comes too late, which is the same to whoever asked.
+        Probability that an answer is lost, or comes too late.
     drift : float
         A bias that grows by so much per unit of time (of the bandit), from the first time of the table.
     bias : float
         Added to every value (unit of reward).
     stuck_from : float, optional
-        From this time on a station goes on reporting what it measured then, as if it were new. One that
-        had not measured anything reports its first measurement.
+        From this time on a station repeats its measurement of then, as if it were new, or its first one
+        if it had none.
     variance_factor : float
         The variance that is reported is the true one times this; the noise stays. 0.1: noise is
         understated ten times.
     down : pair of float, optional
-        (from, until): nobody answers at times from <= t < until. A request then raises
+        (from, until): no station answers at times from <= t < until. A request then raises
         `ConnectionError`, unless `stations` says that only some are down.
     stations : collection of str, optional
         The ids that this applies to; None: all.
@@ -82,37 +82,36 @@ class Faults:
 
     def __post_init__(self) -> None:
         finite_number("loss", self.loss, low=0.0, high=1.0)
-        for name in ("drift", "bias"):
-            finite_number(name, getattr(self, name))
+        finite_number("drift", self.drift)
+        finite_number("bias", self.bias)
         positive_number("variance_factor", self.variance_factor)
         if self.stuck_from is not None:
             as_time(self.stuck_from, "stuck_from")
         if self.down is not None:
             pair = several("down", self.down, "a pair of times (from, until)")
-            good = len(pair) == 2 and all(map(is_finite_number, pair)) and pair[0] < pair[1]
-            require(good, "down", "a pair of times (from, until), from < until", self.down)
+            valid = len(pair) == 2 and all(map(is_finite_number, pair)) and pair[0] < pair[1]
+            require(valid, "down", "a pair of times (from, until), from < until", self.down)
             settle(self, down=tuple(map(float, pair)))
         if self.stations is not None:
-            given = sorted(self.stations) if isinstance(self.stations, Set) else self.stations
-            settle(self, stations=tuple(several("stations", given, "a collection of ids")))
+            ids = sorted(self.stations) if isinstance(self.stations, Set) else self.stations
+            settle(self, stations=tuple(several("stations", ids, "a collection of ids")))
 
-    def hits(self, station: str) -> bool:
-        """Whether this applies to a station."""
+    def applies_to(self, station: str) -> bool:
+        """Return whether the faults are those of a station."""
         return self.stations is None or station in self.stations
 
     def is_down(self, t: float) -> bool:
-        """Whether nobody answers at time `t`."""
+        """Return whether no station answers at time `t`."""
         return self.down is not None and self.down[0] <= t < self.down[1]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StubTransport:
-    """Stations in this process, that replay a table; a `tvbandits.experts.Transport`.
+    """Stations in this process, which replay a table; a `tvbandits.experts.Transport`.
 
     The rows are of the times 1, 2, ..., T, as in `TableProblem`. A station asked at time `t` answers
-    with its latest measurement, the one of the latest time of the table that is not after `t`, and with
-    the time of that measurement: so asked between two times, or after the last, its reading is old.
-    Before the first time it does not answer.
+    with the measurement of the latest time of the table that is not after `t`, and with that time:
+    between two times, or after the last, its reading is old. Before the first time it does not answer.
 
     Parameters
     ----------
@@ -123,11 +122,11 @@ class StubTransport:
     noise_variance : float or array of shape (A,)
         Variance of the noise that is added (unit of reward squared); positive.
     seed : int
-        Of the noise, and of the faults.
+        Seed of the noise and of the faults.
     faults : Faults or sequence of Faults
-        They act one by one, each with draws of its own: biases add up, variance factors multiply, an
-        answer comes if none stops it, and a station is stuck from the earliest time. A stuck station
-        keeps its noise, bias and drift of that time too.
+        They act one by one, each with random numbers of its own: biases add up, variance factors
+        multiply, an answer comes if none stops it, and a station is stuck from the earliest time. A
+        stuck station keeps its noise, bias and drift of that time too.
 
     Raises
     ------
@@ -166,8 +165,8 @@ class StubTransport:
         needs = f"{A} names of stations that differ, one for each column of values"
         require(len(ids) == len(set(ids)) == A, "ids", needs, ids)
         needs = "Faults(...), or a sequence of them"
-        given = self.faults
-        faults = [given] if isinstance(given, Faults) else several("faults", given, needs)
+        faults = self.faults
+        faults = [faults] if isinstance(faults, Faults) else several("faults", faults, needs)
         for fault in faults:
             of_kind("faults", fault, Faults, needs)
             for name in fault.stations or ():
@@ -189,15 +188,15 @@ class StubTransport:
         Raises
         ------
         ConnectionError
-            If everybody is down at time `t`.
+            If all stations are down at time `t`.
         ValueError
             If the table has no such station.
         """
-        when, asked = as_time(t), several("stations", stations, "a sequence of ids")
+        when, ids = as_time(t), several("stations", stations, "a sequence of ids")
         for fault in self._faults:
             if fault.stations is None and fault.is_down(when):
                 raise ConnectionError(f"all stations are down at t = {when:g}")
-        readings = (self.read(station, when) for station in asked)
+        readings = (self.read(station, when) for station in ids)
         return [reading for reading in readings if reading is not None]
 
     def read(self, station: str, t: float) -> Reading | None:
@@ -207,16 +206,16 @@ class StubTransport:
         column, latest = self.ids.index(station), self._row(when)
         offset, variance, row = 0.0, float(self._variance[column]), max(latest, 0)
         for place, fault in enumerate(self._faults):
-            if not fault.hits(station):
+            if not fault.applies_to(station):
                 continue
-            if fault.is_down(when) or self._loses(fault, place, column, when):
+            if fault.is_down(when) or self._is_lost(fault, place, column, when):
                 return None
             if fault.stuck_from is not None:
                 row = min(row, max(self._row(fault.stuck_from), 0))
         noise = keyed_normal(self.seed, _NOISE, np.array([[column, row + 1.0]]), 0.0)[0]
         noise *= math.sqrt(variance)
         for fault in self._faults:
-            if fault.hits(station):
+            if fault.applies_to(station):
                 offset += fault.bias + fault.drift * row
                 variance *= fault.variance_factor
         value = float(self.values[row, column] + noise + offset)
@@ -228,7 +227,7 @@ class StubTransport:
         """Return the latest row that is not after time `t`; negative where there is none."""
         return math.floor(min(t, len(self.values))) - 1
 
-    def _loses(self, fault: Faults, place: int, column: int, t: float) -> bool:
+    def _is_lost(self, fault: Faults, place: int, column: int, t: float) -> bool:
         """Return whether an answer does not come in time."""
         if fault.loss == 0:
             return False

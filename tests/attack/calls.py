@@ -19,7 +19,7 @@ PARTS = ("aging map", "width", "batch rule", "budget", "plan")
 # What the package makes and hands out, or uses within: nobody calls it with values of their own.
 INSIDE = frozenset(
     """
-    experts.Calibration experts.Finding experts.Outcome experts.Reading experts.Report experts.Spent
+    experts.Calibration experts.Finding experts.Outcome experts.Reading experts.Report experts.Spending
     policies.Policy policies.Setting
     queries.JointPosterior queries.Pool
     tvbandits.Info tvbandits.Dataset.checked tvbandits.Played tvbandits.State

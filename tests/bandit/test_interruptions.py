@@ -109,7 +109,7 @@ def test_a_budget_is_never_overdrawn_nor_stuck(limits: dict[str, Any]) -> None:
         return Budgeted(Told(), **limits)
 
     for _, budget, where in every_line(make, lambda budget: budget.query(POINTS, 1.0)):
-        assert budget.spent.asked >= budget.expert.asked, where
+        assert budget.spending.asked >= budget.expert.asked, where
         twin = make()
         restore_state(twin, state_of(budget))
         for t in (1.0, 2.0, 3.0):

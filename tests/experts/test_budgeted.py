@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 from tests.helpers.refusals import refused
 from tvbandits import Answers, Dataset, Expert, ExpertError, ExpertUnavailableError
-from tvbandits.experts import Budgeted, Retrying, Spent
+from tvbandits.experts import Budgeted, Retrying, Spending
 from tvbandits.experts.protocol import MISTAKES
 from tvbandits.experts.retrying import is_mistake
 from tvbandits.validation import Array
@@ -57,7 +57,7 @@ def test_the_first_points_are_asked_and_a_note_says_so() -> None:
     assert said.cost == 6.0
     note = "budget: 3 of 10 points asked, 3 of 3 at t = 7, 3 of 500 in total"
     assert said.notes == ("inner", note)
-    assert expert.spent == Spent(queries=1, asked=3, answered=3, refused=7, cost=6.0)
+    assert expert.spending == Spending(queries=1, asked=3, answered=3, refused=7, cost=6.0)
 
 
 def test_nothing_left_nobody_called() -> None:
@@ -86,7 +86,7 @@ def test_a_free_refusal_tells_no_price() -> None:
     expert = Budgeted(meter, cost=12.0)
     expert.query(np.array([[-1.0], [-2.0], [3.0], [4.0], [5.0]]), 1.0)
     assert meter.asked == [[-1], [-2], [3], [4]]
-    assert expert.spent.cost == 10.0
+    assert expert.spending.cost == 10.0
 
 
 def test_the_price_is_that_of_an_answer_not_of_a_question() -> None:
@@ -95,7 +95,7 @@ def test_the_price_is_that_of_an_answer_not_of_a_question() -> None:
     expert.query(np.array([[-1.0], [-2.0], [3.0], [4.0]]), 1.0)  # 6 for two answers
     expert.query(X, 2.0)
     assert [len(points) for points in meter.asked] == [4, 4]
-    assert expert.spent.cost == 18.0
+    assert expert.spending.cost == 18.0
 
 
 def test_a_known_price_needs_no_trial() -> None:
@@ -156,9 +156,9 @@ def test_a_plain_account_agrees(
         assert said.answered[: answered[-1]].all()
         expert = pickle.loads(pickle.dumps(expert))  # an account survives
     assert answered == restated(limits, float(price), known, queries)
-    assert expert.spent.asked == expert.spent.answered == sum(answered)
-    assert expert.spent.cost == price * sum(answered)
-    assert expert.spent.refused == sum(count for _, count in queries) - sum(answered)
+    assert expert.spending.asked == expert.spending.answered == sum(answered)
+    assert expert.spending.cost == price * sum(answered)
+    assert expert.spending.refused == sum(count for _, count in queries) - sum(answered)
 
 
 @settings(deadline=None)
@@ -171,7 +171,7 @@ def test_the_limit_holds_with_priced_visits(price: float, each: float, sizes: li
     for step, size in enumerate(sizes):
         expert.query(X[:size], float(step))
     assert meter.cost <= 10.0 + 1e-6
-    assert expert.spent.cost == pytest.approx(meter.cost)
+    assert expert.spending.cost == pytest.approx(meter.cost)
 
 
 # --- what goes wrong ------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_the_limit_holds_with_priced_visits(price: float, each: float, sizes: li
 def test_refused_points_count_as_asked() -> None:
     expert = Budgeted(Meter(), total=3)
     expert.query(np.array([[-1.0], [-2.0]]), 1.0)
-    assert expert.spent == Spent(1, 2, 0, 0, 0.0)
+    assert expert.spending == Spending(1, 2, 0, 0, 0.0)
     assert expert.query(X, 2.0).answered.sum() == 1
 
 
@@ -189,7 +189,7 @@ def test_failures_count() -> None:
     expert = Budgeted(meter, per_step=3, cost=100.0, price=2.0)
     meter.error = ExpertUnavailableError("no line")
     refused(ExpertUnavailableError, "no line", expert.query, X, 1.0)
-    assert (expert.spent.queries, expert.spent.asked, expert.spent.cost) == (1, 3, 6.0)
+    assert (expert.spending.queries, expert.spending.asked, expert.spending.cost) == (1, 3, 6.0)
     meter.error = None
     assert not expert.query(X, 1.0).answered.any()
     assert expert.query(X, 2.0).answered.sum() == 3
@@ -225,10 +225,10 @@ def test_threads_take_turns() -> None:
             threads.submit(expert.query, X[:5], 1.0)
         assert slow.inside.wait(30)
         assert slow.asked == 1  # a trial, which the other one waits for
-        assert expert.state()["spent"]["asked"] == 1
-        assert pickle.loads(pickle.dumps(expert.spent)) == Spent(1, 1)
+        assert expert.state()["spending"]["asked"] == 1
+        assert pickle.loads(pickle.dumps(expert.spending)) == Spending(1, 1)
         slow.go.set()
-    assert (slow.asked, expert.spent.cost, expert.spent.refused) == (6, 6.0, 4)
+    assert (slow.asked, expert.spending.cost, expert.spending.refused) == (6, 6.0, 4)
 
 
 def test_what_is_given_back_while_it_asks_stays() -> None:
@@ -238,9 +238,9 @@ def test_what_is_given_back_while_it_asks_stays() -> None:
             return super().query(points, t)
 
     expert = Budgeted(Meddler(), total=8)
-    known = expert.state() | {"spent": vars(Spent(asked=5))}
+    known = expert.state() | {"spending": vars(Spending(asked=5))}
     expert.query(X[:2], 1.0)
-    assert expert.spent == Spent(asked=5)
+    assert expert.spending == Spending(asked=5)
 
 
 def test_answers_that_do_not_fit_are_an_error_that_counts() -> None:
@@ -251,7 +251,7 @@ def test_answers_that_do_not_fit_are_an_error_that_counts() -> None:
     expert = Budgeted(Short(), total=500)
     refused(ExpertError, "Short must answer 10 points, got 9 values", expert.query, X, 1.0)
     refused(ExpertError, "Short must return Answers, got str", expert.query, X[:1], 1.0)
-    assert expert.spent.asked == 11
+    assert expert.spending.asked == 11
 
 
 def test_rewards_are_handed_on() -> None:

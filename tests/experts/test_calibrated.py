@@ -113,7 +113,9 @@ def test_verdicts_over_seeds() -> None:
     assert share("honest", 1.0, bias=3.0) >= 0.88
     assert share("over-confident", 10.0) == 1.0
     assert share("too modest", 0.02) >= 0.95
-    biased = [estimate(*drawn(s, 80, bias=b, ratio=1.0)).biased for b in (0, 1) for s in range(100)]
+    biased = [
+        estimate(*drawn(s, 80, bias=b, ratio=1.0)).has_bias for b in (0, 1) for s in range(100)
+    ]
     assert sum(biased[:100]) <= 3
     assert sum(biased[100:]) == 100
 
@@ -131,7 +133,7 @@ def test_one_outlier_does_not_spoil_it() -> None:
 
 def test_biased_is_beyond_three_standard_errors_on_either_side() -> None:
     def biased(bias: float, pairs: int = FEWEST) -> bool:
-        return Calibration(pairs, bias, 0.1, 1.0, (0.5, 2.0), 1.0).biased
+        return Calibration(pairs, bias, 0.1, 1.0, (0.5, 2.0), 1.0).has_bias
 
     assert [biased(bias) for bias in (0.0, 0.29, 0.31, -0.29, -0.31)] == [
         False,
@@ -149,7 +151,7 @@ def test_one_bias_in_an_estimate_of_either_sign() -> None:
     error = estimate(difference, *columns[1:]).standard_error
     for by, biased in ((2.0, False), (-2.0, False), (4.5, True), (-4.5, True)):
         found = estimate(difference + by * error, *columns[1:])
-        assert found.biased == biased
+        assert found.has_bias == biased
         assert ("not zero" in str(found)) == biased
 
 
@@ -159,7 +161,7 @@ def test_few_pairs() -> None:
     assert str(none) == "too few pairs: 0"
     four = estimate(*drawn(0, 4, bias=50.0, ratio=1.0))
     assert four.verdict == "too few pairs"
-    assert not four.biased
+    assert not four.has_bias
     one = str(estimate(*drawn(0, 1, bias=0.0, ratio=1.0)))
     assert one.startswith("too few pairs; bias ")
     assert one.endswith("; 1 pair")
@@ -295,9 +297,8 @@ def test_minus_zero_is_zero() -> None:
     assert expert.report().pairs == 1
 
 
-def test_old_answers_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibrated, "REMEMBERED", 10)
-    expert = Calibrated(Off())
+def test_old_answers_are_forgotten() -> None:
+    expert = Calibrated(Off(), memory=10)
     for t in range(1, 5):
         expert.query(POINTS, float(t))
     assert len(expert._answers) == 10

@@ -129,7 +129,7 @@ class Fresh:
 def test_honest_noise_passes_unless_the_same_answer_was_promised() -> None:
     expert = Fresh()
     for _ in range(100):
-        assert check_expert(expert, X, 5.0, threads=0).passed
+        assert check_expert(expert, X, 5.0, threads=0).success
     with pytest.raises(AssertionError, match="FAIL   answers the same question the same wa") as no:
         check_expert(expert, X, 5.0, deterministic=True)
     assert failures(str(no.value)) == ["answers the same question the same way"]
@@ -418,7 +418,7 @@ def test_every_expert_of_the_package_is_made_here() -> None:
 def test_ours_keep_to_the_protocol(name: str) -> None:
     outside = None if name == "callable" else FAR  # that one answers wherever it is asked
     report = check_expert(OURS[name](), POINTS, 5.0, deterministic=True, outside=outside)
-    assert report.passed
+    assert report.success
     assert len(report.findings) >= 10
 
 

@@ -16,7 +16,7 @@ from tests.helpers.refusals import refused
 from tvbandits import Answers, ExpertError
 from tvbandits.comparison.environment import Stream
 from tvbandits.datasets import DriftingBump
-from tvbandits.experts import CachedLogExpert, CallableExpert, SimulatorExpert, functions
+from tvbandits.experts import CachedLogExpert, CallableExpert, SimulatorExpert
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import Ages, Aging, Linear, Wiener, Window, compose
 from tvbandits.validation import Array
@@ -95,7 +95,7 @@ def test_a_refusal_answers_nothing_and_takes_nothing_back() -> None:
 
 def test_a_table_that_says_two_things_is_refused() -> None:
     rows = table((0.0, 1.0, 7.0, 1.0), (1.0, 1.0, 7.0, 1.0), (-0.0, 1.0, 8.0, 1.0))
-    said = r"says two things of the point \[0\.0\] at t = 1: 7 and 8"
+    said = r"has two values of the point \[0\.0\] at t = 1: 7 and 8"
     refused(ValueError, said, CachedLogExpert, rows)
     assert CachedLogExpert(pd.concat([rows[:2], rows[:2]])).query([[0.0]], 1.0).answered[0]
 
@@ -226,7 +226,7 @@ def test_the_noise_has_the_stated_variance_and_goes_with_the_question(
     expert = SimulatorExpert(BUMP, variance=0.25, seed=seed)
     expert.query(X[:2], 7.0)  # other questions in between do not matter
     points = X[order]
-    noise = 0.5 * keyed_normal(seed, functions._STREAM, points, float(t))
+    noise = 0.5 * keyed_normal(seed, SimulatorExpert.stream, points, float(t))
     said = expert.query(points, float(t))
     np.testing.assert_allclose(said.values, BUMP.value(points, float(t)) + noise, rtol=1e-14)
     assert (said.variance == 0.25).all()

@@ -37,8 +37,13 @@ from tvbandits.experts.sensors.stub import StubTransport
 
 paho = pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
 
-from tvbandits.experts.sensors.messages import answer, object_in, question_in, reading_in  # noqa: E402
-from tvbandits.experts.sensors.mqtt import Link, MQTTStation, MQTTTransport  # noqa: E402
+from tvbandits.experts.sensors.messages import (  # noqa: E402
+    format_answer,
+    parse_object,
+    parse_question,
+    parse_reading,
+)
+from tvbandits.experts.sensors.mqtt import BrokerConnection, MQTTStation, MQTTTransport  # noqa: E402
 
 
 def needs_broker(test: Any) -> Any:
@@ -63,9 +68,11 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 @settings(deadline=None)
 def test_numbers_cross_exactly(value: float, when: float, variance: float | None) -> None:
     sent = Reading("A", when, value, variance)
-    assert repr(reading_in(object_in(answer(3, "A", sent).encode()), "A")) == repr(sent)
+    assert repr(parse_reading(parse_object(format_answer(3, "A", sent).encode()), "A")) == repr(
+        sent
+    )
     asked = json.dumps({"request": 3, "client": "c0", "time": when})
-    assert repr(question_in(asked.encode())) == repr((3, "c0", when))
+    assert repr(parse_question(asked.encode())) == repr((3, "c0", when))
 
 
 @given(station=st.text(min_size=1).filter(lambda text: text.isprintable()))
@@ -101,15 +108,15 @@ RUBBISH: list[tuple[Any, str]] = [
 
 def test_extra_fields_are_left_alone_and_optional_ones_may_be_absent() -> None:
     short = {"request": 1, "station": "A", "time": 5, "value": 2, "battery": "low"}
-    assert reading_in(short, "A") == Reading("A", 5.0, 2.0, None)
-    assert reading_in({"station": "A", "value": None}, "A") is None
+    assert parse_reading(short, "A") == Reading("A", 5.0, 2.0, None)
+    assert parse_reading({"station": "A", "value": None}, "A") is None
 
 
 @pytest.mark.parametrize("client", ["", "a/b", "+", "x" * 65, 3, None])
 def test_the_name_of_a_client_is_checked(client: Any) -> None:
     message = json.dumps({"request": 1, "client": client, "time": 1.0}).encode()
     with pytest.raises(ValueError, match='"client" must be 1 to 64 letters, digits, _ or -, got'):
-        question_in(message)
+        parse_question(message)
 
 
 # --- without a broker -------------------------------------------------------------------------------
@@ -238,7 +245,7 @@ def test_readings_are_those_of_the_stations(transport: MQTTTransport) -> None:
     assert transport.request(IDS, 0.0) == STUB.request(IDS, 0.0) == []
     assert transport.request([], 1.0) == []
     expert = SensorExpert(STATIONS, transport)
-    assert check_expert(expert, PLACES[:3], 5.0, deterministic=True).passed
+    assert check_expert(expert, PLACES[:3], 5.0, deterministic=True).success
 
 
 @needs_broker
@@ -579,8 +586,8 @@ def test_a_message_that_cannot_be_read_does_not_end_the_thread() -> None:
 
     heard: list[str] = []
 
-    class Deaf(Link):
-        def _heard(self, topic: str, payload: bytes | bytearray) -> None:  # noqa: ARG002
+    class Deaf(BrokerConnection):
+        def _receive(self, topic: str, payload: bytes | bytearray) -> None:  # noqa: ARG002
             heard.append(topic)
             raise LookupError(topic)
 

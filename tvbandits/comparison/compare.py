@@ -146,13 +146,13 @@ def compare(
     DataFrame
         One row a step, in the order of problems, policies and seeds, with the columns problem, policy,
         width, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
-        answered, cost, seconds, batch_size, dictionary_size, beta, bound;
-        `tvbandits.comparison.summary` has `summarise` and `paired` of them. `width` is the width
-        that was played; `reward` and `best` are noise-free; `bound` is the bound of SparQ-GP-UCB's
-        theorem on the average regret, at that width. The points of a batch are played one a step and
-        told together: queries and their cost stand in its first row, and each of its rows has its share
-        of the seconds, which are of processor time. With `batch` each step is one row, and has no bound
-        if it plays several points.
+        answered, cost, seconds, batch_size, dictionary_size, beta, bound. `width` is that of
+        the policy; `reward` and `best` are noise-free; `bound` is the bound of SparQ-GP-UCB's theorem on
+        the average regret, at that width. The points of a batch are played one a step and told together:
+        queries and their cost stand in its first row, and each of its rows has its share of the seconds,
+        which are of processor time. With `batch` each step is one row, and has no bound if it plays
+        several points. `summarise` and `pairwise_differences` (`tvbandits.comparison.summary`) make
+        tables of the rows.
 
     Raises
     ------

@@ -26,7 +26,7 @@ from tvbandits import policies
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.domains.parameters import EXACT, Integer
 from tvbandits.domains.space import Space
-from tvbandits.experts.asking import SharedLock
+from tvbandits.experts.wrapper import SharedLock
 from tvbandits.integrations.playing import (
     Maker,
     asked,

@@ -114,7 +114,7 @@ def test_what_a_calibration_knows(tmp_path: Path) -> None:
             made.tell(X, np.sin(X[:, 0] + t) + rng.normal(0, 0.1, len(X)), float(t))
     with Campaign.open(tmp_path / "c.db") as made:  # who looks needs no expert
         (sentence,) = Facts(made).calibrations
-    assert expert.report().biased
+    assert expert.report().has_bias
     assert f": {expert.report()}." in sentence
 
 

@@ -1,7 +1,4 @@
-"""What experts that stand around other experts share.
-
-A lock that a fork leaves free in the child.
-"""
+"""The base of experts that wrap another expert, and a lock that is free in a forked child."""
 
 from __future__ import annotations
 
@@ -21,24 +18,24 @@ from tvbandits.experts.protocol import (
 )
 from tvbandits.validation import Array
 
-# What an expert must be.
+# The requirement on an expert, in messages.
 NEEDS = "an object with a method query(X, t)"
 
 
 def ask(expert: Expert, points: Array, t: float) -> Answers:
-    """Ask about a copy of the points; an `ExpertError` if the answer does not fit the question."""
+    """Return the answers of an expert; an `ExpertError` if they do not fit the points (q, d)."""
     return check_answers(expert.query(points.copy(), t), len(points), type(expert).__name__)
 
 
 class Wrapper:
-    """An expert around another one: rewards go through it, and so does what is known inside.
+    """An expert around another one, which sees the rewards and whose state is saved with it.
 
     A subclass is a dataclass that begins with the field `expert` and has a method `query`.
 
     Attributes
     ----------
     expert : Expert
-        The one inside.
+        The expert that is wrapped.
 
     Examples
     --------
@@ -47,15 +44,15 @@ class Wrapper:
     >>> from tvbandits import Answers
     >>> from tvbandits.experts.protocol import Expert
     >>> from tvbandits.experts import CallableExpert
-    >>> from tvbandits.experts.asking import Wrapper
+    >>> from tvbandits.experts.wrapper import Wrapper
     >>> @dataclass
-    ... class Doubted(Wrapper):
+    ... class Cautious(Wrapper):
     ...     expert: Expert
     ...     factor: float = 4.0
     ...     def query(self, X, t):
     ...         answers = self.expert.query(X, t)
     ...         return Answers(answers.values, self.factor * answers.variance)
-    >>> expert = Doubted(CallableExpert(lambda X, t: X[:, 0], 0.01))
+    >>> expert = Cautious(CallableExpert(lambda X, t: X[:, 0], 0.01))
     >>> print(expert.query(np.array([[2.0]]), 1.0).variance)
     [0.04]
     """
@@ -67,11 +64,11 @@ class Wrapper:
         inform(self.expert, rewards)
 
     def state(self) -> dict[str, Any]:
-        """What the expert knows."""
+        """Return the state of the expert."""
         return {"expert": state_of(self.expert)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Give the expert back what it knew."""
+        """Restore the state of the expert."""
         if "expert" not in state:
             raise ValueError(f"not the state of a {type(self).__name__}: 'expert' is missing")
         restore_state(self.expert, state["expert"])
@@ -80,7 +77,7 @@ class Wrapper:
 class SharedLock:
     """A lock of threads that is new in a forked child, where nobody holds it, and in a copy.
 
-    Otherwise the child would inherit a lock that nobody will ever release.
+    Otherwise the child would inherit a lock that no thread will ever release.
     """
 
     def __init__(self) -> None:
@@ -91,7 +88,7 @@ class SharedLock:
 
     @property
     def now(self) -> threading.RLock:
-        """The lock of a block: Python's own, since no interrupt comes between it and its block."""
+        """The lock for a block: Python's own, which no interrupt parts from its block."""
         if os.getpid() != self._process:
             self._lock, self._process = threading.RLock(), os.getpid()
         return self._lock
