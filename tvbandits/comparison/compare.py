@@ -145,8 +145,8 @@ def compare(
     -------
     DataFrame
         One row a step, in the order of problems, policies and seeds, with the columns problem, policy,
-        width, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
-        answered, cost, seconds, batch_size, dictionary_size, beta, bound. `width` is that of
+        confidence, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
+        answered, cost, seconds, batch_size, dictionary_size, beta, bound. `beta` is the width of
         the policy; `reward` and `best` are noise-free; `bound` is the bound of SparQ-GP-UCB's theorem on
         the average regret, at that width. The points of a batch are played one a step and told together:
         queries and their cost stand in its first row, and each of its rows has its share of the seconds,
