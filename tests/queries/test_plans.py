@@ -31,11 +31,10 @@ from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.experts.protocol import MISTAKES, inform
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.queries.plans import (
+    CONFIG,
     DETERMINED,
-    DISCOVER_EVERY,
     KDPP,
     NOISE as POOL_NOISE,
-    PROMISE,
     CandidatePool,
     Following,
     LogSchedule,
@@ -166,7 +165,7 @@ def by_hand(k: int, asked: int, mean: Array, beta: float, ties: Sequence[int] = 
         deviation = np.sqrt(np.diag(covariance_after(rows)))
         upper, lower = mean + beta * deviation, mean - beta * deviation
         plausible = [i for i in range(N) if upper[i] >= lower.max()]
-        promise = mean + PROMISE * deviation
+        promise = mean + CONFIG.promise * deviation
         plausible.sort(key=lambda i: -promise[i])
         open_ = [i for i in plausible if i not in rows]
         if len(plausible) == 1 or not open_:
@@ -175,7 +174,7 @@ def by_hand(k: int, asked: int, mean: Array, beta: float, ties: Sequence[int] = 
         best = max(open_, key=lambda i: gains[i])
         if len(ties) > len(rows) and gains.get(ties[len(rows)], -1.0) > gains[best] - 1e-12:
             best = ties[len(rows)]
-        if (asked + len(rows) + 1) % DISCOVER_EVERY == 0:
+        if (asked + len(rows) + 1) % CONFIG.discover_every == 0:
             best = max(open_, key=lambda i: deviation[i])
         rows.append(best)
     return rows
@@ -199,7 +198,7 @@ def test_no_point_is_asked_about_twice_however_little_an_answer_says(plan: Any) 
     for seed in range(20):
         mean = np.random.default_rng(seed).normal(0.0, 0.1, N)
         vague = replace(beliefs(mean, 2.0, UNEVEN, AMPLITUDE), noise_variance=50.0)
-        for asked in range(DISCOVER_EVERY):
+        for asked in range(CONFIG.discover_every):
             rows = plan(6).choose(Pool(POINTS, 5, lambda: UNEVEN, vague, asked), rng())
             assert len(rows) == len({*rows.tolist()}) == 6
 

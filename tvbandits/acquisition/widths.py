@@ -16,10 +16,6 @@ from tvbandits.validation import finite_number, not_negative, positive_number, r
 DEFAULT_WIDTH = 2.0
 
 
-# The accuracy of a dictionary, which the width of BKB is for.
-ACCURACY = 0.5
-
-
 # Largest constant width: a bound of so many deviations can be represented.
 LARGEST_WIDTH = 1e50
 
@@ -166,9 +162,10 @@ class BKBWidth(_WithProbability):
 
     def __call__(self, situation: Situation) -> float:
         """Width from the effective dimension."""
-        ratio = (1 + ACCURACY) / (1 - ACCURACY)
+        accuracy = 0.5  # of the dictionary
+        ratio = (1 + accuracy) / (1 - accuracy)
         information = ratio * math.log(max(situation.told, 1)) * situation.effective_dimension()
-        bias = (1 + 1 / math.sqrt(1 - ACCURACY)) * self.norm_bound
+        bias = (1 + 1 / math.sqrt(1 - accuracy)) * self.norm_bound
         return 2 * math.sqrt(information + math.log(1 / self.delta)) + bias
 
 

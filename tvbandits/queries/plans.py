@@ -52,6 +52,41 @@ from tvbandits.validation import (
     whole_number,
 )
 
+
+@dataclass(frozen=True)
+class PlanConfig:
+    """The numbers of query plans.
+
+    Attributes
+    ----------
+    determined_share : float
+        A point joins a full pool if more than this share of its prior variance is left once the pool is
+        known.
+    pool_noise : float
+        Relative noise with which the pool counts as known.
+    most_sweeps : float
+        Longest chain of a k-DPP, in sweeps: no draw needs a thousandth of it.
+    promise : float
+        Deviations above its mean that a point may promise.
+    question_candidates : int
+        At the most so many points are candidates for a question.
+    decision_candidates : int
+        And so many for the next decision.
+    discover_every : int
+        Each question of this number looks elsewhere.
+    """
+
+    determined_share: float = 1e-3
+    pool_noise: float = 1e-6
+    most_sweeps: float = 1e6
+    promise: float = 2.0
+    question_candidates: int = 40
+    decision_candidates: int = 200
+    discover_every: int = 4
+
+
+CONFIG = PlanConfig()
+
 # --- budgets ---------------------------------------------------------------------------------------
 # A budget maps the number t of decisions so far, with this one, and the number of questions asked before
 # to a number of questions: what is saved now may be spent later. It counts decisions and not rewards: a
@@ -175,13 +210,6 @@ def as_budget(budget: Budget | int) -> Budget:
 
 # --- pools -----------------------------------------------------------------------------------------
 
-# A point joins a full pool if this share of its prior variance is left once the pool is known.
-DETERMINED = 1e-3
-
-
-# Relative noise with which the pool counts as known.
-NOISE = 1e-6
-
 
 @dataclass(frozen=True)
 class CandidatePool:
@@ -231,14 +259,14 @@ class CandidatePool:
                 posterior = _knowing(kernel, inputs(visited[rows]), None)
             z = inputs(visited[row : row + 1])
             left = float(posterior.predict(z)[1][0])
-            if left > DETERMINED * float(kernel.diag(z)[0]):
+            if left > CONFIG.determined_share * float(kernel.diag(z)[0]):
                 rows.append(row)
                 posterior = _knowing(kernel, inputs(visited[rows]), posterior)
         return CandidatePool(np.array(rows, dtype=np.int64), len(visited), posterior)
 
 
 def _knowing(kernel: Any, Z: Array, previous: ExactPosterior | None) -> ExactPosterior:
-    noise = NOISE * np.asarray(kernel.diag(Z))
+    noise = CONFIG.pool_noise * np.asarray(kernel.diag(Z))
     data = Data(Z, np.empty((len(Z), 0)), noise)
     return by_cholesky(kernel, data, previous=previous)
 
@@ -331,10 +359,6 @@ class _WithBudget(QueryPlan):
         as_budget(self.budget)
 
 
-# Longest chain, in sweeps: no draw needs a thousandth of it.
-MOST_SWEEPS = 1e6
-
-
 @dataclass(frozen=True)
 class KDPP(QueryPlan):
     """A k-DPP over the points played so far: SparQ-GP-UCB, Algorithms 1 to 3.
@@ -370,7 +394,7 @@ class KDPP(QueryPlan):
 
     def __post_init__(self) -> None:
         as_budget(self.budget)
-        finite_number("sweeps", self.sweeps, low=0.0, high=MOST_SWEEPS)
+        finite_number("sweeps", self.sweeps, low=0.0, high=CONFIG.most_sweeps)
         choice("sampler", self.sampler, ("mcmc", "exact"))
         if self.sampler == "exact" and self.sweeps != type(self).sweeps:
             raise ValueError(f'sweeps is for sampler="mcmc", got sweeps = {self.sweeps}')
@@ -386,22 +410,12 @@ class KDPP(QueryPlan):
         return k_dpp.sample_mcmc(pool.covariance(), k, steps=steps, rng=rng).indices
 
 
-# Deviations above its mean that a point may promise.
-PROMISE = 2.0
-
-# At the most so many points are candidates for a question, and so many for the next decision.
-LOOKED_AT, COMPARED = 40, 200
-
-# Each question of this number looks elsewhere.
-DISCOVER_EVERY = 4
-
-
 @dataclass(frozen=True)
 class PlausibleMaximizers(_WithBudget):
     """One after the other the point whose answer helps the next decision most, until it is settled.
 
     Plausible is a point whose upper bound exceeds the best lower bound: no other can be the maximizer
-    while the bounds hold. Among those that promise most (`PROMISE`), the one of the largest gain is
+    while the bounds hold. Among those that promise most (`promise`), the one of the largest gain is
     asked about (`JointPosterior.gains`: how much its answer raises the best mean, on average), as if
     those before were known. The gain looks one decision ahead, and by itself may never ask about what is
     worth knowing for long; so every fourth question goes to the plausible point of the largest
@@ -432,7 +446,9 @@ class PlausibleMaximizers(_WithBudget):
             plausible = np.flatnonzero(beliefs.upper >= beliefs.lower.max())
             # A width of theory would look at what is least known first, however poor it promises to be.
             ranked = _by_promise(beliefs, plausible)
-            candidates = [int(i) for i in ranked[: LOOKED_AT + len(rows)] if i not in rows]
+            candidates = [
+                int(i) for i in ranked[: CONFIG.question_candidates + len(rows)] if i not in rows
+            ]
             if len(plausible) == 1 or not candidates:
                 break
             left = plausible[~np.isin(plausible, rows)]
@@ -520,7 +536,10 @@ def questions(beliefs: JointPosterior, budget: int, asked: int = 0) -> Index:
     rows: list[int] = []
     while len(rows) < budget:
         ranked = _by_promise(beliefs, np.arange(len(free)))
-        candidates, number = ranked[free[ranked]][:LOOKED_AT], asked + len(rows) + 1
+        candidates, number = (
+            ranked[free[ranked]][: CONFIG.question_candidates],
+            asked + len(rows) + 1,
+        )
         row = _most_helpful(beliefs, number, np.flatnonzero(free), candidates, ranked)
         rows.append(row)
         free[row] = False
@@ -540,14 +559,16 @@ def _most_helpful(
 
     Where no answer changes the decision, the point of the largest promise is asked about.
     """
-    if number % DISCOVER_EVERY == 0:
+    if number % CONFIG.discover_every == 0:
         return int(left[first_largest(beliefs.deviation[left])])
-    return int(candidates[first_largest(beliefs.gains(candidates, ranked[:COMPARED]))])
+    return int(
+        candidates[first_largest(beliefs.gains(candidates, ranked[: CONFIG.decision_candidates]))]
+    )
 
 
 def _by_promise(beliefs: JointPosterior, rows: Index) -> Index:
     """Some rows, what promises most first; what ties keeps its order, whatever the last bits say."""
-    promise = beliefs.mean + PROMISE * beliefs.deviation
+    promise = beliefs.mean + CONFIG.promise * beliefs.deviation
     none = max(1e-9 * float(beliefs.deviation.max()), 1e-300)  # a deviation that is none
     return rows[np.argsort(np.rint((promise.max() - promise[rows]) / none), kind="stable")]
 
