@@ -32,9 +32,7 @@ from tvbandits.experts.protocol import MISTAKES, inform
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.queries.plans import (
     CONFIG,
-    DETERMINED,
     KDPP,
-    NOISE as POOL_NOISE,
     CandidatePool,
     Following,
     LogSchedule,
@@ -265,9 +263,9 @@ def test_a_full_pool_takes_what_it_does_not_determine(step):
     rows = list(range(10))
     seen = len(X) - len(X) % step
     for row in range(10, seen):
-        K = RBF(1.0)(X[rows]) + POOL_NOISE * np.eye(len(rows))
+        K = RBF(1.0)(X[rows]) + CONFIG.pool_noise * np.eye(len(rows))
         k = RBF(1.0)(X[rows], X[row : row + 1])[:, 0]
-        if 1 - k @ np.linalg.solve(K, k) > DETERMINED:
+        if 1 - k @ np.linalg.solve(K, k) > CONFIG.determined_share:
             rows.append(row)
     assert pool.rows.tolist() == rows
     assert 10 < len(rows) < 60
