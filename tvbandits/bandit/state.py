@@ -20,8 +20,7 @@ from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.noise import NoiseEstimate
 from tvbandits.gp.fitting.online import Learned
 from tvbandits.gp.fitting.standardisation import Scaling
-from tvbandits.gp.posterior import Posterior
-from tvbandits.gp.rows import AppendBuffer, CandidateGrid
+from tvbandits.gp.posterior import AppendBuffer, CandidateGrid, Posterior
 from tvbandits.queries.plans import CandidatePool
 from tvbandits.validation import Array
 

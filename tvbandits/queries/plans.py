@@ -35,7 +35,7 @@ from tvbandits.experts.protocol import Expert
 from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.linalg import first_largest
 from tvbandits.gp.lookahead import JointPosterior
-from tvbandits.gp.rows import Data
+from tvbandits.gp.posterior import Data
 from tvbandits.queries import k_dpp
 from tvbandits.validation import (
     Array,
