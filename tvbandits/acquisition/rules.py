@@ -550,7 +550,7 @@ class LastingBound(Acquisition):
         if not posterior.self_learning:
             raise ValueError(
                 "a lasting deviation is known to an ensemble of models: give posterior=ModelEnsemble(), "
-                f"got {shown(posterior)}"
+                f"got {describe(posterior)}"
             )
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
