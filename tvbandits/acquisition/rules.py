@@ -33,7 +33,7 @@ from tvbandits.gp import linalg
 from tvbandits.gp.posterior import CandidateGrid
 from tvbandits.gp.predictions import ScaledPosterior
 from tvbandits.gp.top_candidates import Request, TopCandidates
-from tvbandits.validation import Array, shown, whole_number
+from tvbandits.validation import Array, describe, whole_number
 
 
 @dataclass(frozen=True)
