@@ -34,7 +34,7 @@ from tvbandits.gp.predictions import View
 from tvbandits.gp.rows import CandidateGrid
 from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.gp.top_candidates import CandidateScorer, Request, TopCandidates
-from tvbandits.validation import Array, shown, whole_number
+from tvbandits.validation import Array, describe, whole_number
 
 
 @dataclass(frozen=True)
@@ -549,7 +549,7 @@ class LastingBound(Acquisition):
         if not posterior.self_learning:
             raise ValueError(
                 "a lasting deviation is known to an ensemble of models: give posterior=ModelEnsemble(), "
-                f"got {shown(posterior)}"
+                f"got {describe(posterior)}"
             )
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:

@@ -33,7 +33,7 @@ from tvbandits.gp.predictions import View
 from tvbandits.gp.rows import NEGLIGIBLE, CandidateGrid, Data, without_levels
 from tvbandits.gp.top_candidates import TopCandidates
 from tvbandits.queries.plans import CandidatePool
-from tvbandits.validation import Array, Index, flag, is_finite_number, shown
+from tvbandits.validation import Array, Index, describe, flag, is_finite_number
 
 
 @dataclass(frozen=True)
@@ -429,7 +429,7 @@ class Inference:
         )
         beta = self.recipe.beta(situation)
         if not (is_finite_number(beta) and beta >= 0):
-            value = f"got {shown(beta)} of {shown(self.recipe.beta)}"
+            value = f"got {describe(beta)} of {describe(self.recipe.beta)}"
             raise ValueError(f"a width must be finite and not negative, {value}")
         return beta
 
