@@ -41,6 +41,7 @@ from tvbandits.validation import (
     LARGEST_WHOLE,
     SMALLEST_VARIANCE,
     choice,
+    describe,
     finite_number,
     noise_variance_number,
     optional,
