@@ -377,7 +377,7 @@ def test_theory_is_theorem_3_1_from_dense_determinants() -> None:
 @pytest.mark.parametrize("situation", SITUATIONS)
 @pytest.mark.parametrize("delta", [0.05, 1.0, 1e-3])
 def test_srinivas_counts_the_next_decision(situation: Situation, delta: float) -> None:
-    t = situation.told + 1
+    t = situation.count + 1
     expected = math.sqrt(2 * math.log(situation.candidates * (math.pi**2 * t**2 / 6) / delta))
     assert Srinivas(delta)(situation) == pytest.approx(expected, rel=1e-12)
 
@@ -389,10 +389,10 @@ def test_srinivas_needs_a_finite_domain() -> None:
 
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_logarithmic(situation: Situation) -> None:
-    expected = 0.8 * math.log(4 * (situation.told + 1))
+    expected = 0.8 * math.log(4 * (situation.count + 1))
     assert Logarithmic()(situation) == pytest.approx(expected, rel=1e-12)
     other = Logarithmic(2.0, 30.0)(situation)
-    assert other == pytest.approx(2 * math.log(30 * (situation.told + 1)))
+    assert other == pytest.approx(2 * math.log(30 * (situation.count + 1)))
 
 
 def test_logarithmic_is_never_negative() -> None:

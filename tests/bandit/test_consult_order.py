@@ -196,7 +196,7 @@ def test_beliefs_are_about_the_decision_that_answers_are_for(consult: Any) -> No
     np.testing.assert_allclose(beliefs.deviation, data.deviation(at), atol=1e-8)
     asked = np.column_stack([LINE.X[[7]], [4.5]])
     np.testing.assert_allclose(beliefs.reach([7]), data.covariance(asked, at), atol=1e-8)
-    assert (pool.told, pool.asked, pool.decisions) == (len(told), 6, 3)
+    assert (pool.rewards, pool.asked, pool.decisions) == (len(told), 6, 3)
 
 
 def test_the_variance_that_an_expert_states_reaches_the_plan() -> None:
@@ -207,7 +207,7 @@ def test_the_variance_that_an_expert_states_reaches_the_plan() -> None:
         expert.variance = 0.3 * t
         bandit.ask(t)
         bandit.tell(LINE.X[[3]], [0.1], t)
-    assert [pool.believed().noise_variance for pool in plan.pools] == [NOISE, 0.3, 0.6]
+    assert [pool.require_beliefs().noise_variance for pool in plan.pools] == [NOISE, 0.3, 0.6]
     bandit.answer(LINE.X[:3], [0.1, 0.2, 0.3], 3.0, noise_variance=[0.5, 0.7, 4.0])
     bandit.ask(4.0)
     bandit.tell(LINE.X[[3]], [0.1], 4.0)

@@ -87,7 +87,7 @@ class Shrinking:
     first: float = 3.0
 
     def __call__(self, situation):
-        return self.first / (1 + situation.told) ** 0.5
+        return self.first / (1 + situation.count) ** 0.5
 
 
 narrow = Shrinking(0.5)

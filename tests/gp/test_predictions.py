@@ -236,7 +236,7 @@ class Looking:
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:  # noqa: ARG002
         self.pools.append(pool)
-        self.seen.append(pool.believed())
+        self.seen.append(pool.require_beliefs())
         return np.empty(0, dtype=np.int64)
 
 
@@ -330,7 +330,7 @@ def test_what_may_be_asked_about() -> None:
     _, first = np.unique(rows, return_index=True)
     np.testing.assert_array_equal(played.pools[-1].points, POINTS_OF_BANDIT[rows[np.sort(first)]])
     np.testing.assert_array_equal(domain.pools[-1].points, POINTS_OF_BANDIT)
-    assert [pool.told for pool in domain.pools] == list(range(1, 13))
+    assert [pool.rewards for pool in domain.pools] == list(range(1, 13))
 
 
 def test_a_box_is_drawn_from() -> None:

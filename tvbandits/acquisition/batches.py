@@ -97,10 +97,10 @@ class One:
 
     def monitor(self) -> Monitor:
         """Ends at once."""
-        return fixed_size(1)
+        return count_to(1)
 
 
-def fixed_size(size: int) -> Monitor:
+def count_to(size: int) -> Monitor:
     """Watches a batch of a given size."""
     left = size
 
@@ -346,7 +346,7 @@ class SparseFantasy(FantasyModel):
 
     def __post_init__(self) -> None:
         self.half, self.variance = self.start.half_on_grid(), self.start.variance
-        self.taken, self.count = np.empty((16, len(self.variance))), 0
+        self.reductions, self.count = np.empty((16, len(self.variance))), 0
         self.means_changed()
 
     def means_changed(self) -> None:
@@ -375,12 +375,12 @@ class SparseFantasy(FantasyModel):
         row = self.grid.index(x)
         i = int(self.domain.index(x[None, :])[0]) if row is None else row
         start, now = float(self.start.variance[i]), float(self.variance[i])
-        if self.count == len(self.taken):
-            self.taken = np.concatenate([self.taken, np.empty_like(self.taken)])
-        taken = self.taken[: self.count]
-        own = self.half[:, i] @ self.half - taken[:, i] @ taken
-        self.taken[self.count] = own / math.sqrt(noise + max(float(own[i]), 0.0))
-        self.variance = np.maximum(self.variance - self.taken[self.count] ** 2, 0.0)
+        if self.count == len(self.reductions):
+            self.reductions = np.concatenate([self.reductions, np.empty_like(self.reductions)])
+        rows = self.reductions[: self.count]
+        own = self.half[:, i] @ self.half - rows[:, i] @ rows
+        self.reductions[self.count] = own / math.sqrt(noise + max(float(own[i]), 0.0))
+        self.variance = np.maximum(self.variance - self.reductions[self.count] ** 2, 0.0)
         self.count += 1
         return BatchStep(start / noise, now / noise, lambda: self._local(self.inputs(x[None, :])))
 
@@ -474,20 +474,20 @@ class JointFantasy(FantasyModel):
         z = self.inputs(x[None, :])
         start = float(self.start.predict(z)[1][0])
         if self.grid is None:
-            rows = self._solved(z)
+            rows = self._solve(z)
         else:
             assert isinstance(self.domain, Candidates)  # they have fixed points
             rows = self.reach.array[:, self.domain.index(x[None, :])]
-        (left,) = self._observed(z, np.array([self.noise]), rows)
+        (left,) = self._observe_jointly(z, np.array([self.noise]), rows)
         return BatchStep(start / self.noise, float(left) / self.noise, lambda: self._local(z))
 
     def observe(self, X: Array, noise: Array) -> None:
         """Shrink the variances as if points (k, d) had been observed with noise (k,), before others."""
         Z = self.inputs(X)
         merged = Groups.of(Z).merge(Data(Z, np.empty((len(Z), 0)), noise))
-        self._observed(merged.Z, merged.variance, self._solved(merged.Z))
+        self._observe_jointly(merged.Z, merged.variance, self._solve(merged.Z))
 
-    def _observed(self, Z: Array, noise: Array, rows: Array) -> Array:
+    def _observe_jointly(self, Z: Array, noise: Array, rows: Array) -> Array:
         """Take in inputs (k, p) together, of which L^-1 c(added, Z) is `rows`.
 
         Returns the variances (k,) that were left of them.
@@ -508,7 +508,7 @@ class JointFantasy(FantasyModel):
         self.factor, self.added = grown, np.concatenate([self.added, Z])
         return np.asarray(left)
 
-    def _solved(self, Z: Array) -> Array:
+    def _solve(self, Z: Array) -> Array:
         """L^-1 c(added, Z), shape (k, n)."""
         if len(self.added) == 0:
             return np.empty((0, len(Z)))
@@ -522,5 +522,5 @@ class JointFantasy(FantasyModel):
             assert isinstance(self.domain, Candidates)  # they have fixed points
             return self.variance[self.domain.index(X)]
         Z = self.inputs(X)
-        left = self.start.predict(Z)[1] - (self._solved(Z) ** 2).sum(axis=0)
+        left = self.start.predict(Z)[1] - (self._solve(Z) ** 2).sum(axis=0)
         return np.asarray(np.maximum(left, 0.0))

@@ -37,6 +37,28 @@ from tvbandits.validation import Array, describe, whole_number
 
 
 @dataclass(frozen=True)
+class RuleConfig:
+    """The numbers that the cost of a decision depends on.
+
+    Attributes
+    ----------
+    spread_candidates : int
+        What the first plays tell is reckoned at no more candidates, after no more failed plays.
+    fewest_top : int
+        So many top candidates are looked for at the least: a batch goes through several of them.
+    largest_joint : int
+        A joint draw from the exact posterior factors a matrix of so many rows at the most.
+    """
+
+    spread_candidates: int = 400
+    fewest_top: int = 64
+    largest_joint: int = 2000
+
+
+CONFIG = RuleConfig()
+
+
+@dataclass(frozen=True)
 class Decision:
     """What is to be decided, and what for.
 
@@ -55,7 +77,7 @@ class Decision:
     pending, pending_noise : arrays of shape (k, d) and (k,)
         Points that are out, and the noise variance with which their rewards will speak about the time of
         the decision, in prior units.
-    taken : array of shape (m, d)
+    same_time : array of shape (m, d)
         Points that are out for this very time: others come first.
     failed : array of shape (f, d)
         Points that were played without a reading.
@@ -65,7 +87,7 @@ class Decision:
         What a move from here costs; None: nothing.
     price : callable, optional
         What else points (m, d) cost, shape (m,).
-    leaders : TopCandidates, optional
+    top : TopCandidates, optional
         Finds the candidates that lead, where there are too many to look at all of them.
     rest : float
         No candidate that is not in `domain` has an upper bound above this.
@@ -79,34 +101,34 @@ class Decision:
     n: int | None
     pending: Array
     pending_noise: Array
-    taken: Array
+    same_time: Array
     failed: Array
     available: Available | None
     move: Move | None = None
     price: Callable[[Array], Array] | None = None
-    leaders: TopCandidates | None = None
+    top: TopCandidates | None = None
     rest: float = -math.inf
 
-    def allowed(self, taken: Array | None = None) -> Allowed:
-        """What is left to choose from; points that are taken, by default those of this time, last."""
-        without = self.taken if taken is None else taken
+    def choices(self, excluded: Array | None = None) -> Allowed:
+        """Return what may be chosen; excluded points, by default those of this time, come last."""
+        without = self.same_time if excluded is None else excluded
         return Allowed(self.domain, self.available, without, self.move, self.price)
 
     @property
-    def restricted(self) -> bool:
+    def is_restricted(self) -> bool:
         """Whether some points are not available, or cost something."""
         return any(each is not None for each in (self.available, self.move, self.price))
 
-    def narrowed(self, request: Request) -> Decision:
+    def among_top(self, request: Request) -> Decision:
         """Return the decision among the top candidates alone."""
-        view, leaders = self.view, self.leaders
-        assert leaders is not None
+        view, finder = self.view, self.top
+        assert finder is not None
         assert isinstance(self.domain, Candidates)
         mask = None if self.available is None else self.available.mask
         columns = np.array([1.0, view.origin - view.prior_mean])
         sparse: Any = view.posterior  # no other is on so many candidates
         scorer = sparse.scorer(columns, view.prior_mean)
-        top = leaders.select(scorer, sparse, request, mask)
+        top = finder.select(scorer, sparse, request, mask)
         self.domain._remember(top.rows, top.X)
         domain = rows_apart(top.X)
         grid = CandidateGrid(view.prior.kernel, domain.X)
@@ -116,7 +138,7 @@ class Decision:
             domain=domain,
             view=replace(view, posterior=posterior, grid=grid),
             available=None,
-            leaders=None,
+            top=None,
             rest=top.upper_bound_of_rest,
         )
 
@@ -128,7 +150,7 @@ class Decision:
     def untold(self) -> bool:
         """Whether all of many candidates tie: nothing was told, and nothing is out."""
         plain = len(self.pending) == 0 and self.n in (None, 1)
-        if not plain or self.leaders is None or self.view.posterior.summary.size > 0:
+        if not plain or self.top is None or self.view.posterior.summary.size > 0:
             return False
         return bool(self.view.prior.kernel.is_stationary())
 
@@ -160,12 +182,12 @@ class Decision:
         return self.fantasy(batches.Width(lambda X: np.zeros(len(X)), self.view.scale)).bounds
 
     @property
-    def crowded(self) -> bool:
+    def is_crowded(self) -> bool:
         """Whether there are fewer points than are asked for, so that some have to be played again."""
         if self.n is None or not isinstance(self.domain, Candidates):
             return False
         free = len(self.domain) if self.available is None else self.available(self.domain.X).sum()
-        return bool(self.n > free) and len(self.domain) <= LARGEST_JOINT
+        return bool(self.n > free) and len(self.domain) <= CONFIG.largest_joint
 
 
 class Acquisition(Protocol):
@@ -187,7 +209,7 @@ class Acquisition(Protocol):
         return
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
-        """The next points (b, d)."""
+        """Return the next points (b, d)."""
 
 
 def choose_points(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> Array:
@@ -196,9 +218,9 @@ def choose_points(rule: Acquisition, decision: Decision, rng: np.random.Generato
     Each of the n plays goes to the best point of a joint draw of its own from the posterior. A point's
     expected share is then the probability that it is the best one, whatever the rule.
     """
-    if decision.n is None or not decision.crowded:
+    if decision.n is None or not decision.is_crowded:
         return rule.choose(decision, rng)
-    allowed = decision.allowed(np.empty((0, decision.domain.dimension)))
+    allowed = decision.choices(np.empty((0, decision.domain.dimension)))
     assert isinstance(decision.domain, Candidates)  # nothing else is crowded
     draws = samples(replace(decision, beta=1.0), decision.n or 1, rng)
     X = decision.domain.X
@@ -225,23 +247,23 @@ class UpperConfidenceBound(Acquisition):
     """
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
-        """The next points (b, d)."""
+        """Return the next points (b, d)."""
         uncertain = decision.batching.smallest > 1 and self._uncertain(decision, rng)
-        if decision.leaders is None or decision.untold:
-            return self._chosen(decision, uncertain, rng)
+        if decision.top is None or decision.untold:
+            return self._choose_from(decision, uncertain, rng)
         times = 1.0 if uncertain else decision.batching.rule.ratio_bound * decision.beta
         scaled = times * (1.0 if uncertain else decision.view.scale)
         before = rng.bit_generator.state
-        count = max(decision.leaders.count, 2 * (len(decision.taken) + (decision.n or 1)))
+        count = max(decision.top.count, 2 * (len(decision.same_time) + (decision.n or 1)))
         while True:
-            narrowed = decision.narrowed(Request(not uncertain, scaled, count))
+            leading = decision.among_top(Request(not uncertain, scaled, count))
             try:
-                chosen = self._chosen(narrowed, uncertain, rng)
+                chosen = self._choose_from(leading, uncertain, rng)
             except OvertakenError:
                 rng.bit_generator.state = before
                 count *= 4
             else:
-                decision.leaders.count = max(count // 2, FEWEST_LEADERS)
+                decision.top.count = max(count // 2, CONFIG.fewest_top)
                 return chosen
 
     def _uncertain(self, decision: Decision, rng: np.random.Generator) -> bool:
@@ -251,41 +273,41 @@ class UpperConfidenceBound(Acquisition):
         if decision.untold:
             drawn = decision.domain.sample(1, rng)  # they tie
             return float(view.prior.kernel.diag(view.inputs(drawn))[0]) > noise / smallest
-        if decision.leaders is not None:
-            decision = decision.narrowed(Request(with_mean=False, times=1.0, size=1))
+        if decision.top is not None:
+            decision = decision.among_top(Request(with_mean=False, times=1.0, size=1))
             view = decision.view
         _, largest = decision.domain.maximize(lambda X: (view.predict(X)[1] / view.scale) ** 2, rng)
         return largest > noise / smallest
 
-    def _chosen(self, decision: Decision, uncertain: bool, rng: np.random.Generator) -> Array:
-        """The next points (b, d)."""
+    def _choose_from(self, decision: Decision, uncertain: bool, rng: np.random.Generator) -> Array:
+        """Return the next points (b, d)."""
         view, batching = decision.view, decision.batching
         plain = len(decision.pending) == 0 and decision.n in (None, 1)
         simple = plain and isinstance(batching.rule, batches.One) and not uncertain
-        if simple and (decision.leaders is None or not decision.untold):
+        if simple and (decision.top is None or not decision.untold):
             # [S] Algorithm 1, line 8; before any reward all bounds tie, and it is a draw.
             bound = view.bound(decision.beta)
-            if len(decision.taken) > 0 or decision.restricted:
-                x = decision.allowed().best(bound, rng)
+            if len(decision.same_time) > 0 or decision.is_restricted:
+                x = decision.choices().best(bound, rng)
             else:
                 x, _ = decision.domain.maximize(bound, rng)
             if decision.rest > -math.inf:
-                worth = decision.allowed().only(bound)
+                worth = decision.choices().only(bound)
                 if decision.overtakes(float(worth(x[None, :])[0])):
                     raise OvertakenError
             return np.array([x])
-        allowed = decision.allowed()
+        allowed = decision.choices()
         monitor: batches.Monitor
         if uncertain:
             # Uncertainty sampling ([BB] Algorithm 3): the width of a bound without a mean.
             width = batches.Width(lambda X: np.zeros(len(X)), 1.0)
-            monitor = batches.fixed_size(batching.smallest)
+            monitor = batches.count_to(batching.smallest)
         else:
             times = batching.rule.ratio_bound * decision.beta * view.scale
             width = batches.Width(view.mean, times, view.smooth_bound)
             monitor = batching.rule.monitor()
         if decision.n is not None:
-            monitor = batches.fixed_size(decision.n)
+            monitor = batches.count_to(decision.n)
         return self._batch(decision, allowed, width, monitor, rng)
 
     def _batch(
@@ -299,7 +321,7 @@ class UpperConfidenceBound(Acquisition):
         """Point after point, each as if those before it had been observed."""
         most = decision.batching.largest if decision.n is None else decision.n
         # What is taken has its variance lowered; what is not available has no slope.
-        smooth = None if decision.restricted else width.smooth
+        smooth = None if decision.is_restricted else width.smooth
         fantasy = decision.fantasy(batches.Width(allowed.only(width.mean), width.times, smooth))
         everything = allowed.everything and decision.n is None
         leads = decision.rest > -math.inf
@@ -349,20 +371,15 @@ class RandomFirst(Acquisition):
         whole_number("count", self.count)
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
-        """The next points (b, d)."""
+        """Return the next points (b, d)."""
         if decision.view.posterior.summary.size + len(decision.pending) >= self.count:
             return UpperConfidenceBound().choose(decision, rng)
-        allowed = Allowed(decision.domain, decision.available, decision.taken)
+        allowed = Allowed(decision.domain, decision.available, decision.same_time)
         batch: list[Array] = []
         for _ in range(decision.n or 1):
             batch.append(allowed.sample(rng))
             allowed.exclude(batch[-1])
         return np.array(batch)
-
-
-# What the first plays tell is reckoned at no more candidates than these, after no more failed
-# plays.
-TOLD_ABOUT = 400
 
 
 @dataclass(frozen=True)
@@ -397,25 +414,27 @@ class SpreadFirst(Acquisition):
         as_finite(domain, "the choice of plays that tell most")
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
-        """The next points (b, d)."""
+        """Return the next points (b, d)."""
         domain, view = decision.domain, decision.view
         count = view.posterior.summary.size + len(decision.pending)
         if count >= self.count or decision.move is not None or decision.price is not None:
             return UpperConfidenceBound().choose(decision, rng)
         played = view.posterior.summary.data.Z[:, : domain.dimension]
         # Where a reading failed, the next one may fail as well: others come first.
-        known = np.concatenate([decision.failed[-TOLD_ABOUT:], played, decision.pending])
-        allowed, before = decision.allowed(), len(known)
+        failed = decision.failed[-CONFIG.spread_candidates :]
+        points = np.concatenate([failed, played, decision.pending])
+        allowed, before = decision.choices(), len(points)
         for _ in range(decision.n or 1):
-            known = np.vstack([known, most_telling(decision, known, allowed, rng)])
-            allowed.exclude(known[-1])
-        return known[before:]
+            x = most_informative(decision, points, allowed, rng)
+            points = np.vstack([points, x])
+            allowed.exclude(x)
+        return points[before:]
 
 
-def most_telling(
-    decision: Decision, known: Array, allowed: Allowed, rng: np.random.Generator
+def most_informative(
+    decision: Decision, observed: Array, allowed: Allowed, rng: np.random.Generator
 ) -> Array:
-    """The candidate (d,) that leaves the least variance, once points (k, d) are observed.
+    """Return the candidate (d,) that leaves the least variance, once points (k, d) are observed.
 
     Readings are taken to be nearly exact, with a hundredth of the variance as noise. Among many
     candidates, at some drawn of them.
@@ -423,30 +442,22 @@ def most_telling(
     domain, view = decision.domain, decision.view
     assert isinstance(domain, Candidates)  # `check` has seen to it
     free = np.flatnonzero(allowed(domain.X))
-    if len(free) > TOLD_ABOUT:
-        free = np.sort(rng.choice(free, TOLD_ABOUT, replace=False))
-    K = view.prior.covariance(view.inputs(np.concatenate([known, domain.X[free]])))
-    noise, k = 0.01 * float(np.diagonal(K).mean()), len(known)
+    if len(free) > CONFIG.spread_candidates:
+        free = np.sort(rng.choice(free, CONFIG.spread_candidates, replace=False))
+    K = view.prior.covariance(view.inputs(np.concatenate([observed, domain.X[free]])))
+    noise, k = 0.01 * float(np.diagonal(K).mean()), len(observed)
     if k:
-        root = linalg.cholesky(K[:k, :k] + noise * np.eye(k), "what is known").L
-        told = linalg.solve_lower(root, K[:k])
-        K = K - told.T @ told
+        root = linalg.cholesky(K[:k, :k] + noise * np.eye(k), "observed points").L
+        explained = linalg.solve_lower(root, K[:k])
+        K = K - explained.T @ explained
     K = K[k:, k:]
-    gone = (K**2).sum(axis=0) / (np.diagonal(K) + noise)
+    reduction = (K**2).sum(axis=0) / (np.diagonal(K) + noise)
     X = domain.X[free]
-    return np.array(X[row_of_largest(gone, X, rng)])
-
-
-# So many candidates that lead are looked for at the least: a batch goes through several of them.
-FEWEST_LEADERS = 64
+    return np.array(X[row_of_largest(reduction, X, rng)])
 
 
 class OvertakenError(Exception):
-    """The leaders have fallen so far that another candidate may have the largest bound."""
-
-
-# A joint draw from the exact posterior factors a matrix of so many rows at the most.
-LARGEST_JOINT = 2000
+    """Another candidate than the top ones may have the largest bound by now."""
 
 
 @dataclass(frozen=True)
@@ -481,10 +492,10 @@ class ThompsonSampling(Acquisition):
     def check(self, domain: Domain, posterior: Any) -> None:
         """Raise a `ValueError` if samples at all points of the domain are not possible."""
         count = len(as_finite(domain, "Thompson sampling"))
-        if posterior.dense and count > LARGEST_JOINT:
+        if posterior.dense and count > CONFIG.largest_joint:
             raise ValueError(
-                f"the exact posterior is drawn jointly at no more than {LARGEST_JOINT} candidates, "
-                f"got {count}: give posterior=Nystrom()"
+                "the exact posterior is drawn jointly at no more than "
+                f"{CONFIG.largest_joint} candidates, got {count}: give posterior=Nystrom()"
             )
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
@@ -492,7 +503,7 @@ class ThompsonSampling(Acquisition):
         domain = decision.domain
         assert isinstance(domain, Candidates)  # `check` has seen to it
         count = decision.batching.largest if decision.n is None else decision.n
-        allowed = decision.allowed()
+        allowed = decision.choices()
         batch: list[Array] = []
         for sample in samples(decision, count, rng, lasting=self.lasting):
             values = allowed.only(lambda _, sample=sample: sample)(domain.X)  # type: ignore[misc]
@@ -554,13 +565,13 @@ class LastingBound(Acquisition):
             )
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
-        """The next points (b, d)."""
+        """Return the next points (b, d)."""
         domain, view = decision.domain, decision.view
         posterior, grid = view.posterior, view.grid
         assert isinstance(domain, Candidates)  # an ensemble is on candidates alone
         assert grid is not None
         width = decision.beta * view.prior.persistent_share
-        allowed = decision.allowed()
+        allowed = decision.choices()
         if len(decision.pending):
             Z = view.inputs(decision.pending)
             posterior = posterior.fantasize(Z, decision.pending_noise, grid)

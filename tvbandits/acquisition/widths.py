@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -28,11 +28,11 @@ class Situation:
     ----------
     log_det_ratio : float
         log det(Sigma + K) - log det Sigma over the observations in use: twice the information gain.
-    told : int
-        Number of rewards told so far, the "t" of the schedules is `told + 1` (the next decision).
+    count : int
+        Number of rewards so far; the "t" of the schedules is `count + 1` (the next decision).
     candidates : int or None
         Size of the domain where it is finite.
-    spent : float
+    information : float
         Sum over the rewards told of log(1 + 3 variance / noise variance), each with the variance at the
         start of its batch.
     effective_dimension : callable
@@ -42,9 +42,9 @@ class Situation:
     """
 
     log_det_ratio: float
-    told: int
+    count: int
     candidates: int | None
-    spent: float = 0.0
+    information: float = 0.0
     effective_dimension: Callable[[], float] = float
     at_a_time: Callable[[], float] = float
 
@@ -84,7 +84,7 @@ class Theory(_WithProbability):
     Examples
     --------
     >>> from tvbandits.acquisition.widths import Theory, Situation
-    >>> situation = Situation(log_det_ratio=6.0, told=20, candidates=100)
+    >>> situation = Situation(log_det_ratio=6.0, count=20, candidates=100)
     >>> print(f"{Theory(delta=0.05)(situation):.3f}")
     4.658
     """
@@ -101,7 +101,7 @@ class Srinivas:
     Examples
     --------
     >>> from tvbandits.acquisition.widths import Srinivas, Situation
-    >>> situation = Situation(log_det_ratio=6.0, told=20, candidates=100)
+    >>> situation = Situation(log_det_ratio=6.0, count=20, candidates=100)
     >>> print(f"{Srinivas()(situation):.3f}")
     5.327
     """
@@ -115,7 +115,7 @@ class Srinivas:
         """Width from the size of the domain."""
         if situation.candidates is None:
             raise ValueError("this width needs a finite domain: give Candidates, or another width")
-        t = situation.told + 1
+        t = situation.count + 1
         size = situation.candidates * t**2 * math.pi**2 / (6 * self.delta)
         return math.sqrt(2 * math.log(size))
 
@@ -127,7 +127,7 @@ class Logarithmic:
     Examples
     --------
     >>> from tvbandits.acquisition.widths import Logarithmic, Situation
-    >>> situation = Situation(log_det_ratio=6.0, told=20, candidates=100)
+    >>> situation = Situation(log_det_ratio=6.0, count=20, candidates=100)
     >>> print(f"{Logarithmic()(situation):.3f}")
     3.545
     """
@@ -141,7 +141,7 @@ class Logarithmic:
 
     def __call__(self, situation: Situation) -> float:
         """Width from the number of decisions; never below zero."""
-        return max(self.c1 * math.log(self.c2 * (situation.told + 1)), 0.0)
+        return max(self.c1 * math.log(self.c2 * (situation.count + 1)), 0.0)
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class BKBWidth(_WithProbability):
     Examples
     --------
     >>> from tvbandits.acquisition.widths import BKBWidth, Situation
-    >>> situation = Situation(6.0, told=20, candidates=100, effective_dimension=lambda: 3.0)
+    >>> situation = Situation(6.0, count=20, candidates=100, effective_dimension=lambda: 3.0)
     >>> print(f"{BKBWidth()(situation):.3f}")
     13.361
     """
@@ -164,7 +164,7 @@ class BKBWidth(_WithProbability):
         """Width from the effective dimension."""
         accuracy = 0.5  # of the dictionary
         ratio = (1 + accuracy) / (1 - accuracy)
-        information = ratio * math.log(max(situation.told, 1)) * situation.effective_dimension()
+        information = ratio * math.log(max(situation.count, 1)) * situation.effective_dimension()
         bias = (1 + 1 / math.sqrt(1 - accuracy)) * self.norm_bound
         return 2 * math.sqrt(information + math.log(1 / self.delta)) + bias
 
@@ -179,16 +179,14 @@ class BBKBWidth(_WithProbability):
     Examples
     --------
     >>> from tvbandits.acquisition.widths import BBKBWidth, Situation
-    >>> situation = Situation(log_det_ratio=6.0, told=20, candidates=100, spent=8.0)
+    >>> situation = Situation(log_det_ratio=6.0, count=20, candidates=100, information=8.0)
     >>> print(f"{BBKBWidth()(situation):.3f}")
     9.046
     """
 
-    uses_spent: ClassVar[bool] = True
-
     def __call__(self, situation: Situation) -> float:
         """Width from the information of all batches."""
-        root = math.sqrt(situation.spent + math.log(1 / self.delta))
+        root = math.sqrt(situation.information + math.log(1 / self.delta))
         return 2 * root + (1 + math.sqrt(2)) * self.norm_bound
 
 
@@ -203,7 +201,7 @@ class BBKBProgramWidth(_WithProbability):
 
     def __call__(self, situation: Situation) -> float:
         """Width from the effective dimension."""
-        information = math.log(max(situation.told, 1)) * situation.effective_dimension()
+        information = math.log(max(situation.count, 1)) * situation.effective_dimension()
         return self.norm_bound + math.sqrt(information + math.log(1 / self.delta))
 
 
@@ -214,7 +212,7 @@ class Fixed:
     Examples
     --------
     >>> from tvbandits.acquisition.widths import Fixed, Situation
-    >>> print(Fixed(1.5)(Situation(log_det_ratio=6.0, told=20, candidates=100)))
+    >>> print(Fixed(1.5)(Situation(log_det_ratio=6.0, count=20, candidates=100)))
     1.5
     """
 
@@ -238,7 +236,7 @@ class PlaysAtATime:
     Examples
     --------
     >>> from tvbandits.acquisition.widths import PlaysAtATime, Situation
-    >>> situation = Situation(log_det_ratio=6.0, told=20, candidates=None, at_a_time=lambda: 4.0)
+    >>> situation = Situation(log_det_ratio=6.0, count=20, candidates=None, at_a_time=lambda: 4.0)
     >>> print(PlaysAtATime(0.5)(situation))
     1.0
     """

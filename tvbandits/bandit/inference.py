@@ -477,10 +477,10 @@ class Inference:
             n=n,
             pending=pending,
             pending_noise=noise,
-            taken=same_time,
+            same_time=same_time,
             failed=state.failed.X,
             available=available,
-            leaders=self.top_candidates(state) if recipe.searches_top else None,
+            top=self.top_candidates(state) if recipe.searches_top else None,
         )
 
     def pending_noise(self, state: State, view: ScaledPosterior, pending: Plays) -> Array:

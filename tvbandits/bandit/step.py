@@ -132,9 +132,9 @@ def recommend(
         if not feasible.exists:
             return np.asarray(feasible.likeliest[0])
         decision = add_price(replace(decision, available=feasible.available), beliefs)
-    if decision.leaders is not None:
-        decision = decision.narrowed(TopRequest(with_mean=True, times=0.0, size=1))
-    nothing = decision.taken[:0]
+    if decision.top is not None:
+        decision = decision.among_top(TopRequest(with_mean=True, times=0.0, size=1))
+    nothing = decision.same_time[:0]
     allowed = Allowed(decision.domain, decision.available, nothing, price=decision.price)
     return allowed.best(decision.view.mean_function(), rng)
 

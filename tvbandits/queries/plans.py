@@ -118,9 +118,9 @@ class LogSchedule:
         finite_number("factor", self.factor, low=0.0, high=MOST_QUESTIONS)
         whole_number("every", self.every)
 
-    def __call__(self, told: int, asked: int = 0) -> int:  # noqa: ARG002 - one face for all
+    def __call__(self, count: int, asked: int = 0) -> int:  # noqa: ARG002 - one face for all
         """Number of queries."""
-        return 0 if told % self.every else math.ceil(self.factor * math.log(max(told, 1)))
+        return 0 if count % self.every else math.ceil(self.factor * math.log(max(count, 1)))
 
 
 class Budget(Protocol):
@@ -129,8 +129,8 @@ class Budget(Protocol):
     `Following` alone counts rewards instead of decisions.
     """
 
-    def __call__(self, told: int, asked: int) -> int:
-        """In the `told`-th decision, after `asked` questions so far."""
+    def __call__(self, count: int, asked: int) -> int:
+        """In the `count`-th decision, after `asked` questions so far."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class PerStep:
     def __post_init__(self) -> None:
         whole_number("number", self.number, at_least=0)
 
-    def __call__(self, told: int, asked: int) -> int:  # noqa: ARG002 - one face for all
+    def __call__(self, count: int, asked: int) -> int:  # noqa: ARG002 - one face for all
         """The number."""
         return self.number
 
@@ -166,9 +166,9 @@ class OnAverage:
     def __post_init__(self) -> None:
         finite_number("rate", self.rate, low=0.0, high=MOST_QUESTIONS)
 
-    def __call__(self, told: int, asked: int) -> int:
+    def __call__(self, count: int, asked: int) -> int:
         """What is left."""
-        return max(math.floor(self.rate * told + 1e-9) - asked, 0)
+        return max(math.floor(self.rate * count + 1e-9) - asked, 0)
 
 
 @dataclass(frozen=True)
@@ -193,9 +193,9 @@ class Following:
             whole_number("each of counts", count, at_least=0)
         object.__setattr__(self, "counts", tuple(counts))
 
-    def __call__(self, told: int, asked: int) -> int:
+    def __call__(self, count: int, asked: int) -> int:
         """What the other has asked by now, less what was asked."""
-        return max(sum(self.counts[:told]) - asked, 0)
+        return max(sum(self.counts[:count]) - asked, 0)
 
 
 def as_budget(budget: Budget | int) -> Budget:
@@ -280,7 +280,7 @@ class Pool:
     points : array of shape (N, d)
         The distinct points played so far, in the order of their first play; or points of the whole
         domain, where the recipe says so.
-    told : int
+    rewards : int
         Number of rewards told so far.
     covariance : callable
         `covariance()` returns the prior covariance (N, N) of the reward at the points, at one time.
@@ -297,13 +297,13 @@ class Pool:
     --------
     >>> import numpy as np
     >>> from tvbandits.queries import OnAverage, Pool
-    >>> pool = Pool(np.arange(5.0)[:, None], told=20, covariance=lambda: np.eye(5), asked=8)
-    >>> print(len(pool), pool.allowed(OnAverage(0.5)))
+    >>> pool = Pool(np.arange(5.0)[:, None], rewards=20, covariance=lambda: np.eye(5), asked=8)
+    >>> print(len(pool), pool.allowance(OnAverage(0.5)))
     5 2
     """
 
     points: Array
-    told: int
+    rewards: int
     covariance: Callable[[], Array]
     beliefs: JointPosterior | None = None
     asked: int = 0
@@ -311,18 +311,18 @@ class Pool:
 
     def __post_init__(self) -> None:
         if self.decisions < 0:
-            object.__setattr__(self, "decisions", self.told)
+            object.__setattr__(self, "decisions", self.rewards)
 
     def __len__(self) -> int:
         return len(self.points)
 
-    def allowed(self, budget: Budget | int) -> int:
+    def allowance(self, budget: Budget | int) -> int:
         """How many questions a budget has for this decision."""
-        count = self.told if isinstance(budget, Following) else self.decisions
+        count = self.rewards if isinstance(budget, Following) else self.decisions
         number = as_budget(budget)(count, self.asked)
         return int(whole_number("budget", number, at_least=0))
 
-    def believed(self) -> JointPosterior:
+    def require_beliefs(self) -> JointPosterior:
         """The beliefs, for plans that cannot do without."""
         if self.beliefs is None:
             raise ValueError("this plan looks at the posterior, and the pool has no beliefs")
@@ -381,7 +381,7 @@ class KDPP(QueryPlan):
     --------
     >>> import numpy as np
     >>> from tvbandits.queries import KDPP, Pool
-    >>> pool = Pool(np.arange(5.0)[:, None], told=20, covariance=lambda: np.eye(5))
+    >>> pool = Pool(np.arange(5.0)[:, None], rewards=20, covariance=lambda: np.eye(5))
     >>> len(KDPP(3).choose(pool, np.random.default_rng(0)))
     3
     """
@@ -401,7 +401,7 @@ class KDPP(QueryPlan):
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         """Run the chain, or draw exactly."""
-        k = pool.allowed(self.budget)
+        k = pool.allowance(self.budget)
         if k >= len(pool) or k == 0:
             return np.arange(len(pool) if k else 0)
         if self.sampler == "exact":
@@ -439,9 +439,9 @@ class PlausibleMaximizers(_WithBudget):
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:  # noqa: ARG002 - one face
         """Draw nothing."""
-        k = min(pool.allowed(self.budget), len(pool))
+        k = min(pool.allowance(self.budget), len(pool))
         rows: list[int] = []
-        beliefs = pool.believed() if k else None
+        beliefs = pool.require_beliefs() if k else None
         while beliefs is not None and len(rows) < k:
             plausible = np.flatnonzero(beliefs.upper >= beliefs.lower.max())
             # A width of theory would look at what is least known first, however poor it promises to be.
@@ -472,7 +472,7 @@ class RandomPoints(_WithBudget):
     --------
     >>> import numpy as np
     >>> from tvbandits.queries import RandomPoints, Pool
-    >>> pool = Pool(np.arange(5.0)[:, None], told=20, covariance=lambda: np.eye(5))
+    >>> pool = Pool(np.arange(5.0)[:, None], rewards=20, covariance=lambda: np.eye(5))
     >>> len(RandomPoints(3).choose(pool, np.random.default_rng(0)))
     3
     """
@@ -481,7 +481,7 @@ class RandomPoints(_WithBudget):
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         """Look at nothing."""
-        k = min(pool.allowed(self.budget), len(pool))
+        k = min(pool.allowance(self.budget), len(pool))
         return np.sort(rng.choice(len(pool), k, replace=False))
 
 
@@ -510,10 +510,10 @@ class NextDecision(_WithBudget):
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:  # noqa: ARG002 - one face
         """Draw nothing."""
-        allowed = pool.allowed(self.budget)
+        allowed = pool.allowance(self.budget)
         if allowed >= len(pool) or allowed == 0:
             return np.arange(len(pool) if allowed else 0)
-        return questions(pool.believed(), allowed, pool.asked)
+        return questions(pool.require_beliefs(), allowed, pool.asked)
 
 
 def questions(beliefs: JointPosterior, budget: int, asked: int = 0) -> Index:

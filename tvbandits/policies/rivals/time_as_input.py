@@ -215,8 +215,8 @@ class DesiredOutcome(Acquisition):
 
         G is least where much is known: a lower variance around what is out would draw it back there.
         """
-        out = np.concatenate([decision.taken, decision.pending])
-        allowed = decision.allowed(out)
+        out = np.concatenate([decision.same_time, decision.pending])
+        allowed = decision.choices(out)
         view, outcome = decision.view, self.outcome
         if outcome is None:
             _, outcome = decision.domain.maximize(lambda X: view.upper_bound(X, 2.0), rng)
