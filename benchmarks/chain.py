@@ -20,7 +20,7 @@ HORIZON, LAST = 500, 100
 
 
 @dataclass(frozen=True)
-class ByPool:
+class ByPool(QueryPlan):
     """A chain of `factor` lazy steps for each point of the pool."""
 
     factor: float = 5.0

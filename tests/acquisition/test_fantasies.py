@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern
 
+from tests.helpers.conditioning import condition
 from tests.helpers.players import SITES, tides as value
 from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
@@ -15,7 +16,7 @@ from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Candidates, Exact, Nystrom, Options, Recipe, StateSpace, policies
 from tvbandits.acquisition.batches import PlainFantasy, SparseFantasy, Width
-from tvbandits.acquisition.rules import Decision, LastingBound
+from tvbandits.acquisition.rules import Acquisition, Decision, LastingBound
 from tvbandits.acquisition.widths import (
     BBKBProgramWidth,
     BKBWidth,
@@ -203,7 +204,7 @@ def test_a_rule_is_told_of_points_that_are_out_by_one_call() -> None:
     seen: list[Array] = []
 
     @dataclass(frozen=True)
-    class MostUncertain:
+    class MostUncertain(Acquisition):
         def check(self, domain: Any, posterior: Any) -> None:
             """Works everywhere."""
 
@@ -303,7 +304,7 @@ def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
     mattered = np.zeros(2, dtype=bool)
     for t in np.arange(26.0, 66.0):
         made.ask(t - 0.5)  # and its reward is never told
-        view = made._conditioned_for(t)[1]
+        view = condition(made, t)[1]
         known: Any = view.posterior
         (mean, variance), out = known.predict(view.grid), made.state.pending
         at, rows = np.column_stack([SITES.X, np.full(10, t)]), SITES.index(out.X)
@@ -432,7 +433,7 @@ def test_words_and_rules_are_widths_too() -> None:
 
 def test_the_width_of_the_program_is_below_that_of_the_theorem() -> None:
     situation = Situation(
-        log_det_ratio=1.0, told=50, candidates=9, spent=30.0, effective_dimension=lambda: 4.0
+        log_det_ratio=1.0, count=50, candidates=9, information=30.0, effective_dimension=lambda: 4.0
     )
     beta = BBKBProgramWidth(delta=0.02, norm_bound=1.5)(situation)
     assert beta == pytest.approx(1.5 + math.sqrt(math.log(50) * 4.0 + math.log(50)))

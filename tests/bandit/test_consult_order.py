@@ -13,7 +13,7 @@ from tests.oracles.dense import Dense
 from tvbandits import Answers, Bandit, Box, NothingAvailableError, Options, Recipe, policies
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
-from tvbandits.queries import Pool, RandomPoints
+from tvbandits.queries import Pool, QueryPlan, RandomPoints
 from tvbandits.queries.plans import Asking
 from tvbandits.validation import Array, Index
 
@@ -165,7 +165,7 @@ def test_after_tell_is_about_the_time_told_before_ask_decides_with_it() -> None:
 
 
 @dataclass
-class Looking:
+class Looking(QueryPlan):
     """A plan that keeps the pools it is shown, and asks about the first points."""
 
     pools: list[Pool] = field(default_factory=list)

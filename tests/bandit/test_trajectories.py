@@ -13,7 +13,7 @@ from tests.oracles import plain
 from tests.oracles.plain import Plain
 from tvbandits import Answers, Bandit, Candidates, Options, policies
 from tvbandits.datasets import DriftingBump
-from tvbandits.queries import KDPP, LogSchedule, Pool
+from tvbandits.queries import KDPP, LogSchedule, Pool, QueryPlan
 from tvbandits.validation import Array, Index
 
 STEPS = 130
@@ -156,7 +156,7 @@ def test_trajectory(policy: str, case: str, mean: str) -> None:
 
 
 @dataclass
-class Recording:
+class Recording(QueryPlan):
     """A query plan that leaves behind what it saw, what it chose, and where the draws stand."""
 
     plan: KDPP

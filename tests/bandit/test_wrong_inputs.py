@@ -17,7 +17,7 @@ from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, ExpertError, policies
 from tvbandits.experts import CallableExpert
 from tvbandits.forgetting.aging import DiscardAbove
-from tvbandits.queries import KDPP, Pool
+from tvbandits.queries import KDPP, Pool, QueryPlan
 from tvbandits.validation import Array, Index
 
 NAN = math.nan
@@ -141,7 +141,7 @@ class Switchable:
 
 
 @dataclass
-class Raising:
+class Raising(QueryPlan):
     """A plan that fails, after it used up some randomness and spoiled what it could."""
 
     bad: Any = None

@@ -27,7 +27,7 @@ from tvbandits.gp.predictions import (
     excess_error,
     independent_readings,
 )
-from tvbandits.queries import Pool
+from tvbandits.queries import Pool, QueryPlan
 from tvbandits.queries.plans import Asking
 from tvbandits.validation import Array, Index
 
@@ -227,7 +227,7 @@ KERNELS: dict[str, Any] = {
 }
 
 
-class Looking:
+class Looking(QueryPlan):
     """A plan that keeps what it is shown, and asks nothing."""
 
     def __init__(self) -> None:
