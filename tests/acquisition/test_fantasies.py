@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern
 from tests.helpers.players import SITES, tides as value
 from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
+from tests.helpers.views import condition
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Candidates, Exact, Nystrom, Options, Recipe, StateSpace, policies
@@ -304,7 +305,7 @@ def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
     mattered = np.zeros(2, dtype=bool)
     for t in np.arange(26.0, 66.0):
         made.ask(t - 0.5)  # and its reward is never told
-        known = made._conditioned_for(t)[1].posterior
+        known = condition(made, t)[1].posterior
         (mean, variance), out = known.on_surface(), made.state.pending
         at, rows = np.column_stack([SITES.X, np.full(10, t)]), SITES.index(out.X)
         C = known.cross_covariance(at, at)

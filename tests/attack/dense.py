@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from tests.helpers.views import condition
 from tvbandits import Bandit, Exact, Nystrom
 from tvbandits.acquisition.rules import UpperConfidenceBound
 from tvbandits.bandit.state import State
@@ -77,11 +78,11 @@ def by_all(bandit: Bandit, X: Array, t: float) -> tuple[Array, Array, float]:
     deviations: about 1 where the prior is honest. Where it is not, means are no more certain than that
     many deviations.
     """
-    floor = Floor.of(bandit, bandit._conditioned_for(t)[0].posterior)
+    floor = Floor.of(bandit, condition(bandit, t)[0].posterior)
     recipe = replace(bandit.recipe, posterior=ExactAbove(floor), acquisition=UpperConfidenceBound())
     exact = Bandit.from_state(recipe, replace(bandit.state, posterior=None))
     mean, deviation = exact.predict(X, t)
-    state, _, _ = exact._conditioned_for(t)
+    state, _ = condition(exact, t)
     assert state.posterior is not None
     products, origin = state.posterior.products, exact._inference._origin(state)
     off = np.array([1.0, origin - state.model.scaling.centre(products, origin)])
@@ -101,7 +102,7 @@ def by_dictionary(bandit: Bandit, X: Array, t: float) -> list[tuple[Array, Array
     point is noise there. It may have forgotten the oldest observations that do not count any more, which
     still tell something of the prior mean: there is an answer for each that it may start with.
     """
-    state, view, _ = bandit._conditioned_for(t)
+    state, view = condition(bandit, t)
     posterior = state.posterior
     if not isinstance(posterior, SparsePosterior) or len(posterior.data) == 0:
         return []

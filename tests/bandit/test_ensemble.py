@@ -10,6 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.players import NOISE, SITES, deciding, tides as value
 from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
+from tests.helpers.views import condition
 from tvbandits import Answers, Bandit, Box, Candidates, Every, Options, Recipe, policies
 from tvbandits.acquisition.widths import Theory
 from tvbandits.experts.keyed_noise import keyed_normal
@@ -129,7 +130,7 @@ def test_what_it_predicts_holds_with_what_nobody_can_know() -> None:
     forecast = bank_of(bandit).predict(13.0)
     mean, deviation = bandit.predict(SITES.X, 13.0)
     np.testing.assert_allclose(mean, forecast.mean)
-    learnable, new = deciding(bandit, SITES.X, 13.0), bandit._conditioned_for(13.0)[1].nugget
+    learnable, new = deciding(bandit, SITES.X, 13.0), condition(bandit, 13.0)[1].nugget
     stated = np.sqrt(learnable**2 + new)
     np.testing.assert_allclose(stated, forecast.deviation, rtol=0.05)  # faint members are left out
     # Of what no reading has tested, more is shown.

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.helpers.views import condition
 from tvbandits import Arms, Bandit, policies
 from tvbandits.bandit.state import same_value
 from tvbandits.gp.ensemble.arms import ArmFilters, ArmsPosterior, GridSpec
@@ -51,7 +52,7 @@ def bandit_with_readings(bandit: Any, order: Any = None, n: int = 20) -> Any:
 
 
 def conditioned(bandit: Any, now: float) -> ArmsPosterior:
-    return bandit._conditioned_for(now)[1].posterior
+    return condition(bandit, now)[1].posterior
 
 
 def arms_bandit() -> Any:
