@@ -62,7 +62,7 @@ MAKERS: dict[str, Any] = {
         kernel=KERNEL,
         noise_variance=0.01,
         expert=Exactly(),
-        queries=1.0,
+        queries_per_step=1.0,
     ),
     "learned": lambda: policies.adaptive_gp_ucb(
         LINE, noise_variance=0.01, options=Options(refit=SHORT)

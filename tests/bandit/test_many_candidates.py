@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from tests.bandit.test_measured_context import learnable
 from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
-from tvbandits import Bandit, Candidates, Every, Options, policies
+from tvbandits import Bandit, Candidates, Every, Nystrom, Options, policies
 from tvbandits.bandit import recipe
 from tvbandits.domains import candidates, rows
 from tvbandits.gp import top_candidates as leaders
@@ -103,7 +103,7 @@ def test_a_relative_name_stays_the_file_that_it_was(
 
 
 POLICIES: dict[str, Callable[[Candidates], Bandit]] = {
-    "fresh dictionaries": lambda domain: bbkb(domain, keep=False),
+    "fresh dictionaries": lambda domain: bbkb(domain, posterior=Nystrom(keep=False)),
     "a minimum batch": lambda domain: bbkb(domain, options=Options(minimum_batch=5)),
     "a wide bound": lambda domain: bbkb(
         domain, ratio_bound=4.0, minimize=True, options=Options(mean=0.3)

@@ -626,4 +626,4 @@ def test_tables_files_and_the_page_show_what_else_is_counted(
         said = command(*plan)
         assert said.status == 0, said.err
         assert said.out.count(shown) == 1
-    assert comparison_report(tmp_path / "out").count(f"{shown} a step") == 1
+    assert f">{shown} a step</th>" in comparison_report(tmp_path / "out")
