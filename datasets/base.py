@@ -18,9 +18,9 @@ from tvbandits.gp.linalg import square_root
 from tvbandits.validation import (
     LARGEST_WHOLE,
     Array,
+    describe,
     is_finite_number,
     noise_variance_number,
-    shown,
     text,
     whole_number,
 )
@@ -79,13 +79,13 @@ class Synthetic:
         """Raise a `ValueError` if it is made of more numbers than a memory should hold."""
         if numbers > most:
             raise ValueError(
-                f"horizon = {self.horizon} makes {self.name} of {shown(numbers)} numbers, more than "
+                f"horizon = {self.horizon} makes {self.name} of {describe(numbers)} numbers, more than "
                 f"{most}: take a shorter one, or fewer places"
             )
 
     def _refuse(self, times: str, t: object) -> ValueError:
         """Return the error of a time at which there is no reward."""
-        return ValueError(f"{self.name} is known {times}; got t = {shown(t)}")
+        return ValueError(f"{self.name} is known {times}; got t = {describe(t)}")
 
     def check_time(self, t: float) -> None:
         """Raise a `ValueError` unless 1 <= t <= horizon."""

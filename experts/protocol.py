@@ -18,9 +18,9 @@ from tvbandits.validation import (
     Array,
     as_floats,
     as_variances,
+    as_vector,
     check_sizes,
-    cleaned,
-    columned,
+    clean,
     not_negative,
     of_kind,
     several,
@@ -118,7 +118,7 @@ class Answers:
         values = as_floats(self.values, "values")
         if values.ndim != 1:
             raise ValueError(f"values must have shape (q,), got {values.shape}")
-        variance = columned(self.variance, len(values), "variance")
+        variance = as_vector(self.variance, len(values), "variance")
         plain = (np.abs(values) <= LARGEST_VALUE) & (variance >= SMALLEST_VARIANCE)
         if not (plain & (variance <= LARGEST_VARIANCE)).all():
             check_sizes(values, "values")
@@ -132,7 +132,7 @@ class Answers:
             notes = several("notes", self.notes, "a tuple of texts")
             for note in notes:
                 of_kind("each of notes", note, str, "a text")
-            object.__setattr__(self, "notes", tuple(map(cleaned, notes)))
+            object.__setattr__(self, "notes", tuple(map(clean, notes)))
 
     @classmethod
     def none(cls, q: int, *, cost: float = 0.0, notes: tuple[str, ...] = ()) -> Answers:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.validation import LARGEST_VALUE, Array, as_floats, columned, refuse, shown
+from tvbandits.validation import LARGEST_VALUE, Array, as_floats, as_vector, describe, refuse
 
 # Of an interval that holds what it says also where nothing, or everything, has succeeded: [AC]'s 2.
 DEVIATIONS = 2.0
@@ -71,7 +71,7 @@ def rate(successes: ArrayLike, trials: ArrayLike, *, around: ArrayLike | None = 
     [0.   0.06] [0.000314 0.000628]
     """
     k, n = _columns(("successes", successes), ("trials", trials))
-    refuse(k > n, k, "successes must be no more than trials", f" of {shown(n.tolist())}")
+    refuse(k > n, k, "successes must be no more than trials", f" of {describe(n.tolist())}")
     p = _mean(around, k, n, DEVIATIONS**2, 1.0)
     shares = _per(k, n, p * (1.0 - p))
     n = n.copy()
@@ -133,7 +133,7 @@ def _mean(around: ArrayLike | None, k: Array, size: Array, more: float, below: f
     if around is None:
         whole = float(size.sum()) + more
         return np.full(len(k), (k.sum() + DEVIATIONS**2 / 2) / (whole or 1.0))
-    column = columned(around, len(k), "around")
+    column = as_vector(around, len(k), "around")
     bad = ~((column > 0) & (column < below))
     refuse(bad, column, f"around must be above 0 and below {below:g}")
     return column
@@ -162,6 +162,6 @@ def with_variance(
         return y, variance
     if variance is not None:
         raise ValueError(
-            f"counted rewards have a variance, got noise_variance={shown(variance)} as well"
+            f"counted rewards have a variance, got noise_variance={describe(variance)} as well"
         )
     return y.values, y.variance

@@ -3,10 +3,10 @@
 `to_bytes` turns a value into a tree of plain values, in which an instance of a class is the class's name
 and its fields, and an array is the number of a member of the zip. `from_bytes` makes the values again.
 Only classes in `CLASSES` are made, by their constructors, from fields of the types that they declare.
-What belongs to the user is saved as `module:name`, and whoever reads the file hands it over: a file
-never says what is imported.
+Classes and functions of the user are saved as `module:name`, and the caller passes them when the file is
+read: a file never decides what is imported.
 
-Files are written beside their place and renamed, so that they are whole or not there. What is read has
+Files are written beside their place and renamed, so that they are complete or not there. Reading has
 limits, which the environment can raise.
 """
 
@@ -29,16 +29,16 @@ import types
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.validation import cleaned, error_line, file_path, of_kind, shown
+from tvbandits.validation import clean, describe, error_line, file_path, of_kind
 
 # The classes that a saved file may hold, by their modules.
 CLASSES = {
@@ -96,10 +96,10 @@ CLASSES = {
     "tvbandits.gp.kernels.terms": "Leaf Term",
     "tvbandits.gp.kernels.units": "InUnits",
     "tvbandits.gp.cholesky": "ExactPosterior",
-    "tvbandits.gp.rows": "AppendBuffer CandidateGrid Data GridPosterior Groups",
     "tvbandits.gp.exact": "Exact",
     "tvbandits.gp.features": "Features SpaceFeatures",
     "tvbandits.gp.lookahead": "JointPosterior",
+    "tvbandits.gp.posterior": "AppendBuffer CandidateGrid Data GridPosterior Groups",
     "tvbandits.gp.sparse": "Nystrom SparsePosterior",
     "tvbandits.gp.sparse_filter": "NystromFilter",
     "tvbandits.gp.state_space": "Filter ObservationModel StateSpace StateSpacePosterior",
@@ -124,17 +124,41 @@ STRUCTURE = "structure.json"
 # Parts of the user's, by `module:name`.
 Trusted = Mapping[str, Any]
 
-# How much may be read: bytes after unpacking, or of a table's cells at 8 bytes each; rows and columns.
+# The most bytes after unpacking, or of a table's cells at 8 bytes each; the most rows and columns.
 LIMITS = {"unpacked_bytes": 500_000_000, "rows": 20_000_000, "columns": 20_000}
 ENVIRONMENT = "TVBANDITS_READ_"  # and a limit's name in capitals: the variable that raises it
 
-# Bytes of the structure, which take seconds to read; how deep its values nest, which is 12 for every
-# policy; kernels in a file; bits of a whole number, which are those of a generator's state.
-LONGEST_STRUCTURE, DEEPEST, MOST_KERNELS, LONGEST_INT = 8_000_000, 100, 2_000, 128
-# Whole numbers beyond it may all have one hash, and a dictionary of them takes for ever.
-LARGEST_KEY = 2**61 - 2
-# How many times larger the arrays of a file may be with those that are shared counted each time.
-MOST_SHARED = 20
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a saved file, beyond which it is not read.
+
+    Attributes
+    ----------
+    structure : int
+        Bytes of the structure, which take seconds to read.
+    depth : int
+        How deep values nest; 12 for every policy.
+    kernels : int
+        Kernels in a file.
+    bits : int
+        Bits of a whole number: those of a generator's state.
+    key : int
+        Largest whole number that is a key: larger ones may all have one hash, and a dictionary of them
+        takes for ever.
+    sharing : int
+        How many times larger the arrays are with those that are shared counted each time.
+    """
+
+    structure: int = 8_000_000
+    depth: int = 100
+    kernels: int = 2_000
+    bits: int = 128
+    key: int = 2**61 - 2
+    sharing: int = 20
+
+
+_MOST = Limits()
 
 _DIGEST = 64  # hexadecimal digits of the SHA-256 of all bytes before them: the comment of the zip
 _ARRAY_KINDS = "biufcSU"  # of fixed size, and no objects, whose numbers would be a pickle
@@ -142,7 +166,7 @@ _NAME = re.compile(r"[a-z_]\w*(\.[a-z_]\w*)*:[A-Za-z_]\w*")
 
 
 class SavedFileError(ValueError):
-    """A file is not one that was saved, or not as it was saved."""
+    """A file is not one that was saved, or was changed since."""
 
 
 # --- values ---------------------------------------------------------------------------------------
@@ -154,14 +178,14 @@ def to_bytes(value: Any) -> bytes:
     Raises
     ------
     ValueError
-        If a part of it has no name by which it could be read back.
+        If a part of it has no name that can be imported.
     """
     encoder = Encoder()
     try:
-        root = encoder.encoded(value)
+        root = encoder.encode(value)
     except RecursionError:
         raise ValueError(f"{type(value).__name__} holds itself, and cannot be saved") from None
-    return _zipped({"format": FORMAT, "version": VERSION, "value": root}, encoder.arrays)
+    return _zip({"format": FORMAT, "version": VERSION, "value": root}, encoder.arrays)
 
 
 def from_bytes(data: bytes, trusted: Trusted | None = None) -> Any:
@@ -170,11 +194,11 @@ def from_bytes(data: bytes, trusted: Trusted | None = None) -> Any:
     Raises
     ------
     SavedFileError
-        If the bytes are not those of a saved file, or are damaged, or ask for what is not there.
+        If the bytes are not those of a saved file, are damaged, or need a part that is not trusted.
     ValueError
         If there are more of them than the limit of unpacked bytes (`check_size`).
     """
-    return Saved(data, trusted).value()
+    return SavedFile(data, trusted).value()
 
 
 def save_value(path: str | os.PathLike[str], value: Any) -> None:
@@ -183,7 +207,7 @@ def save_value(path: str | os.PathLike[str], value: Any) -> None:
     Raises
     ------
     ValueError
-        If a part of it cannot be saved, or the path is none.
+        If a part of it cannot be saved, or the path is invalid.
     OSError
         If the file cannot be written; one of that name stays as it was.
     """
@@ -191,20 +215,20 @@ def save_value(path: str | os.PathLike[str], value: Any) -> None:
 
 
 class Encoder:
-    """Turns values into trees of plain ones.
+    """Turns values into trees of plain values.
 
     Attributes
     ----------
     arrays : list of arrays
-        Those that the trees refer to by number; one that is shared is there once.
+        Those that the trees refer to by number; a shared one is there once.
     """
 
     def __init__(self) -> None:
         self.arrays: list[NDArray[Any]] = []
         self._numbers: dict[int, int] = {}
 
-    def encoded(self, value: Any) -> Any:
-        """Return a plain value as it is, and a mapping with one key for what it is for any other."""
+    def encode(self, value: Any) -> Any:
+        """Return a plain value as it is, and for any other a mapping whose first key is its kind."""
         kind = type(value)
         if value is None or kind in (bool, int, str):
             return value
@@ -215,17 +239,15 @@ class Encoder:
         if isinstance(value, np.generic):
             return {"scalar": self._number(np.asarray(value))}
         if kind in (tuple, list):
-            return {kind.__name__: [self.encoded(each) for each in value]}
+            return {kind.__name__: [self.encode(each) for each in value]}
         if kind is dict:
-            return {
-                "dict": [[self.encoded(key), self.encoded(each)] for key, each in value.items()]
-            }
+            return {"dict": [[self.encode(key), self.encode(each)] for key, each in value.items()]}
         if kind is bytes:
             return {"bytes": value.hex()}
         if isinstance(value, np.random.Generator):
-            return {"generator": self.encoded(dict(value.bit_generator.state))}
+            return {"generator": self.encode(dict(value.bit_generator.state))}
         if is_registered(kind):
-            parts = {name: self.encoded(part) for name, part in _fields_of(value).items()}
+            parts = {name: self.encode(part) for name, part in _fields_of(value).items()}
             return {"class": kind.__name__, "fields": parts}
         name = name_of(value)
         if not _NAME.fullmatch(name):
@@ -234,11 +256,12 @@ class Encoder:
         return {"own": name}
 
     def _number(self, array: NDArray[Any]) -> int:
+        """Return the number of an array."""
         if array.dtype.kind not in _ARRAY_KINDS:
             raise ValueError(f"an array of {array.dtype} cannot be saved")
         if id(array) not in self._numbers:
             self._numbers[id(array)] = len(self.arrays)
-            self.arrays.append(array)  # kept, so that its id is not another one's
+            self.arrays.append(array)  # while it is here, no other array has its id
         return self._numbers[id(array)]
 
 
@@ -249,18 +272,19 @@ def is_registered(kind: type) -> bool:
 
 def name_of(value: Any) -> str:
     """Return `module:name` of a class or a function, or of the class of anything else."""
-    named = value if isinstance(value, type | types.FunctionType) else type(value)
-    # The package's own, which are handed over, are known by its name: modules may move.
-    own = named.__module__.startswith("tvbandits.")
-    return f"{'tvbandits' if own else named.__module__}:{named.__qualname__}"
+    definition = value if isinstance(value, type | types.FunctionType) else type(value)
+    module = definition.__module__
+    # Names of the package itself are without modules, which may move.
+    return f"{'tvbandits' if module.startswith('tvbandits.') else module}:{definition.__qualname__}"
 
 
 def _is_kernel(kind: type) -> bool:
-    return callable(getattr(kind, "get_params", None))
+    """Return whether a class is one of kernels, which have parameters instead of fields."""
+    return hasattr(kind, "get_params")
 
 
 def _fields_of(value: Any) -> dict[str, Any]:
-    """What an instance of a class is made from again."""
+    """Return the arguments that make an equal instance."""
     if _is_kernel(type(value)):
         return dict(value.get_params(deep=False))
     if hasattr(value, "__saved__"):
@@ -270,14 +294,14 @@ def _fields_of(value: Any) -> dict[str, Any]:
     return {each.name: getattr(value, each.name) for each in fields(value) if each.init}
 
 
-class Saved:
-    """The bytes of a saved file, of which only what is asked for is made or imported.
+class SavedFile:
+    """The content of a saved file, of which only the parts that are read are made or imported.
 
     Parameters
     ----------
     data : bytes
     trusted : mapping of str to object, optional
-        The user's own parts of it, by "module:name".
+        The user's own parts, by "module:name".
 
     Raises
     ------
@@ -288,41 +312,42 @@ class Saved:
     def __init__(self, data: bytes, trusted: Trusted | None = None) -> None:
         self._trusted = {} if trusted is None else trusted
         of_kind("trusted", self._trusted, Mapping, "a mapping by 'module:name'")
-        structure, self._arrays = _unzipped(data)
+        structure, self._arrays = _unzip(data)
         self._root: Any = structure.get("value")
-        self._made: dict[tuple[int, bool], NDArray[Any]] = {}
-        self._bytes_left = len(data) * MOST_SHARED
-        self._kernels_left, self._depth = MOST_KERNELS, 0
+        self._copies: dict[tuple[int, bool], NDArray[Any]] = {}
+        self._bytes_left = len(data) * _MOST.sharing
+        self._kernels_left, self._depth = _MOST.kernels, 0
 
     def value(self, *path: str) -> Any:
-        """Return what stands at a path of keys of dictionaries and names of fields; by default, all."""
-        return self._decoded(self._at(path))
+        """Return the value at a path of keys of dictionaries and names of fields; by default, all."""
+        return self._decode(self._at(path))
 
     def _at(self, path: Sequence[str]) -> Any:
-        found = self._root
+        """Return the tree at a path."""
+        tree = self._root
         for name in path:
-            found = (found.get("fields") or dict(found["dict"]))[name]
-        return found
+            tree = (tree.get("fields") or dict(tree["dict"]))[name]
+        return tree
 
-    def _decoded(self, tree: Any) -> Any:
-        """What `Encoder.encoded` was given."""
+    def _decode(self, tree: Any) -> Any:
+        """Return the value of a tree."""
         if tree is None or type(tree) in (bool, float, str):
             return tree
-        if type(tree) is int and tree.bit_length() <= LONGEST_INT:
+        if type(tree) is int and tree.bit_length() <= _MOST.bits:
             return tree
         if not isinstance(tree, dict) or not tree:
             raise SavedFileError(f"{str(tree)[:80]!r} is no value")
         (kind, what), *_ = tree.items()
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise SavedFileError(f"its values nest deeper than the limit of {DEEPEST}")
+        if self._depth > _MOST.depth:
+            raise SavedFileError(f"its values nest deeper than the limit of {_MOST.depth}")
         try:
             return self._value(kind, what, tree)
         except SavedFileError:
             raise
         except Exception as error:
-            named = f"{kind} {what}" if kind == "class" else kind
-            raise SavedFileError(f"a {named[:80]} cannot be made: {error_line(error)}") from error
+            name = f"{kind} {what}" if kind == "class" else kind
+            raise SavedFileError(f"a {name[:80]} cannot be made: {error_line(error)}") from error
         finally:
             self._depth -= 1
 
@@ -335,15 +360,15 @@ class Saved:
             case "scalar":
                 return self._array(what, writeable=False).reshape(())[()]
             case "tuple":
-                return tuple([self._decoded(each) for each in what])
+                return tuple([self._decode(each) for each in what])
             case "list":
-                return [self._decoded(each) for each in what]
+                return [self._decode(each) for each in what]
             case "dict":
-                return {_key(self._decoded(key)): self._decoded(each) for key, each in what}
+                return {_key(self._decode(key)): self._decode(each) for key, each in what}
             case "bytes":
                 return bytes.fromhex(what)
             case "generator":
-                return _generator(self._decoded(what))
+                return _generator(self._decode(what))
             case "class":
                 return self._instance(what, tree["fields"])
             case "own" if what in self._trusted:
@@ -357,33 +382,39 @@ class Saved:
         raise SavedFileError(f"{kind[:80]!r} is no kind of value")
 
     def _array(self, number: Any, writeable: bool) -> NDArray[Any]:
-        """An array, the same one wherever it is referred to."""
+        """Return an array, the same one at each reference to it."""
         if type(number) is not int or not 0 <= number < len(self._arrays):
             raise SavedFileError(f"there is no array {str(number)[:80]}")
         self._bytes_left -= self._arrays[number].nbytes
         if self._bytes_left < 0:
             raise SavedFileError(
-                f"its arrays are more than {MOST_SHARED} times as large as the file"
+                f"its arrays are more than {_MOST.sharing} times as large as the file"
             )
-        if (number, writeable) not in self._made:
-            array = self._made[number, writeable] = self._arrays[number].copy(order="K")
+        if (number, writeable) not in self._copies:
+            array = self._copies[number, writeable] = self._arrays[number].copy(order="K")
             array.setflags(write=writeable)
-        return self._made[number, writeable]
+        return self._copies[number, writeable]
 
     def _instance(self, name: Any, trees: dict[str, Any]) -> Any:
-        """An instance of a class in `CLASSES`, from fields of the types that it declares."""
+        """Return an instance of a class in `CLASSES`, from fields of the types that it declares."""
         if name not in _MODULES:
-            raise SavedFileError(f"{str(name)[:80]!r} is no class that is known to this version")
+            raise SavedFileError(f"{str(name)[:80]!r} is no class of this version")
         kind: type = getattr(import_module(_MODULES[name]), name)
         self._kernels_left -= _is_kernel(kind)
         if self._kernels_left < 0:
-            raise SavedFileError(f"it holds more than {MOST_KERNELS} kernels")
-        parts = {field: self._decoded(each) for field, each in trees.items()}
+            raise SavedFileError(f"it holds more than {_MOST.kernels} kernels")
+        parts = {field: self._decode(each) for field, each in trees.items()}
         check_types(kind, parts)
-        return getattr(kind, "__restored__", kind)(**parts)
+        return _maker(kind)(**parts)
+
+
+def _maker(kind: Any) -> Callable[..., Any]:
+    """Return the function that makes an instance: the class, or its own for the fields it saves."""
+    return kind.__restored__ if hasattr(kind, "__restored__") else kind  # type: ignore[no-any-return]
 
 
 def _generator(state: Any) -> np.random.Generator:
+    """Return a generator of random numbers in a state."""
     names = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
     if state["bit_generator"] not in names:
         raise SavedFileError(f"{state['bit_generator']!r} is no generator; there are {names}")
@@ -393,8 +424,8 @@ def _generator(state: Any) -> np.random.Generator:
 
 
 def _key(key: Any) -> Any:
-    """A key of a mapping: plain, and with a hash that nobody can choose."""
-    if type(key) in (str, bytes) or (type(key) is int and abs(key) <= LARGEST_KEY):
+    """Return a key of a mapping, which is plain and has a hash that nobody can choose."""
+    if type(key) in (str, bytes) or (type(key) is int and abs(key) <= _MOST.key):
         return key
     raise SavedFileError(f"{str(key)[:80]!r} cannot be a key")
 
@@ -402,8 +433,8 @@ def _key(key: Any) -> Any:
 # --- the zip --------------------------------------------------------------------------------------
 
 
-def _zipped(structure: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> bytes:
-    """The bytes of a zip of a structure and of arrays, with their checksum."""
+def _zip(structure: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> bytes:
+    """Return the bytes of a zip of a structure and of arrays, with their checksum."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         # A member without a date has a fixed one: the same values make the same bytes.
@@ -420,8 +451,8 @@ def _zipped(structure: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def _unzipped(data: bytes) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    """The structure and the arrays of a whole and unchanged file of this version."""
+def _unzip(data: bytes) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+    """Return the structure and the arrays of a complete and unchanged file of this version."""
     check_size("unpacked_bytes", len(data))
     if data[:4] != b"PK\x03\x04":
         raise SavedFileError(f"it is not a saved file: it begins with {data[:8]!r}")
@@ -433,9 +464,9 @@ def _unzipped(data: bytes) -> tuple[dict[str, Any], list[NDArray[Any]]]:
             names = [STRUCTURE, *map(_member, range(len(infos) - 1))]
             if [info.filename for info in infos] != names:
                 raise SavedFileError("its members are not those of a saved file")
-            packed = any(info.compress_type != zipfile.ZIP_STORED for info in infos)
-            if packed or sum(info.file_size for info in infos) > len(data):
-                raise SavedFileError("its members are packed or overlap, which none should")
+            compressed = any(info.compress_type != zipfile.ZIP_STORED for info in infos)
+            if compressed or sum(info.file_size for info in infos) > len(data):
+                raise SavedFileError("its members are compressed or overlap, which none should")
             structure = _structure(archive.read(STRUCTURE))
             return structure, [_array_in(name, archive.read(name)) for name in names[1:]]
     except (zipfile.BadZipFile, EOFError, RuntimeError) as error:
@@ -447,21 +478,20 @@ def _member(number: int) -> str:
 
 
 def _structure(text: bytes) -> dict[str, Any]:
-    if len(text) > LONGEST_STRUCTURE:
-        raise SavedFileError(
-            f"{STRUCTURE} has {len(text)} bytes, at most {LONGEST_STRUCTURE} may be"
-        )
+    """Return the structure of a file of this version."""
+    if len(text) > _MOST.structure:
+        raise SavedFileError(f"{STRUCTURE} has {len(text)} bytes, at most {_MOST.structure} may be")
     try:
-        found = json.loads(text.decode(), parse_constant=no_constant)
+        structure = json.loads(text.decode(), parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise SavedFileError(f"{STRUCTURE} cannot be read: {error}") from error
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    if not isinstance(structure, dict) or structure.get("format") != FORMAT:
         raise SavedFileError(f"it is not a saved file: {STRUCTURE} does not say {FORMAT!r}")
-    if found.get("version") != VERSION:
+    if structure.get("version") != VERSION:
         raise SavedFileError(
-            f"it is of version {found.get('version')!r}, and {VERSION} is known here"
+            f"it is of version {structure.get('version')!r}, and {VERSION} is known here"
         )
-    return found
+    return structure
 
 
 def no_constant(name: str) -> float:
@@ -470,7 +500,7 @@ def no_constant(name: str) -> float:
 
 
 def _array_in(name: str, npy: bytes) -> NDArray[Any]:
-    """A view of the bytes of a .npy file, whose header says no more than there is."""
+    """Return a view of the bytes of a .npy file, whose header fits its size."""
     stream = io.BytesIO(npy)
     try:
         np.lib.format.read_magic(stream)
@@ -483,7 +513,7 @@ def _array_in(name: str, npy: bytes) -> NDArray[Any]:
         order: Literal["F", "C"] = "F" if fortran else "C"
         return np.ndarray(shape, dtype, npy, stream.tell(), order=order)
     except Exception as error:  # of whatever kind numpy makes of a header
-        raise SavedFileError(f"its member {name!r} is no array: {shown(error)}") from error
+        raise SavedFileError(f"its member {name!r} is no array: {describe(error)}") from error
 
 
 # --- types ----------------------------------------------------------------------------------------
@@ -499,13 +529,14 @@ def check_types(kind: type, parts: Mapping[str, Any]) -> None:
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    made: Any = getattr(kind, "__restored__", None)
-    if made is None:
-        made = kind if is_dataclass(kind) or issubclass(kind, tuple) else kind.__init__
-    return get_type_hints(made)
+    """Return the types of the fields of a class by name."""
+    maker: Any = _maker(kind)
+    if maker is kind and not (is_dataclass(kind) or issubclass(kind, tuple)):
+        maker = kind.__init__
+    return get_type_hints(maker)
 
 
-# What is of a kind of number; a truth value is of its own alone.
+# The types that count as a kind of number; a truth value is of its own alone.
 _NUMBERS: dict[Any, Any] = {
     float: float | int | np.floating,
     int: int | np.integer,
@@ -514,7 +545,7 @@ _NUMBERS: dict[Any, Any] = {
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Return whether a value is of a type; what cannot be looked into, such as a callable, is."""
+    """Return whether a value is of a type; True where that cannot be checked, as for a callable."""
     origin, inside = get_origin(hint) or hint, get_args(hint)
     if hasattr(origin, "__value__"):  # of `type X = ...`, as `NDArray` is since numpy 2.5
         return fits(value, origin.__value__[inside] if inside else origin.__value__)
@@ -540,6 +571,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def _is_a(value: Any, kind: Any) -> bool:
+    """Return whether a value is of a type without parameters."""
     if kind is None or kind is types.NoneType:
         return value is None
     if kind in _NUMBERS:
@@ -548,14 +580,14 @@ def _is_a(value: Any, kind: Any) -> bool:
         return callable(value)
     if not isinstance(kind, type) or kind is Any:
         return True
-    if getattr(kind, "_is_protocol", False):
-        named = {name for name in vars(kind) if not name.startswith("_") or name == "__call__"}
-        has = set(dir(type(value))) | getattr(value, "__dict__", {}).keys()
-        return not isinstance(value, type) and named <= has
+    if Protocol in kind.__bases__:
+        members = {name for name in vars(kind) if not name.startswith("_") or name == "__call__"}
+        own = vars(value).keys() if hasattr(value, "__dict__") else set()
+        return not isinstance(value, type) and members <= set(dir(type(value))) | own
     return isinstance(value, kind)
 
 
-# --- what is read ---------------------------------------------------------------------------------
+# --- limits of reading ----------------------------------------------------------------------------
 
 
 def limit_of(name: str) -> int:
@@ -575,22 +607,22 @@ def limit_of(name: str) -> int:
     variable = f"{ENVIRONMENT}{name.upper()}"
     text = os.environ.get(variable, "").strip()
     if text and not (text.isdecimal() and int(text)):
-        raise ValueError(f"{variable} must be a whole number of at least 1, got {shown(text)}")
+        raise ValueError(f"{variable} must be a whole number of at least 1, got {describe(text)}")
     return int(text) if text else LIMITS[name]
 
 
-def check_size(name: str, found: int) -> None:
-    """Raise a `ValueError` that says how to raise the limit `name`, if `found` exceeds it.
+def check_size(name: str, size: int) -> None:
+    """Raise a `ValueError` that says how to raise the limit `name`, if a size exceeds it.
 
     Examples
     --------
     >>> from tvbandits.io import check_size
-    >>> check_size("columns", 4)  # says nothing
+    >>> check_size("columns", 4)  # within the limit
     """
     most = limit_of(name)
-    if found > most:
+    if size > most:
         raise ValueError(
-            f"{found} {name.replace('_', ' ')} or more, and the limit is {most}; if the file is to be "
+            f"{size} {name.replace('_', ' ')} or more, and the limit is {most}; if the file is to be "
             f"trusted, set {ENVIRONMENT}{name.upper()} to a larger number"
         )
 
@@ -602,7 +634,7 @@ def limit_cells(connection: sqlite3.Connection) -> None:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Turn what reading a file may raise into a `ValueError` of one line that names it and why.
+    """Turn errors of reading a file into a `ValueError` of one line that names the file and the reason.
 
     Examples
     --------
@@ -624,54 +656,53 @@ def naming(path: Path) -> Iterator[None]:
     except MemoryError:
         raise ValueError(f"{path}: there is not enough memory to read it") from None
     except (*damage, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
-        # Parser errors can run over several lines, and headings hold what a terminal obeys.
+        # Parser errors can run over several lines, and headings may hold control characters.
         reason = " ".join(str(error).removeprefix(f"{path}: ").split())
-        raise ValueError(f"{path}: {cleaned(reason)}") from None
+        raise ValueError(f"{path}: {clean(reason)}") from None
 
 
 def check_regular(path: Path) -> None:
-    """Raise a `ValueError` for what is no file that ends: a device, a pipe, a folder."""
-    found = path.stat()
-    if stat.S_ISDIR(found.st_mode):
+    """Raise an error for a device, a pipe, a folder, or an empty file."""
+    status = path.stat()
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(21, "Is a directory")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise ValueError("not a regular file, but a device or a pipe")
-    if found.st_size == 0:  # also what the system shows as files, some of which do not end
+    if status.st_size == 0:  # also of files of the system itself, some of which do not end
         raise ValueError("the file is empty")
 
 
-# --- what is written ------------------------------------------------------------------------------
+# --- writing --------------------------------------------------------------------------------------
 
 
-def put_in_place(
+def replace_file(
     path: Path,
     write: Callable[[Path], object],
     *,
     durable: bool = False,
     replaces: Callable[[Path], bool] | None = None,
 ) -> None:
-    """Let `write` fill a draft, and rename it: `path` is whole, or as it was.
+    """Let `write` fill a draft, and rename it, so that `path` is complete or as it was.
 
     Parameters
     ----------
     path : Path
     write : callable
-        Is given the draft, in a folder of its own beside `path` and of the same name: some formats
-        follow from it. Whatever else `write` leaves in that folder is removed.
+        Called with the draft, in a folder of its own beside `path` and of the same name, which some
+        formats need. Other files that `write` leaves in that folder are removed.
     durable : bool
         The content is on the disk before the name is, so that a power cut leaves no empty file.
     replaces : callable, optional
-        Whether the file at `path` may be replaced; a folder or a link never is. By default everything
-        is.
+        Whether the file at `path` may be replaced; a folder or a link never is. By default anything may.
 
     Raises
     ------
     FileExistsError
-        If there is something that may not be replaced.
+        If there is a file that may not be replaced.
     OSError
         If it cannot be written; what was there before stays as it was.
     """
-    if not path.parent.exists():  # named as it was given, not as the draft in it
+    if not path.parent.exists():  # named as the caller does, not as its draft
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     with tempfile.TemporaryDirectory(prefix=".draft-", dir=path.parent) as folder:
         draft = Path(folder) / path.name
@@ -681,15 +712,15 @@ def put_in_place(
         if replaces is None or (is_plain(path) and replaces(path)):
             draft.replace(path)
         else:
-            _put_new(draft, path)
+            _link_new(draft, path)
     if durable and hasattr(os, "O_DIRECTORY"):  # the new name is on the disk, too
         _sync(path.parent)
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file of one's own wholly or not at all, to the disk.
+    """Write a file wholly or not at all, to the disk.
 
-    Nobody else may read it: it is for what is saved, and for secrets.
+    Other users may not read it: it is for saved bandits, and for secrets.
 
     Raises
     ------
@@ -701,16 +732,16 @@ def write_whole(path: Path, data: bytes) -> None:
         draft.touch(mode=0o600)
         draft.write_bytes(data)
 
-    put_in_place(path, write, durable=True)
+    replace_file(path, write, durable=True)
 
 
 def is_plain(path: Path) -> bool:
-    """Whether there is a file, and no folder, link, or device."""
+    """Return whether there is a file, and no folder, link, or device."""
     return os.path.lexists(path) and stat.S_ISREG(path.lstat().st_mode)
 
 
-def _put_new(draft: Path, path: Path) -> None:
-    """Give a draft its name, which nobody else has."""
+def _link_new(draft: Path, path: Path) -> None:
+    """Give a draft a name that no file has."""
     try:
         os.link(draft, path)
     except OSError:
@@ -720,6 +751,7 @@ def _put_new(draft: Path, path: Path) -> None:
 
 
 def _sync(path: Path) -> None:
+    """Wait until a file or a folder is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,13 +1,13 @@
-"""What may enter: every array, number, text and path that people give is checked here.
+"""Checks of every array, number, text and path that people pass.
 
-The same thing is welcome, or refused by name, everywhere alike:
+The rules are the same everywhere:
 
-* welcome are numbers of any real type, sequences and arrays of them, and pandas objects;
+* accepted are numbers of any real type, sequences and arrays of them, and pandas objects;
 * refused are texts, bytes, complex numbers, dates and spans of time, truth values, records, masked
   cells, and numbers beyond the range that later computations can represent;
 * a count is a whole number of an integer type: 3, not 3.0.
 
-Every refusal is a `ValueError` that names what is wrong and shows what was given. numpy and scikit-learn
+Every refusal is a `ValueError` that names the argument and shows its value. numpy and scikit-learn
 convert much of this silently ("1", True, a masked cell), which is why their checks are not enough.
 """
 
@@ -44,15 +44,15 @@ LARGEST_COORDINATE = 1e150
 LARGEST_TIME = 2.0**53
 # Largest whole number: what an integer array can hold.
 LARGEST_WHOLE = 2**63 - 1
-# Characters of a note, and of what was given in a message; bytes of the name of a file or a folder.
+# Characters of a note, and of a value in a message; bytes of the name of a file or a folder.
 LONGEST_NOTE, LONGEST_SHOWN, LONGEST_NAME = 1000, 200, 255
 
-# What to do about dates where a number is meant.
+# A hint, for dates in the place of numbers.
 DATES = "turn dates and spans of time into numbers first, as a Clock does"
 _TOO_LATE = "must be smaller than 2^53 in size, where t + 1 is t"
 _NEARER = ": count from a nearer origin or in a larger unit, as a Clock does"
 _TRUTH, _MASKED = "truth values are no numbers", "values are masked"
-# Why arrays of these kinds hold no real numbers.
+# Reasons why arrays of these kinds hold no real numbers.
 _KINDS = {
     "b": _TRUTH,
     "c": "complex numbers are not ordered",
@@ -64,22 +64,22 @@ _KINDS = {
 }
 
 
-# --- what was given, in messages ------------------------------------------------------------------
+# --- values in messages ---------------------------------------------------------------------------
 
 
 def cut(text: str, longest: int) -> str:
-    """Return a text of at most so many characters, with "..." for what is left out."""
+    """Return a text of at most so many characters, with "..." for the rest."""
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
-def cleaned(text: str, longest: int = LONGEST_NOTE) -> str:
-    """Return a text of somebody else without control characters, which a terminal obeys."""
+def clean(text: str, longest: int = LONGEST_NOTE) -> str:
+    """Return a text without control characters, which a terminal would obey."""
     plain = "".join(each if each.isprintable() else " " for each in text[: 4 * longest])
     return cut(plain, longest)
 
 
-def shown(value: object) -> str:
-    """Return what was given, for a message: one line, and not too long."""
+def describe(value: object) -> str:
+    """Return a value for a message: one line, and not too long."""
     try:
         text = repr(value.item() if isinstance(value, np.number) else value)
     except Exception:  # an object of somebody else, or an int of thousands of digits
@@ -97,16 +97,18 @@ def either(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def require(good: object, name: str, needs: str, given: object) -> None:
-    """Raise a `ValueError` that says what must be and what was given, unless that is good."""
-    if not good:
-        raise ValueError(f"{name} must be {needs}, got {shown(given)}")
+def require(valid: object, name: str, needs: str, value: object) -> None:
+    """Raise a `ValueError` with what an argument must be and its value, unless that is valid."""
+    if not valid:
+        raise ValueError(f"{name} must be {needs}, got {describe(value)}")
 
 
-def refuse(bad: NDArray[np.bool_] | np.bool_, values: Array, needs: str, hint: str = "") -> None:
-    """Raise a `ValueError` that names the first of some values (n,), or points (n, d), that is bad."""
-    if np.count_nonzero(bad):
-        where = int(bad.argmax())
+def refuse(
+    invalid: NDArray[np.bool_] | np.bool_, values: Array, needs: str, hint: str = ""
+) -> None:
+    """Raise a `ValueError` that names the first of values (n,), or points (n, d), that is invalid."""
+    if np.count_nonzero(invalid):
+        where = int(invalid.argmax())
         place = "in row" if values.ndim > 1 else "at position"
         raise ValueError(f"{needs}, got {values[where].tolist()} {place} {where}{hint}")
 
@@ -139,11 +141,11 @@ def as_floats(values: ArrayLike, name: str) -> Array:
     except (TypeError, ValueError, RecursionError) as error:
         cause, why = error, ""
     reason = f": {why}" if why else ""
-    raise ValueError(f"{name} must be numeric, got {shown(values)}{reason}") from cause
+    raise ValueError(f"{name} must be numeric, got {describe(values)}{reason}") from cause
 
 
 def _raw_array(values: Any) -> NDArray[Any]:
-    """The array that numpy sees; pandas' own kinds of numbers with their gaps as NaN."""
+    """Return the array of values; pandas' own kinds of numbers with their gaps as NaN."""
     dtype = getattr(values, "dtype", None)
     extended = dtype is not None and not isinstance(dtype, np.dtype)
     if extended and getattr(dtype, "kind", "O") in "iuf" and hasattr(values, "to_numpy"):
@@ -152,23 +154,23 @@ def _raw_array(values: Any) -> NDArray[Any]:
 
 
 def _why_no_numbers(values: object, raw: NDArray[Any]) -> str:
-    """Why these are not numbers, in a few words; empty if they are."""
+    """Return why values are not numbers, in a few words; an empty text if they are."""
     if raw.dtype.kind == "O":
         return next(filter(None, map(_odd, raw.ravel())), "")
     return _KINDS.get(raw.dtype.kind) or (_MASKED if np.ma.is_masked(values) else "")
 
 
 def _odd(element: object) -> str:
-    """Why an element of an array of objects is no real number; empty if it is one."""
+    """Return why an element of an array of objects is no real number; an empty text if it is one."""
     if isinstance(element, bool | np.bool_):
         return _TRUTH
     if isinstance(element, numbers.Real | Decimal):
         return ""
-    return DATES if is_date(element) else f"{shown(element)} is no number"
+    return DATES if is_date(element) else f"{describe(element)} is no number"
 
 
 def _odd_within(values: Sequence[Any]) -> str:
-    """What numpy would take for a number in a nested sequence: truth values, masked cells."""
+    """Return what numpy would take for numbers in a nested sequence: truth values, masked cells."""
     for each in values:
         if isinstance(each, list | tuple):
             if why := _odd_within(each):
@@ -204,7 +206,7 @@ def as_points(X: ArrayLike, dimension: int | None = None, name: str = "X") -> Ar
     return points
 
 
-def columned(values: ArrayLike, n: int, name: str) -> Array:
+def as_vector(values: ArrayLike, n: int, name: str) -> Array:
     """Return `values` as floats of shape (n,), NaN and infinities too; a scalar is repeated."""
     column = as_floats(values, name)
     if column.ndim == 0:
@@ -216,7 +218,7 @@ def columned(values: ArrayLike, n: int, name: str) -> Array:
 
 def as_column(values: ArrayLike, n: int, name: str) -> Array:
     """Return `values` as a finite float array of shape (n,); a scalar is repeated."""
-    column = columned(values, n, name)
+    column = as_vector(values, n, name)
     refuse(~np.isfinite(column), column, f"{name} must be finite")
     return column
 
@@ -237,7 +239,7 @@ def as_values(values: ArrayLike, n: int, name: str = "y", *, missing: bool = Fal
     ValueError
         If they are not numeric, not `n`, infinite, too large, or NaN where that may not be.
     """
-    column = columned(values, n, name)
+    column = as_vector(values, n, name)
     if np.count_nonzero(np.abs(column) <= LARGEST_VALUE) < n:
         if not missing:
             refuse(~np.isfinite(column), column, f"{name} must be finite")
@@ -259,7 +261,7 @@ def as_variances(values: ArrayLike, n: int, name: str = "variance") -> Array:
     ValueError
         If one is not positive and finite, below `SMALLEST_VARIANCE` or above `LARGEST_VARIANCE`.
     """
-    column = columned(values, n, name)
+    column = as_vector(values, n, name)
     if np.count_nonzero((column >= SMALLEST_VARIANCE) & (column <= LARGEST_VARIANCE)) < n:
         refuse(~np.isfinite(column), column, f"{name} must be finite")
         refuse(column <= 0, column, f"{name} must be positive")
@@ -284,7 +286,7 @@ def as_times(values: ArrayLike, n: int, name: str = "t") -> Array:
     ValueError
         If they are not numeric, not finite, not `n`, or so large that t + 1 is t.
     """
-    column = columned(values, n, name)
+    column = as_vector(values, n, name)
     if np.count_nonzero(np.abs(column) < LARGEST_TIME) < n:
         refuse(~np.isfinite(column), column, f"{name} must be finite")
         refuse(np.abs(column) >= LARGEST_TIME, column, f"{name} {_TOO_LATE}", _NEARER)
@@ -292,19 +294,19 @@ def as_times(values: ArrayLike, n: int, name: str = "t") -> Array:
 
 
 def as_rows(values: ArrayLike, size: int, name: str) -> Index:
-    """Return distinct row numbers below `size`, in their order; a `ValueError` says which is none."""
+    """Return distinct row numbers below `size`, in their order; a `ValueError` names a wrong one."""
     try:
         rows = np.asarray(values)
     except ValueError:  # ragged
         rows = np.empty((0, 0))
     if rows.ndim != 1 or (len(rows) and rows.dtype.kind not in "iu"):
-        raise ValueError(f"{name} must be a flat sequence of integers, got {shown(values)}")
-    given = rows.tolist()
-    if given and not 0 <= min(given) <= max(given) < size:
-        outside = next(each for each in given if not 0 <= each < size)
+        raise ValueError(f"{name} must be a flat sequence of integers, got {describe(values)}")
+    numbers = rows.tolist()
+    if numbers and not 0 <= min(numbers) <= max(numbers) < size:
+        outside = next(each for each in numbers if not 0 <= each < size)
         raise ValueError(f"{name} must be from 0 to {size - 1}, got {outside}")
-    if len(set(given)) < len(given):
-        twice = next(each for each in given if given.count(each) > 1)
+    if len(set(numbers)) < len(numbers):
+        twice = next(each for each in numbers if numbers.count(each) > 1)
         raise ValueError(f"{name} must be distinct, got {twice} twice")
     return rows.astype(np.int64)
 
@@ -373,12 +375,12 @@ def finite_number(
         first, last = low if above is None else above, high if below is None else below
         needs = _interval(first, last, above is not None, below is not None)
         hint = f": {DATES}" if is_date(value) else ""
-        raise ValueError(f"{name} must {needs}, got {shown(value)}{hint}")
+        raise ValueError(f"{name} must {needs}, got {describe(value)}{hint}")
     return number
 
 
 def _interval(low: float, high: float, low_open: bool, high_open: bool) -> str:
-    """What a number must be, in words."""
+    """Return what a number must be, in words."""
     if low == -math.inf and high == math.inf:
         return "be a finite number"
     if high == math.inf and low == 0:
@@ -432,10 +434,10 @@ def whole_number(name: str, value: object, at_least: int = 1, at_most: int = LAR
         pointed = isinstance(value, float) and value.is_integer()
         hint = ": write it without a decimal point" if pointed else ""
         raise ValueError(
-            f"{name} must be a whole number of at least {at_least}, got {shown(value)}{hint}"
+            f"{name} must be a whole number of at least {at_least}, got {describe(value)}{hint}"
         )
     if value > at_most:
-        raise ValueError(f"{name} must be at most {at_most}, got {shown(value)}")
+        raise ValueError(f"{name} must be at most {at_most}, got {describe(value)}")
     return int(value)
 
 
@@ -446,13 +448,12 @@ def flag(name: str, value: object) -> bool:
 
 
 def as_generator(seed: object) -> np.random.Generator:
-    """Return a generator of random numbers: a child of the one given, or one from a whole number.
+    """Return a generator of random numbers: a child of a generator, or one from a whole number.
 
     Raises
     ------
     ValueError
-        If it is neither, such as None: a run that cannot be repeated is not made by leaving
-        something out.
+        If it is neither, such as None: nobody gets a run that cannot be repeated by leaving out a seed.
     """
     if isinstance(seed, np.random.Generator):
         return seed.spawn(1)[0]
@@ -465,33 +466,35 @@ def as_generator(seed: object) -> np.random.Generator:
 
 
 def is_of(value: object, module: str, *classes: str) -> bool:
-    """Whether a value is of a class of a library, which is not imported to find out.
+    """Return whether a value is of a class of a library, without importing the library.
 
-    Before it is imported nothing is of a class of it.
+    Before it is imported no value is of one of its classes.
     """
     library = sys.modules.get(module)
-    return isinstance(value, tuple(getattr(library, name, ()) for name in classes))
+    return library is not None and isinstance(
+        value, tuple(vars(library).get(each, ()) for each in classes)
+    )
 
 
 def text(name: str, value: object) -> str:
     """Return `value`; a `ValueError` unless it is a text without control characters."""
     if not isinstance(value, str):
-        raise ValueError(f"{name} must be a text, got {shown(value)}")
+        raise ValueError(f"{name} must be a text, got {describe(value)}")
     if has_controls(value):
-        raise ValueError(f"{name} must be a text without control characters, got {shown(value)}")
+        raise ValueError(f"{name} must be a text without control characters, got {describe(value)}")
     return value
 
 
 def has_controls(value: str) -> bool:
-    """Whether a text has control characters, or halves of characters that cannot be shown."""
+    """Return whether a text has control characters, or halves of characters that cannot be shown."""
     return any(unicodedata.category(each) in ("Cc", "Cs") for each in value)
 
 
-def choice(name: str, value: object, known: Collection[str]) -> str:
-    """Return `value`; a `ValueError` unless it is one of the texts that are known."""
-    if not isinstance(value, str) or value not in known:
-        words = [f'"{each}"' for each in known]
-        raise ValueError(f"{name} must be {either(words)}, got {shown(value)}")
+def choice(name: str, value: object, options: Collection[str]) -> str:
+    """Return `value`; a `ValueError` unless it is one of the options."""
+    if not isinstance(value, str) or value not in options:
+        words = [f'"{each}"' for each in options]
+        raise ValueError(f"{name} must be {either(words)}, got {describe(value)}")
     return value
 
 
@@ -503,7 +506,7 @@ def function(name: str, value: object, needs: str = "a function") -> None:
 def optional(
     check: Callable[..., T], name: str, value: object, *more: Any, **rest: Any
 ) -> T | None:
-    """What a check returns of a value, where there is one."""
+    """Return the result of a check, or None for None."""
     return None if value is None else check(name, value, *more, **rest)
 
 
@@ -513,7 +516,7 @@ def of_kind(name: str, value: object, kind: type | tuple[type, ...], needs: str)
 
 
 def several(name: str, value: object, needs: str) -> list[Any]:
-    """The items of `value` in a list.
+    """Return the items of `value` in a list.
 
     Raises
     ------
@@ -525,7 +528,7 @@ def several(name: str, value: object, needs: str) -> list[Any]:
         # An array of no dimension, or what only looks like a sequence.
         with suppress(TypeError, ValueError):
             return list(value)
-    raise ValueError(f"{name} must be {needs}, got {shown(value)}")
+    raise ValueError(f"{name} must be {needs}, got {describe(value)}")
 
 
 def file_path(name: str, value: object) -> Path:
@@ -539,7 +542,7 @@ def file_path(name: str, value: object) -> Path:
     """
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(path, str) or not path.strip() or has_controls(path):
-        raise ValueError(f"{name} must be the path of a file, got {shown(value)}")
+        raise ValueError(f"{name} must be the path of a file, got {describe(value)}")
     address = re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", path)
     require(not address, name, "the path of a file, not an address", value)
     longest = max((len(os.fsencode(part)) for part in Path(path).parts), default=0)
@@ -549,7 +552,7 @@ def file_path(name: str, value: object) -> Path:
 
 
 def file_paths(name: str, value: object) -> list[Path]:
-    """One path, or several, in a list; a `ValueError` unless they are paths."""
+    """Return one path, or several, in a list; a `ValueError` unless they are paths."""
     if isinstance(value, str | os.PathLike):
         return [file_path(name, value)]
     needs = "the path of a file, or a list of them"
@@ -564,7 +567,7 @@ def check_part(name: str, part: object, needs: str, method: str) -> None:
     require(not array and callable(getattr(part, method, None)), name, needs, part)
 
 
-def settle(made: object, **fields: object) -> None:
-    """Set fields of a frozen dataclass while it is made."""
+def settle(instance: object, **fields: object) -> None:
+    """Set fields of a frozen dataclass in its `__post_init__`."""
     for name, value in fields.items():
-        object.__setattr__(made, name, value)
+        object.__setattr__(instance, name, value)

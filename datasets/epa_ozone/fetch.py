@@ -24,8 +24,8 @@ import requests
 from tvbandits.datasets.epa_ozone.files import AIRDATA, OZONE, of_state
 from tvbandits.datasets.tables.readings import few
 from tvbandits.datasets.tables.spreadsheets import File
-from tvbandits.io import check_size, naming, put_in_place
-from tvbandits.validation import cleaned, file_path, function, optional, several, text, whole_number
+from tvbandits.io import check_size, naming, replace_file
+from tvbandits.validation import clean, file_path, function, optional, several, text, whole_number
 
 with warnings.catch_warnings():
     # A notebook without widgets warns of a progress bar that is not used here.
@@ -166,7 +166,7 @@ def _fetch(store: pooch.Pooch, name: str, progress: Progress | None) -> Path:
                 store.load_registry(registry)
         expected = store.registry.get(name) if path.exists() else None
         if not path.exists():
-            put_in_place(path, lambda draft: _download(store.base_url + name, draft, progress))
+            replace_file(path, lambda draft: _download(store.base_url + name, draft, progress))
         elif expected is None:  # it was put there by hand
             _check_opens(path)
         sha256 = str(pooch.file_hash(str(path)))
@@ -178,7 +178,7 @@ def _fetch(store: pooch.Pooch, name: str, progress: Progress | None) -> Path:
         if expected is None:
             entries = {**store.registry, name: sha256}
             lines = sorted(f"{file} {each}\n" for file, each in entries.items())
-            put_in_place(registry, lambda draft: draft.write_text("".join(lines), encoding="utf-8"))
+            replace_file(registry, lambda draft: draft.write_text("".join(lines), encoding="utf-8"))
     return path
 
 
@@ -209,7 +209,7 @@ def _download(url: str, target: Path, progress: Progress | None) -> None:
         with requests.get(url, headers=headers, stream=True, timeout=LIMITS.patience) as response:
             if response.status_code != HTTPStatus.OK:
                 status = f"HTTP status {response.status_code} {response.reason or ''}".strip()
-                raise OSError(f"{url}: {cleaned(status, 200)}")
+                raise OSError(f"{url}: {clean(status, 200)}")
             length, size = response.headers.get("Content-Length", ""), 0
             total = int(length) if length.isdigit() else None
             with target.open("wb") as file:
@@ -223,7 +223,7 @@ def _download(url: str, target: Path, progress: Progress | None) -> None:
     except requests.RequestException as error:
         if isinstance(error, requests.Timeout) or "timed out" in str(error):
             raise TimeoutError(f"{url}: no answer within {LIMITS.patience:g} seconds") from None
-        reason = cleaned(str(error), 200) or type(error).__name__
+        reason = clean(str(error), 200) or type(error).__name__
         if isinstance(error, requests.ConnectionError | requests.exceptions.ChunkedEncodingError):
             reason = "the server cannot be reached, or has cut the connection"
         raise OSError(f"{url}: {reason}") from None
@@ -265,5 +265,5 @@ def _write_state(path: Path, state: str) -> Path:
     name = str(table[columns["state"]].iloc[0])
     words = re.sub(r"[^0-9a-z]+", "-", name.casefold()).strip("-")
     target = path.with_name(f"{path.stem}_{words}.csv")
-    put_in_place(target, lambda draft: table.to_csv(draft, index=False))
+    replace_file(target, lambda draft: table.to_csv(draft, index=False))
     return target

@@ -17,7 +17,7 @@ from tvbandits.validation import (
     Array,
     as_points,
     as_time,
-    cleaned,
+    clean,
     function,
     noise_variance_number,
     not_negative,
@@ -103,7 +103,7 @@ class TableProblem(CandidatesProblem):
             text(name, getattr(self, name))
         for label in labels:
             of_kind("each of labels", label, str, "a text")
-        labels = tuple(map(cleaned, labels))  # they come from files, and people read them
+        labels = tuple(map(clean, labels))  # they come from files, and people read them
         if self.steps is not None:
             at_most = LARGEST_WHOLE if len(values) == 1 else len(values)
             whole_number("steps", self.steps, at_least=len(values), at_most=at_most)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tvbandits.datasets.tables.spreadsheets import File, is_parquet, read_parquet, read_spreadsheet
 from tvbandits.io import naming
-from tvbandits.validation import Array, choice, file_path, is_date, is_finite_number, shown, text
+from tvbandits.validation import Array, choice, describe, file_path, is_date, is_finite_number, text
 
 # A table, or the path of a csv or Parquet file that holds it.
 Source = pd.DataFrame | File
@@ -57,7 +57,9 @@ def read_table(source: Source, name: str = "source", decimal: str | None = None)
     if isinstance(source, pd.DataFrame):
         return source
     if not isinstance(source, str | os.PathLike):
-        raise ValueError(f"{name} must be a DataFrame or the path of a file, got {shown(source)}")
+        raise ValueError(
+            f"{name} must be a DataFrame or the path of a file, got {describe(source)}"
+        )
     path = file_path(name, source)
     with naming(path):
         return read_parquet(path) if is_parquet(path) else _csv(path, decimal)
@@ -118,7 +120,7 @@ def as_times(column: Iterable[Any], name: str = "time") -> pd.Index[Any]:
     got = series[wrong if wrong.any() else best.isna()].iloc[0]
     raise ValueError(
         f"{name} must be numbers, or dates like 2008-01-31 12:00, 01/31/2008 12:00 or "
-        f"31.01.2008 12:00, got {shown(got)}"
+        f"31.01.2008 12:00, got {describe(got)}"
     )
 
 
@@ -138,7 +140,7 @@ def as_numbers(table: pd.DataFrame, what: str = "sensor") -> pd.DataFrame:
         wrong = (numbers.isna() & ~empty) | np.isinf(numbers)
         if wrong.any():
             got = cells[wrong].iloc[0]
-            raise ValueError(f"{what} {sensor} must hold finite numbers, got {shown(got)}")
+            raise ValueError(f"{what} {sensor} must hold finite numbers, got {describe(got)}")
         columns[str(sensor)] = numbers
     return pd.DataFrame(columns, index=table.index)
 
@@ -219,12 +221,12 @@ def _cut(table: pd.DataFrame, name: str, time: str | float | None) -> pd.DataFra
     if isinstance(time, str):
         text(name, time)
     elif dates or not is_finite_number(time):
-        raise ValueError(f"{name} must be {expected}, got {shown(time)}")
+        raise ValueError(f"{name} must be {expected}, got {describe(time)}")
     try:
         bound = time if dates else float(time)
         return table.loc[slice(bound, None) if name == "start" else slice(bound)]
     except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{name} must be {expected}, got {shown(time)}") from error
+        raise ValueError(f"{name} must be {expected}, got {describe(time)}") from error
 
 
 def average_steps(table: pd.DataFrame, every: str | None, most: int = 50_000_000) -> pd.DataFrame:
@@ -273,7 +275,7 @@ def _width(every: Any, dates: bool) -> Any:
         with contextlib.suppress(ValueError, OverflowError):
             width = pd.Timedelta(every) if dates else float(every)
     if not (width > width * 0 and width < width * 2):
-        raise ValueError(f"every must be {expected}, and positive, got {shown(every)}")
+        raise ValueError(f"every must be {expected}, and positive, got {describe(every)}")
     return width
 
 

@@ -28,8 +28,9 @@ from tvbandits.validation import (
     as_variances,
     check_part,
     check_sizes,
-    cleaned,
+    clean,
     cut,
+    describe,
     finite_number,
     function,
     is_finite_number,
@@ -39,7 +40,6 @@ from tvbandits.validation import (
     optional,
     settle,
     several,
-    shown,
 )
 
 
@@ -77,7 +77,9 @@ class Reading:
 def check_id(name: object) -> None:
     """Raise a `ValueError` unless a station can have this id."""
     if not (isinstance(name, str) and name):
-        raise ValueError(f"the id of a station must be a text that is not empty, got {shown(name)}")
+        raise ValueError(
+            f"the id of a station must be a text that is not empty, got {describe(name)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class Station:
         name = f"coordinates of station {self.id!r}"
         point = as_points(np.atleast_2d(as_floats(self.coordinates, name)), name=name)
         if len(point) != 1 or point.shape[1] == 0:
-            raise ValueError(f"{name} must be one point, got {shown(self.coordinates)}")
+            raise ValueError(f"{name} must be one point, got {describe(self.coordinates)}")
         variance = noise_variance_number(
             f"noise_variance of station {self.id!r}", self.noise_variance
         )
@@ -328,7 +330,7 @@ class SensorExpert:
     def _variance(self, reading: Reading, default: float, t: float) -> float:
         """Return the variance of a reading at time `t`; a `ValueError` says why it cannot be used."""
         if not is_finite_number(reading.value) and isinstance(reading.note, str) and reading.note:
-            raise ValueError(cleaned(reading.note, 80))
+            raise ValueError(clean(reading.note, 80))
         check_sizes(np.array([finite_number("its value", reading.value)]), "its value")
         age = abs(t - as_time(reading.time, "its time"))
         if age > self.staleness:
@@ -346,7 +348,7 @@ class SensorExpert:
 
 def _short(value: object) -> str:
     """Return a value for a note, of at most 80 characters."""
-    return cut(shown(value), 80)
+    return cut(describe(value), 80)
 
 
 def _list_ids(ids: Sequence[str], most: int = 5) -> str:

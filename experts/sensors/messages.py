@@ -14,6 +14,7 @@ from typing import Any
 from tvbandits.experts.sensors.expert import Reading
 from tvbandits.io import no_constant
 from tvbandits.validation import (
+    describe,
     finite_number,
     is_finite_number,
     is_whole,
@@ -21,7 +22,6 @@ from tvbandits.validation import (
     optional,
     positive_number,
     require,
-    shown,
 )
 
 
@@ -39,7 +39,7 @@ def format_answer(request: int, station: str, reading: object) -> str:
     content: dict[str, object] = {"request": request, "station": station, "value": None}
     if reading is not None:
         if not isinstance(reading, Reading):
-            raise TypeError(f"read must return a Reading or None, got {shown(reading)}")
+            raise TypeError(f"read must return a Reading or None, got {describe(reading)}")
         content |= {"note": str(reading.note)} if reading.note else {}
         if is_finite_number(reading.value) or not reading.note:
             numbers = {"time": reading.time, "value": reading.value, "variance": reading.variance}

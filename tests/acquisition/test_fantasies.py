@@ -34,8 +34,7 @@ from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, function_models
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.posterior import Conditioning
-from tvbandits.gp.rows import CandidateGrid, Data
+from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data
 from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.validation import Array
 
@@ -55,14 +54,14 @@ class Setting:
     ) -> None:
         rng = np.random.default_rng(seed)
         self.domain = Candidates(rng.random((candidates, 2)))
-        self.kernel, self.surface = kernel, CandidateGrid(kernel, self.domain.X)
+        self.kernel, self.grid = kernel, CandidateGrid(kernel, self.domain.X)
         X = self.domain.X[rng.integers(candidates, size=n)]
         self.data = Data(
             inputs(kernel, X, np.arange(float(n))), rng.standard_normal((n, 2)), np.full(n, NOISE)
         )
         self.part = Nystrom(1.0)
         made = self.condition(n)
-        height = made.means_on_surface()[:, 0]
+        height = made.predict(self.grid)[0][:, 0]
         self.made = made
         self.width = Width(
             lambda X: height if X is self.domain.X else height[self.domain.index(X)], times
@@ -70,14 +69,14 @@ class Setting:
 
     def condition(self, n: int, previous: Any = None) -> SparsePosterior:
         data = self.data.rows(0, n)
-        return self.part.condition(Conditioning(self.kernel, data, self.surface, NOW, previous))
+        return self.part.condition(Conditioning(self.kernel, data, self.grid, NOW, previous))
 
     def inputs(self, X: Array) -> Array:
         return inputs(self.kernel, X, np.full(len(X), NOW))
 
     def fantasy(self, kind: Any, posterior: Any = None) -> Any:
         p = self.made if posterior is None else posterior
-        return kind(p, self.domain, self.surface, self.inputs, NOISE, self.width)
+        return kind(p, self.domain, self.grid, self.inputs, NOISE, self.width)
 
 
 def built(fantasy: Any, size: int, seed: int = 0) -> tuple[Array, list[Any]]:
@@ -122,14 +121,14 @@ def test_ties_are_broken_alike() -> None:
     """Before any data all candidates are equal, and both ways draw among all of them."""
     kernel = RBF(1e-3)  # no candidate says anything about another
     domain = Candidates(np.arange(60.0)[:, None])
-    surface = CandidateGrid(kernel, domain.X)
+    grid = CandidateGrid(kernel, domain.X)
     empty = Data(np.empty((0, 1)), np.empty((0, 2)), np.empty(0))
-    p = Nystrom().condition(Conditioning(kernel, empty, surface))
+    p = Nystrom().condition(Conditioning(kernel, empty, grid))
     width = Width(lambda X: np.zeros(len(X)), 1.0)
     seen = set()
     for seed in range(200):
         (sparse, plain) = (
-            kind(p, domain, surface, lambda X: X, NOISE, width).best(np.random.default_rng(seed))
+            kind(p, domain, grid, lambda X: X, NOISE, width).best(np.random.default_rng(seed))
             for kind in (SparseFantasy, PlainFantasy)
         )
         assert sparse == plain
@@ -155,11 +154,11 @@ def test_steps_and_choices_by_brute_force(kind: str) -> None:
     p: Any = setting.made
     if kind in ("exact", "anywhere"):
         p = by_cholesky(
-            setting.kernel, setting.data, surface=None if kind == "anywhere" else setting.surface
+            setting.kernel, setting.data, grid=None if kind == "anywhere" else setting.grid
         )
     fantasy = setting.fantasy(SparseFantasy if kind == "sparse" else PlainFantasy, p)
     if kind == "anywhere":
-        fantasy.surface = None
+        fantasy.grid = None
     X, rng = setting.domain.X, np.random.default_rng(0)
     height, batch = setting.width.mean(X), np.empty((0, 2))
     for _ in range(10):
@@ -185,12 +184,12 @@ def test_a_point_whose_reward_is_known_takes_no_share(part: Any) -> None:
     """A linear reward is known at the origin from the start."""
     kernel = DotProduct(0.0)
     domain = Candidates(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]]))
-    surface = CandidateGrid(kernel, domain.X)
+    grid = CandidateGrid(kernel, domain.X)
     data = Data(domain.X[1:2], np.ones((1, 2)), np.array([0.5]))
-    p = part.condition(Conditioning(kernel, data, surface))
+    p = part.condition(Conditioning(kernel, data, grid))
     width = Width(lambda X: np.zeros(len(X)), 1.0)
     kind: Any = PlainFantasy if isinstance(part, Exact) else SparseFantasy
-    fantasy = kind(p, domain, surface, lambda X: X, NOISE, width)
+    fantasy = kind(p, domain, grid, lambda X: X, NOISE, width)
     fantasy.best(np.random.default_rng(0))
     shares = fantasy.add(domain.X[2]).local()
     assert shares[0] == 0.0
@@ -305,11 +304,12 @@ def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
     mattered = np.zeros(2, dtype=bool)
     for t in np.arange(26.0, 66.0):
         made.ask(t - 0.5)  # and its reward is never told
-        known = condition(made, t)[1].posterior
-        (mean, variance), out = known.on_surface(), made.state.pending
+        view = condition(made, t)[1]
+        known: Any = view.posterior
+        (mean, variance), out = known.predict(view.grid), made.state.pending
         at, rows = np.column_stack([SITES.X, np.full(10, t)]), SITES.index(out.X)
-        C = known.cross_covariance(at, at)
-        noise = known.pending_noise(at[:0], at[:0], t - out.t, np.full(len(rows), 0.01))
+        C = known.covariance(at, at)
+        noise = view.prior.effective_noise(at[:0], at[:0], t - out.t, np.full(len(rows), 0.01))
         among = C[np.ix_(rows, rows)] + np.diag(noise + known.own_nugget)
         left = variance - np.einsum("ij,ij->j", C[rows], np.linalg.solve(among, C[rows]))
         share = known.ensemble.persistent_share(t)
@@ -371,7 +371,7 @@ def test_theory_is_theorem_3_1_from_dense_determinants() -> None:
     roots = math.sqrt(np.linalg.det(np.diag(variance) + K)) / math.sqrt(np.prod(variance))
     for delta, bound in ((0.05, 1.0), (1.0, 0.0), (1e-6, 7.5)):
         expected = math.sqrt(2 * math.log(2 * roots / delta)) + bound
-        given = Theory(delta, bound)(Situation(posterior.log_det_ratio, 8, None))
+        given = Theory(delta, bound)(Situation(posterior.summary.log_det_ratio, 8, None))
         assert given == pytest.approx(expected, rel=1e-12)
 
 

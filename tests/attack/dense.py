@@ -13,12 +13,11 @@ from tests.helpers.views import condition
 from tvbandits import Bandit, Exact, Nystrom
 from tvbandits.acquisition.rules import UpperConfidenceBound
 from tvbandits.bandit.state import State
-from tvbandits.gp.features import SPAN_TOLERANCE
-from tvbandits.gp.posterior import Conditioning
-from tvbandits.gp.rows import Data
+from tvbandits.gp.cholesky import CONFIG as EXACT_CONFIG
+from tvbandits.gp.posterior import Conditioning, Data
 from tvbandits.gp.sparse import SparsePosterior
-from tvbandits.gp.sparse_filter import COUNTS
-from tvbandits.gp.state_space import ROUNDING, StateSpacePosterior
+from tvbandits.gp.sparse_filter import NystromFilter
+from tvbandits.gp.state_space import CONFIG as FILTER_CONFIG, StateSpacePosterior
 from tvbandits.validation import Array
 
 
@@ -41,11 +40,11 @@ class Floor:
     def of(cls, bandit: Bandit, posterior: Any) -> Floor:
         """That of a bandit's posterior; none of one without."""
         if isinstance(posterior, StateSpacePosterior):
-            return cls(ROUNDING)
+            return cls(FILTER_CONFIG.smallest_noise)
         if not isinstance(posterior, SparsePosterior):
             return cls(0.0)
         rule = bandit.recipe.posterior
-        share = rule.tolerance if isinstance(rule, Nystrom) else SPAN_TOLERANCE
+        share = rule.tolerance if isinstance(rule, Nystrom) else EXACT_CONFIG.span_tolerance
         return cls(share, merged=posterior.filter is None)
 
     def noise(self, kernel: Any, data: Data) -> Array:
@@ -54,7 +53,7 @@ class Floor:
             return data.variance
         own = data.variance
         if self.merged:
-            _, which = np.unique(data.apart, axis=0, return_inverse=True)
+            _, which = np.unique(data.inputs_with_levels, axis=0, return_inverse=True)
             own = 1.0 / np.bincount(which.ravel(), 1.0 / data.variance)[which.ravel()]
         return np.asarray(data.variance * np.maximum(1.0, self.share * kernel.diag(data.Z) / own))
 
@@ -65,10 +64,11 @@ class ExactAbove(Exact):
 
     floor: Floor = Floor(0.0)
 
-    def condition(self, given: Conditioning) -> Any:
+    def condition(self, conditioning: Conditioning) -> Any:
         """Condition on them."""
-        data, noise = given.data, self.floor.noise(given.kernel, given.data)
-        return super().condition(given._replace(data=replace(data, variance=noise)))
+        data, kernel = conditioning.data, conditioning.kernel
+        noise = self.floor.noise(kernel, data)
+        return super().condition(conditioning._replace(data=replace(data, variance=noise)))
 
 
 def by_all(bandit: Bandit, X: Array, t: float) -> tuple[Array, Array, float]:
@@ -84,9 +84,9 @@ def by_all(bandit: Bandit, X: Array, t: float) -> tuple[Array, Array, float]:
     mean, deviation = exact.predict(X, t)
     state, _ = condition(exact, t)
     assert state.posterior is not None
-    products, origin = state.posterior.products, exact._inference._origin(state)
+    products, origin = state.posterior.summary.products, exact._inference._origin(state)
     off = np.array([1.0, origin - state.model.scaling.centre(products, origin)])
-    square = float(off @ products @ off) / max(state.posterior.size, 1)
+    square = float(off @ products @ off) / max(state.posterior.summary.size, 1)
     return mean, deviation, math.sqrt(max(square, 0.0))
 
 
@@ -130,7 +130,9 @@ def by_dictionary(bandit: Bandit, X: Array, t: float) -> list[tuple[Array, Array
         times, which = np.unique(every, return_inverse=True)
         one = np.column_stack([np.repeat(here[:1, :-1], len(times), axis=0), times])
         correlation = kernel(one) / kernel.diag(one[:1])
-        counts = (correlation**2)[which[-1], which[: len(data)]] * (1.0 + COUNTS) >= 1.0
+        counts = (correlation**2)[which[-1], which[: len(data)]] * (
+            1.0 + NystromFilter.largest_noise
+        ) >= 1.0
         starts += int(counts.argmax())
         root = linalg.cholesky(correlation, lower=True)[which]
         seen, asked = (

@@ -152,7 +152,7 @@ def played_in_order(bandit: Bandit, steps: int) -> tuple[Array, list[int]]:
         y = np.sin(X[-1][:, 0] + step / 30)
         bandit.tell(X[-1], np.where(step % 7, y, np.nan), float(step))
         state = bandit.state
-        rows = 0 if state.posterior is None else len(state.posterior.data)
+        rows = 0 if state.posterior is None else len(state.posterior.summary.data)
         held.append(max(len(state.rewards), len(state.failed) * 6, rows))
     return np.concatenate(X), held
 

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from tests.helpers.refusals import refused
 from tvbandits import Bandit, Candidates, Every, Nystrom, Options, policies
 from tvbandits.bandit import recipe
 from tvbandits.domains import candidates, rows
-from tvbandits.gp import top_candidates as leaders
-from tvbandits.gp.top_candidates import CandidateScorer, Lineage, Since, TopCandidates
+from tvbandits.gp import top_candidates
+from tvbandits.gp.top_candidates import CandidateScorer, Lineage, Movement, TopCandidates
 from tvbandits.validation import Array
 
 COUNT = 2000
@@ -30,7 +31,8 @@ POINTS = np.random.default_rng(0).random((COUNT, 3)).astype(np.float32).astype(f
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "BLOCK", 300)
     monkeypatch.setattr(recipe, "MOST_LOOKED_AT", 100)
-    monkeypatch.setattr(leaders, "SMALLEST_LOOK", 16)
+    config = replace(top_candidates.CONFIG, smallest_look=16)
+    monkeypatch.setattr(top_candidates, "CONFIG", config)
 
 
 def value(X: Array) -> Array:
@@ -147,18 +149,19 @@ def test_features_that_are_kept_change_no_choice(
 ) -> None:
     """None of them, and those of the first eight inducing points."""
     expected = in_memory(monkeypatch, lambda: play(bbkb(Candidates(POINTS)), 60))
-    monkeypatch.setattr(leaders, "KEPT", kept)
+    config = replace(top_candidates.CONFIG, stored_features=kept)
+    monkeypatch.setattr(top_candidates, "CONFIG", config)
     monkeypatch.setattr(rows, "BLOCK", block)
     np.testing.assert_array_equal(play(bbkb(Candidates(POINTS)), 60), expected)
 
 
 def test_means_in_single_precision_are_upper_bounds() -> None:
-    for looker in states(
+    for scorer in states(
         policies.bkb(Candidates(POINTS[:200]), kernel=RBF(2.0), noise_variance=1e-6)
     )[::5]:
-        looker.weights = looker.weights * 1e60  # beyond 32 bits
-        mean, z = looker(POINTS)[0], looker.features(POINTS).astype(np.float32)
-        assert ((above := looker.means_above(z, 1.0)) >= mean).all()
+        scorer = replace(scorer, weights=scorer.weights * 1e60)  # beyond 32 bits
+        mean, z = scorer(POINTS)[0], scorer.features(POINTS).astype(np.float32)
+        assert ((above := scorer.means_above(z, 1.0)) >= mean).all()
         assert (above - mean).max() < 1e57
 
 
@@ -186,7 +189,7 @@ def states(bandit: Bandit) -> list[CandidateScorer]:
     for _ in range(30):
         X = bandit.ask()
         posterior: Any = bandit.state.posterior
-        found.append(CandidateScorer(posterior, np.array([1.0, 0.2]), 0.1 * len(found)))
+        found.append(posterior.scorer(np.array([1.0, 0.2]), 0.1 * len(found)))
         bandit.tell(X, value(X))
     return found
 
@@ -194,43 +197,44 @@ def states(bandit: Bandit) -> list[CandidateScorer]:
 @pytest.mark.parametrize("wrong", [None, "drift", "growth", "shift"])
 def test_bounds_from_before_hold(wrong: str | None) -> None:
     """Of each decision on all later ones, also by way of those between; not if a part is left out."""
-    lookers = states(
+    scorers = states(
         policies.bkb(
             Candidates(POINTS[:40]), kernel=RBF(0.6), noise_variance=0.01, oversampling=0.5
         )
     )
-    seen = [looker(POINTS) for looker in lookers]
+    seen = [scorer(POINTS) for scorer in scorers]
     lineage, missed = Lineage(), 0
-    for now, looker in enumerate(lookers):
-        lineage.add(looker)
-        since = lineage.since()
-        parts = {name: getattr(since, name) for name in ("drift", "growth", "shift")}
+    for now, scorer in enumerate(scorers):
+        lineage.add(scorer)
+        movement = lineage.movement()
+        parts = {name: getattr(movement, name) for name in ("drift", "growth", "shift")}
         if wrong is not None:
             parts[wrong] = np.full_like(parts[wrong], wrong == "growth")
-        since = Since(since.first, **parts)
-        for number in range(since.first, lineage.number + 1):
-            at = number - since.first
+        movement = Movement(movement.first, **parts)
+        for number in range(movement.first, lineage.number + 1):
+            at = number - movement.first
             mean, deviation = seen[now - lineage.number + number]
-            above = mean + since.shift[at] + (since.drift[at] + 2 * since.growth[at]) * deviation
+            times = movement.drift[at] + 2 * movement.growth[at]
+            above = mean + movement.shift[at] + times * deviation
             truth = seen[now][0] + 2 * seen[now][1]
             missed += int((above * (1 + 1e-9) < truth - 1e-9).sum())
-    assert len(lineage.live) <= leaders.LIVE
+    assert len(lineage.live) <= top_candidates.CONFIG.live_posteriors
     assert (missed > 0) == (wrong is not None)
 
 
 def test_few_candidates_are_looked_at() -> None:
-    looks: list[int] = []
-    find = TopCandidates.find
+    scores: list[int] = []
+    select = TopCandidates.select
 
     def counted(self: TopCandidates, *args: Any) -> Any:
-        found = find(self, *args)
-        looks.append(found.looks)
-        return found
+        selection = select(self, *args)
+        scores.append(selection.scores)
+        return selection
 
     with pytest.MonkeyPatch.context() as context:
-        context.setattr(TopCandidates, "find", counted)
+        context.setattr(TopCandidates, "select", counted)
         play(policies.bkb(Candidates(POINTS), kernel=RBF(0.4), noise_variance=0.01, beta=10.0), 60)
-    assert np.median(looks[20:]) < COUNT / 4
+    assert np.median(scores[20:]) < COUNT / 4
 
 
 def test_what_is_not_in_memory_needs_a_policy_of_leaders(tmp_path: Path) -> None:

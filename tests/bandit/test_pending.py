@@ -172,7 +172,7 @@ def left_after(bandit: Bandit, kernel: Any, asked: Any, t: float, grown: Any) ->
     p: Any = bandit.state.posterior
     here = inputs(kernel, LINE.X, t)
     rows = [int(LINE.index(x)[0]) for x, _ in asked]
-    C = p.cross_covariance(here, here)  # itself held against dense formulas with the posteriors
+    C = p.covariance(here, here)  # itself held against dense formulas with the posteriors
     noise = [expected_noise(kernel, x, at, t, grown(t - at)) for x, at in asked]
     if not rows:
         return np.diagonal(C).copy()

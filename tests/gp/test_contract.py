@@ -20,8 +20,7 @@ from tests.oracles.sparse import Sparse
 from tvbandits import StateSpace
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.posterior import Conditioning
-from tvbandits.gp.rows import CandidateGrid, Data, Groups
+from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data, Groups
 from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.validation import Array
 
@@ -76,7 +75,7 @@ MAKERS: dict[str, dict[str, Maker]] = {
 }
 RULES = {
     name: cls
-    for name, cls in classes_with("condition", "given").items()
+    for name, cls in classes_with("condition", "conditioning").items()
     if not cls.self_learning  # what has a unit of its own is no process of `kernel`
 }
 CASES = [
@@ -127,7 +126,7 @@ class Setting:
         self.kernel = (
             KERNELS[kernel] if scale == 1.0 else ConstantKernel(scale**2) * KERNELS[kernel]
         )
-        self.surface = CandidateGrid(self.kernel, POINTS)
+        self.grid = CandidateGrid(self.kernel, POINTS)
         rng = np.random.default_rng(7)
         # Every point once, some of them again, and again at the same time.
         rows = np.r_[rng.permutation(12), rng.integers(12, size=10)]
@@ -143,7 +142,7 @@ class Setting:
         return inputs(self.kernel, points, np.full(len(points), t))
 
     def condition(self, data: Data, previous: Any = None, now: float = NOW) -> Any:
-        given = self.kernel, data, self.surface, now, previous, np.random.default_rng(3)
+        given = self.kernel, data, self.grid, now, previous, np.random.default_rng(3)
         return self.rule.condition(Conditioning(*given))
 
     def places(self) -> list[Array]:
@@ -155,10 +154,12 @@ class Setting:
         """Two posteriors that tell the same."""
         for Z in self.places():
             self.assert_close(one.predict(Z), other.predict(Z))
-        self.assert_close(one.on_surface(), other.on_surface())
-        assert one.log_det_ratio == pytest.approx(other.log_det_ratio, rel=1e-7)
+        self.assert_close(one.predict(self.grid), other.predict(self.grid))
+        assert one.summary.log_det_ratio == pytest.approx(other.summary.log_det_ratio, rel=1e-7)
         # The first entry holds what values at one input differ by, which some rules average away.
-        np.testing.assert_allclose(one.products[:, 1], other.products[:, 1], rtol=1e-6)
+        np.testing.assert_allclose(
+            one.summary.products[:, 1], other.summary.products[:, 1], rtol=1e-6
+        )
 
     def assert_close(self, one: tuple[Array, Array], other: tuple[Array, Array]) -> None:
         """Means to 1e-6 of the prior deviation, variances to 1e-6 of the prior variance."""
@@ -189,14 +190,14 @@ def test_it_is_what_dense_algebra_says(case: Any) -> None:
     here, later = setting.at(NOW), setting.at(NOW + 6.0, POINTS[:5])
     for Z1, Z2 in ((here, here), (here, later), (later, here)):
         np.testing.assert_allclose(
-            made.cross_covariance(Z1, Z2), oracle.covariance(Z1, Z2), atol=1e-6 * setting.prior
+            made.covariance(Z1, Z2), oracle.covariance(Z1, Z2), atol=1e-6 * setting.prior
         )
-    assert made.log_det_ratio == pytest.approx(oracle.log_det_ratio(), rel=1e-6)
-    np.testing.assert_allclose(made.products[:, 1], oracle.products()[:, 1], rtol=1e-6)
+    assert made.summary.log_det_ratio == pytest.approx(oracle.log_det_ratio(), rel=1e-6)
+    np.testing.assert_allclose(made.summary.products[:, 1], oracle.products()[:, 1], rtol=1e-6)
     # Values at one input are averaged by some rules; what they differ by is in the first entry alone.
     averaged = oracle_of(made, Groups.of(setting.data.Z).merge(setting.data))
     wholes = [each.products()[0, 0] for each in (oracle, averaged)]
-    assert np.isclose(made.products[0, 0], wholes, rtol=1e-6).any()
+    assert np.isclose(made.summary.products[0, 0], wholes, rtol=1e-6).any()
 
 
 @every_case
@@ -207,18 +208,18 @@ def test_what_it_says_agrees_and_is_below_the_prior(case: Any) -> None:
         variance, prior = made.predict(Z)[1], setting.kernel.diag(Z)
         assert (variance >= 0.0).all()
         assert (variance <= prior * (1 + 1e-9)).all()
-    assert (made.on_surface()[1] < 0.95 * setting.prior).any()  # something was learned
-    assert made.log_det_ratio > 0.0
-    assert 0.0 < made.effective_dimension() < 24.0
+    assert (made.predict(setting.grid)[1] < 0.95 * setting.prior).any()  # something was learned
+    assert made.summary.log_det_ratio > 0.0
+    assert 0.0 < made.summary.effective_dimension() < 24.0
 
     # The domain is like any other place, and covariances agree with variances.
-    setting.assert_close(made.on_surface(), made.predict(setting.at(NOW)))
+    setting.assert_close(made.predict(setting.grid), made.predict(setting.at(NOW)))
     Z = np.concatenate(setting.places()[:3])
-    covariance = made.cross_covariance(Z, Z)
+    covariance = made.covariance(Z, Z)
     close = {"rtol": 0, "atol": 1e-7 * setting.prior}
     np.testing.assert_allclose(np.diagonal(covariance), made.predict(Z)[1], **close)
     np.testing.assert_allclose(covariance, covariance.T, **close)
-    np.testing.assert_allclose(made.cross_covariance(Z[:7], Z[5:]), covariance[:7, 5:], **close)
+    np.testing.assert_allclose(made.covariance(Z[:7], Z[5:]), covariance[:7, 5:], **close)
     assert np.linalg.eigvalsh(covariance)[0] > -1e-7 * setting.prior
 
 
@@ -230,9 +231,9 @@ def test_before_any_observation_it_is_the_prior(case: Any) -> None:
         means, variances = made.predict(Z)
         np.testing.assert_array_equal(means, np.zeros((len(Z), 2)))
         np.testing.assert_allclose(variances, setting.kernel.diag(Z), rtol=1e-12)
-    np.testing.assert_allclose(made.on_surface()[1], setting.kernel.diag(setting.at(NOW)))
-    assert made.log_det_ratio == 0.0
-    assert made.effective_dimension() == pytest.approx(0.0, abs=1e-12)
+    np.testing.assert_allclose(made.predict(setting.grid)[1], setting.kernel.diag(setting.at(NOW)))
+    assert made.summary.log_det_ratio == 0.0
+    assert made.summary.effective_dimension() == pytest.approx(0.0, abs=1e-12)
 
 
 # --- how it changes -------------------------------------------------------------------------------
@@ -272,13 +273,13 @@ def test_going_on_leaves_the_posterior_before_as_it_was(case: Any) -> None:
 
     def everything() -> list[Array]:
         said = [part for Z in setting.places() for part in made.predict(Z)]
-        return [part.copy() for part in (*said, *made.on_surface(), made.products)]
+        return [part.copy() for part in (*said, *made.predict(setting.grid), made.summary.products)]
 
     before = everything()
     for what in ("appended", "the oldest forgotten", "other weights"):
         after = setting.condition(_next(setting.data, what), made)
-        after.shrunk(setting.at(NOW)[3:4], 0.1, setting.surface).on_surface()
-    made.shrunk(setting.at(NOW)[3:4], 0.1, setting.surface).on_surface()
+        after.fantasize(setting.at(NOW)[3:4], 0.1, setting.grid).predict(setting.grid)
+    made.fantasize(setting.at(NOW)[3:4], 0.1, setting.grid).predict(setting.grid)
     assert_alike(everything(), before, rtol=0.0)
 
 
@@ -289,7 +290,7 @@ def test_pickled_it_is_the_same(case: Any) -> None:
     again = pickle.loads(pickle.dumps(made))
     for Z in setting.places():
         assert_alike(made.predict(Z), again.predict(Z), rtol=0.0)
-    assert_alike(made.on_surface(), again.on_surface(), rtol=0.0)
+    assert_alike(made.predict(setting.grid), again.predict(setting.grid), rtol=0.0)
 
 
 @every_case_with_an_oracle
@@ -302,10 +303,10 @@ def test_an_imagined_observation_shrinks_as_a_real_one(case: Any) -> None:
         np.vstack([setting.data.Y, [[0.0, 0.0]]]),
         np.append(setting.data.variance, noise),
     )
-    oracle, shrunk = oracle_of(made, more), made.shrunk(z, noise, setting.surface)
+    oracle, shrunk = oracle_of(made, more), made.fantasize(z, noise, setting.grid)
     later = setting.at(NOW + 6.0)
     for variance, Z in (
-        (shrunk.on_surface()[1], setting.at(NOW)),
+        (shrunk.predict(setting.grid)[1], setting.at(NOW)),
         (shrunk.predict(later)[1], later),
     ):
         np.testing.assert_allclose(variance, oracle.variance(Z), atol=1e-6 * setting.prior)
@@ -317,14 +318,14 @@ def test_several_without_their_values_are_one_after_the_other(case: Any) -> None
     made = one_by_one = setting.condition(setting.data)
     Z, noise = setting.at(NOW)[[3, 7, 3, 1, 7, 3]], np.array([0.2, 0.05, 0.3, 1.0, 0.4, 0.1])
     for row in range(len(Z)):
-        one_by_one = one_by_one.shrunk(Z[row : row + 1], float(noise[row]), setting.surface)
-    together = made.shrunk(Z, noise, setting.surface)
+        one_by_one = one_by_one.fantasize(Z[row : row + 1], float(noise[row]), setting.grid)
+    together = made.fantasize(Z, noise, setting.grid)
     for found, expected in (
-        (together.on_surface()[1], one_by_one.on_surface()[1]),
+        (together.predict(setting.grid)[1], one_by_one.predict(setting.grid)[1]),
         (together.predict(setting.at(NOW))[1], one_by_one.predict(setting.at(NOW))[1]),
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-11)
-    before, after = made.on_surface()[1], together.on_surface()[1]
+    before, after = made.predict(setting.grid)[1], together.predict(setting.grid)[1]
     assert (after <= before + 1e-9 * setting.prior).all()
     assert (after[[1, 3, 7]] < before[[1, 3, 7]]).all()
 
@@ -340,10 +341,10 @@ def test_hardly_any_noise_and_duplicates(case: Any) -> None:
     Y = np.column_stack([np.random.default_rng(2).standard_normal(36), np.ones(36)])
     for noise in (1e-12, 1e-6):
         made = setting.condition(Data(Z, Y, np.full(36, noise)))
-        said = [*made.on_surface(), made.products, made.log_det_ratio]
+        said = [*made.predict(setting.grid), made.summary.products, made.summary.log_det_ratio]
         for place in setting.places():
-            said += [*made.predict(place), made.cross_covariance(place, place)]
-        said += [made.shrunk(setting.at(NOW)[:1], 1e-12, setting.surface).on_surface()[1]]
+            said += [*made.predict(place), made.covariance(place, place)]
+        said += [made.fantasize(setting.at(NOW)[:1], 1e-12, setting.grid).predict(setting.grid)[1]]
         assert all(np.isfinite(part).all() for part in said)
         means, variances = made.predict(setting.at(LAST))
         np.testing.assert_allclose(means[:, 0], Y[:, 0].reshape(12, 3).mean(axis=1), atol=1e-3)
@@ -355,13 +356,13 @@ def test_another_unit_of_reward_is_another_unit_and_nothing_else(case: Any) -> N
     one, other = Setting(case), Setting(case, scale=1e6)
     made, scaled = one.condition(one.data), other.condition(other.data)
     for mine, its in zip(
-        [made.on_surface(), *(made.predict(Z) for Z in one.places())],
-        [scaled.on_surface(), *(scaled.predict(Z) for Z in other.places())],
+        [made.predict(one.grid), *(made.predict(Z) for Z in one.places())],
+        [scaled.predict(other.grid), *(scaled.predict(Z) for Z in other.places())],
         strict=True,
     ):
         np.testing.assert_allclose(1e6 * mine[0], its[0], rtol=1e-6, atol=1e-3)
         np.testing.assert_allclose(1e12 * mine[1], its[1], rtol=1e-6, atol=1e2)
-    assert made.log_det_ratio == pytest.approx(scaled.log_det_ratio, rel=1e-7)
+    assert made.summary.log_det_ratio == pytest.approx(scaled.summary.log_det_ratio, rel=1e-7)
 
 
 # --- samples
@@ -371,10 +372,10 @@ def test_another_unit_of_reward_is_another_unit_and_nothing_else(case: Any) -> N
 def test_samples_have_the_covariance(case: Any) -> None:
     setting = Setting(case)
     made, count, here = setting.condition(setting.data), 20_000, setting.at(NOW)
-    drawn = made.samples(setting.surface, count, np.random.default_rng(2))
-    if isinstance(made, SparsePosterior) and setting.surface.space_time:
+    drawn = made.sample(setting.grid, count, np.random.default_rng(2))
+    if isinstance(made, SparsePosterior) and setting.grid.space_time:
         # The dictionary is of the past: what it leaves out now is drawn for each point on its own.
-        np.testing.assert_allclose(drawn.var(axis=0), made.on_surface()[1], rtol=0.05)
+        np.testing.assert_allclose(drawn.var(axis=0), made.predict(setting.grid)[1], rtol=0.05)
         return
     covariance = oracle_of(made, setting.data).covariance(here, here)
     variance = np.diag(covariance)
@@ -385,13 +386,12 @@ def test_samples_have_the_covariance(case: Any) -> None:
 
 
 @every_exact_case
-def test_without_fixed_points_there_is_nothing_to_say_about_them(case: Any) -> None:
+def test_without_candidates_it_answers_for_none(case: Any) -> None:
     setting = Setting(case)
     rule = StateSpace(anchors=POINTS) if case[0] == "StateSpace" else setting.rule
     made = rule.condition(Conditioning(setting.kernel, setting.data, now=NOW))
     for ask in (
-        made.on_surface,
-        made.means_on_surface,
-        lambda: made.samples(setting.surface, 3, np.random.default_rng(0)),
+        lambda: made.predict(setting.grid),
+        lambda: made.sample(setting.grid, 3, np.random.default_rng(0)),
     ):
-        refused(ValueError, "fixed points", ask)
+        refused(ValueError, "candidates", ask)

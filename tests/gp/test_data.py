@@ -14,7 +14,7 @@ from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.rows import AppendBuffer, CandidateGrid, Data
+from tvbandits.gp.posterior import AppendBuffer, CandidateGrid, Data
 
 SPACE = {
     "rbf": RBF(0.2),
@@ -65,15 +65,16 @@ class Run:
         return self.time + rng.random()
 
 
-def assert_same(made: ExactPosterior, data: Data, surface: CandidateGrid, now: float) -> None:
-    """As a posterior from scratch, and on its surface as at those points."""
-    fresh = by_cholesky(made.kernel, data, surface=surface, now=now)
-    assert_alike(made.on_surface(), fresh.on_surface(), atol=1e-9)
-    assert_alike(made.predict(surface.at(now)), fresh.on_surface(), atol=1e-9)
+def assert_same(made: ExactPosterior, data: Data, grid: CandidateGrid, now: float) -> None:
+    """As a posterior from scratch, and on its grid as at those points."""
+    fresh = by_cholesky(made.kernel, data, grid=grid, now=now)
+    assert_alike(made.predict(grid), fresh.predict(grid), atol=1e-9)
+    assert_alike(made.predict(grid.at(now)), fresh.predict(grid), atol=1e-9)
     elsewhere = inputs(made.kernel, np.random.default_rng(0).random((5, 2)), now + 0.5)
     assert_alike(made.predict(elsewhere), fresh.predict(elsewhere), atol=1e-9)
-    np.testing.assert_allclose(made.covariance(elsewhere), fresh.covariance(elsewhere), atol=1e-9)
-    assert made.log_det_ratio == pytest.approx(fresh.log_det_ratio, abs=1e-8)
+    covariances = (each.covariance(elsewhere, elsewhere) for each in (made, fresh))
+    np.testing.assert_allclose(*covariances, atol=1e-9)
+    assert made.summary.log_det_ratio == pytest.approx(fresh.summary.log_det_ratio, abs=1e-8)
     assert made.data is data
 
 
@@ -83,15 +84,15 @@ def test_appending_equals_a_new_start_and_never_factors(
     kernel: Kernel, late: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Run(kernel, 1, late=late)
-    surface = CandidateGrid(kernel, run.points)
+    grid = CandidateGrid(kernel, run.points)
     factored, made = counted(monkeypatch, "cholesky"), None
     for step in range(150):
         now = run.step()
-        made = by_cholesky(kernel, run.all, surface=surface, now=now, previous=made)
+        made = by_cholesky(kernel, run.all, grid=grid, now=now, previous=made)
         if step == 0:
             assert factored.call_count == 1
         if step % 25 == 24:
-            assert_same(made, run.all, surface, now)
+            assert_same(made, run.all, grid, now)
             assert made.size == step + 1
             assert factored.call_count == 1 + (step + 1) // 25  # those of the comparison
 
@@ -101,7 +102,7 @@ def test_thousands_of_steps_of_fast_forgetting() -> None:
     kernel = OnSpace(RBF(0.3)) * Drift(0.95)
     rng = np.random.default_rng(5)
     points = rng.random((6, 2))
-    surface, steps = CandidateGrid(kernel, points), 1000
+    grid, steps = CandidateGrid(kernel, points), 1000
     Z = np.column_stack([points[rng.integers(6, size=steps)], np.arange(steps) + rng.random(steps)])
     Y, variance = rng.standard_normal((steps, 2)), 10 ** rng.uniform(-3, 1, steps)
     made: ExactPosterior | None = None
@@ -109,13 +110,13 @@ def test_thousands_of_steps_of_fast_forgetting() -> None:
     for n in range(1, steps + 1):
         now, recent = n + 0.5, slice(max(0, n - 200), n)
         data = Data(Z[:n], Y[:n], variance[:n])
-        made = by_cholesky(kernel, data, surface=surface, now=now, previous=made)
-        assert made.surface is not None
-        shrinks.append(made.surface.shrink)
+        made = by_cholesky(kernel, data, grid=grid, now=now, previous=made)
+        assert made.on_grid is not None
+        shrinks.append(made.on_grid.shrink)
         if n % 400 in (1, 37, 43):
             kept = Data(Z[recent], Y[recent], variance[recent])
-            fresh = by_cholesky(kernel, kept, surface=surface, now=now)
-            assert_alike(made.on_surface(), fresh.on_surface(), atol=1e-9)
+            fresh = by_cholesky(kernel, kept, grid=grid, now=now)
+            assert_alike(made.predict(grid), fresh.predict(grid), atol=1e-9)
     assert made.size == steps
     assert min(shrinks) >= 1e-6
     assert sum(b > a for a, b in itertools.pairwise(shrinks)) >= 20  # folded in
@@ -124,26 +125,26 @@ def test_thousands_of_steps_of_fast_forgetting() -> None:
 def test_a_gap_beyond_the_range_of_a_float() -> None:
     kernel = OnSpace(RBF(0.3)) * Drift(0.5)
     run = Run(kernel, 6)
-    surface, made = CandidateGrid(kernel, run.points), None
+    grid, made = CandidateGrid(kernel, run.points), None
     for step in range(10):
         run.time += 1e5 * (step == 5)
         now = run.step()
-        made = by_cholesky(kernel, run.all, surface=surface, now=now, previous=made)
+        made = by_cholesky(kernel, run.all, grid=grid, now=now, previous=made)
     assert made is not None
-    assert_same(made, run.all, surface, now)
+    assert_same(made, run.all, grid, now)
 
 
 @every_kernel
 def test_a_present_before_some_observations(kernel: Kernel) -> None:
     """A posterior may speak about a time before some of its data, then about later ones."""
     run = Run(kernel, 7)
-    surface = CandidateGrid(kernel, run.points)
+    grid = CandidateGrid(kernel, run.points)
     for _ in range(8):
         run.step()
     made = None
     for now in (-3.0, 2.0, 4.0, run.time - 0.1, run.time + 1.0, 3.0, run.time + 2.0):
-        made = by_cholesky(kernel, run.all, surface=surface, now=now, previous=made)
-        assert_same(made, run.all, surface, now)
+        made = by_cholesky(kernel, run.all, grid=grid, now=now, previous=made)
+        assert_same(made, run.all, grid, now)
         run.step()
 
 
@@ -157,16 +158,16 @@ def test_a_sliding_window_equals_a_new_start_and_never_factors(
     length, run = 120, Run(kernel, 8, elsewhere=1.0)
     for _ in range(length):
         run.step()
-    surface = CandidateGrid(kernel, run.points)
-    made = by_cholesky(kernel, run.all, surface=surface, now=run.time)
+    grid = CandidateGrid(kernel, run.points)
+    made = by_cholesky(kernel, run.all, grid=grid, now=run.time)
     factored, rotated = counted(monkeypatch, "cholesky"), counted(monkeypatch, "drop_rows")
     for step in range(1, 181):
         now = run.step()
         data = run.all.rows(step)
-        made = by_cholesky(kernel, data, surface=surface, now=now, previous=made)
+        made = by_cholesky(kernel, data, grid=grid, now=now, previous=made)
         if step % 90 == 0:
             before = factored.call_count
-            assert_same(made, data, surface, now)
+            assert_same(made, data, grid, now)
             factored.call_count = before
     assert factored.call_count == 0
     assert rotated.call_count == 180
@@ -210,7 +211,7 @@ def test_a_lost_pivot_is_factored_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     Z = np.array([[0.0], [0.5], [0.5 + 1e-9]])
     data = Data(Z, np.array([[0.0], [1.0], [1.0]]), np.full(3, 1e-17))
     made = by_cholesky(RBF(1.0), Data(Z[:2], data.Y[:2], data.variance[:2]))
-    assert made.jitter == 0.0
+    assert made.summary.jitter == 0.0
     factored = counted(monkeypatch, "cholesky")
     grown = by_cholesky(RBF(1.0), data, previous=made)
     assert factored.call_count == 1
@@ -226,26 +227,26 @@ def test_appending_after_a_merge() -> None:
     grown = by_cholesky(RBF(0.3), Data(Z, Y, variance), previous=merged)
     assert grown.size == merged.size + 10
     expected = np.linalg.slogdet(np.eye(30) + RBF(0.3)(Z) / variance[:, None])[1]
-    assert grown.log_det_ratio == pytest.approx(expected, rel=1e-10)
+    assert grown.summary.log_det_ratio == pytest.approx(expected, rel=1e-10)
 
 
-# The surface itself.
+# The grid itself.
 
 
 @every_kernel
 def test_kernel_rows_of_a_surface(kernel: Kernel) -> None:
     rng = np.random.default_rng(16)
     points = rng.random((7, 2))
-    surface = CandidateGrid(kernel, points)
+    grid = CandidateGrid(kernel, points)
     Z = inputs(kernel, rng.random((9, 2)), 5 * rng.random(9))
     at = inputs(kernel, points, 6.5)
     for rows in (Z[:4], Z[[1, 5, 1]], Z, Z[:0]):
-        given = surface.rows(rows, 6.5)
+        given = grid.rows(rows, 6.5)
         np.testing.assert_allclose(given, kernel(rows, at), rtol=1e-12)
         given[...] = np.nan  # an array of its own
-    np.testing.assert_array_equal(surface.prior_variance(6.5), kernel.diag(at))
-    assert [surface.index(point) for point in points] == list(range(7))
-    assert surface.index(points[0] + 1e-12) is None
+    np.testing.assert_array_equal(grid.prior_variance(6.5), kernel.diag(at))
+    assert [grid.index(point) for point in points] == list(range(7))
+    assert grid.index(points[0] + 1e-12) is None
 
 
 # --- rows that grow

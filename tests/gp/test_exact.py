@@ -13,14 +13,17 @@ from tests.oracles.dense import Dense, assert_alike
 from tvbandits import Candidates, Dataset, Exact
 from tvbandits.forgetting.aging import Ages, Aging, Exponential, Linear, Wiener
 from tvbandits.gp import linalg
-from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
-from tvbandits.gp.exact import spanning
-from tvbandits.gp.features import FEW, LARGEST_SPAN, spanning_state
+from tvbandits.gp.cholesky import (
+    CONFIG,
+    ExactPosterior,
+    by_cholesky,
+    spanning_dictionary,
+    spanning_state,
+)
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs, space_time
 from tvbandits.gp.linalg import FactorisationError
-from tvbandits.gp.posterior import Conditioning
-from tvbandits.gp.rows import NEGLIGIBLE, CandidateGrid, Data
+from tvbandits.gp.posterior import NOISE_LIMITS, CandidateGrid, Conditioning, Data
 from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.gp.state_space import StateSpacePosterior
 from tvbandits.validation import Array
@@ -40,21 +43,23 @@ HIGH_RANK: dict[str, tuple[Kernel, Array]] = {
 AGINGS: dict[str, Aging] = {"linear": Linear(0.1), "wiener": Wiener(0.02), "w": Exponential(0.97)}
 
 
-def assert_same(made: Any, fresh: ExactPosterior, at: Array) -> None:
+def assert_same(made: Any, fresh: ExactPosterior, grid: CandidateGrid, at: Array) -> None:
     """To 1e-9 of the largest mean and of the prior variance."""
-    for get in ("on_surface", "predict"):
-        one, other = ((getattr(p, get)(*([at] if get == "predict" else []))) for p in (made, fresh))
+    for where in (grid, at):
+        one, other = (p.predict(where) for p in (made, fresh))
         np.testing.assert_allclose(one[0], other[0], rtol=0, atol=1e-9 * np.abs(other[0]).max())
         prior = float(fresh.kernel.diag(at).max())
         np.testing.assert_allclose(one[1], other[1], rtol=0, atol=1e-9 * prior)
-    assert made.log_det_ratio == pytest.approx(fresh.log_det_ratio, rel=1e-9)
-    np.testing.assert_allclose(made.products, fresh.products, rtol=1e-8)
-    assert made.effective_dimension() == pytest.approx(fresh.effective_dimension(), rel=1e-8)
+    assert made.summary.log_det_ratio == pytest.approx(fresh.summary.log_det_ratio, rel=1e-9)
+    np.testing.assert_allclose(made.summary.products, fresh.summary.products, rtol=1e-8)
+    assert made.summary.effective_dimension() == pytest.approx(
+        fresh.summary.effective_dimension(), rel=1e-8
+    )
 
 
 def play(kernel: Kernel, points: Array, map_: Aging, steps: int, *, check: int = 10) -> list[Any]:
     """A run whose weights change at every step; returns the posteriors."""
-    surface, rng = CandidateGrid(kernel, points), np.random.default_rng(4)
+    grid, rng = CandidateGrid(kernel, points), np.random.default_rng(4)
     unit = float(kernel.diag(points[:1])[0])
     X = points[rng.integers(len(points), size=steps)]
     y, v = rng.standard_normal(steps) * np.sqrt(unit), rng.uniform(0.005, 0.05, steps)
@@ -63,10 +68,10 @@ def play(kernel: Kernel, points: Array, map_: Aging, steps: int, *, check: int =
         seen = Dataset(X[:t], np.arange(float(t)), y[:t], v[:t])
         variance = map_(seen.variance, Ages.of(seen, float(t))) * unit
         data = Data(X[:t], np.stack([y[:t], np.ones(t)], axis=1), variance)
-        p = Exact().condition(Conditioning(kernel, data, surface, float(t), p))
+        p = Exact().condition(Conditioning(kernel, data, grid, float(t), p))
         all_.append(p)
         if t % check == 0:
-            assert_same(p, by_cholesky(kernel, data, surface=surface), points)
+            assert_same(p, by_cholesky(kernel, data, grid=grid), grid, points)
     return all_
 
 
@@ -75,23 +80,23 @@ def play(kernel: Kernel, points: Array, map_: Aging, steps: int, *, check: int =
 def test_a_spanning_dictionary_is_exact(kernel: Kernel, points: Array, map_: Aging) -> None:
     posteriors = play(kernel, points, map_, 240)
     sparse = [isinstance(p, SparsePosterior) for p in posteriors]
-    assert not any(sparse[: FEW - 1])
+    assert not any(sparse[: CONFIG.few - 1])
     assert all(sparse[-60:])
-    assert posteriors[-1].dictionary_size is None  # exact
+    assert posteriors[-1].summary.exact
     assert posteriors[-1].dictionary.size < 120
 
 
 @pytest.mark.parametrize(("kernel", "points"), HIGH_RANK.values(), ids=HIGH_RANK.keys())
 def test_without_a_small_span_it_is_factored(kernel: Kernel, points: Array) -> None:
-    assert spanning(CandidateGrid(kernel, points)) is None
+    assert spanning_dictionary(CandidateGrid(kernel, points)) is None
     posteriors = play(kernel, points, Linear(0.1), 100)
     assert all(isinstance(p, ExactPosterior) for p in posteriors)
 
 
 def test_rank_decides_up_to_its_limit() -> None:
     """Of unrelated points each is a direction of its own."""
-    for n, spanned in ((LARGEST_SPAN, True), (LARGEST_SPAN + 1, False)):
-        found = spanning(CandidateGrid(RBF(0.01), np.arange(float(n))[:, None]))
+    for n, spanned in ((CONFIG.largest_span, True), (CONFIG.largest_span + 1, False)):
+        found = spanning_dictionary(CandidateGrid(RBF(0.01), np.arange(float(n))[:, None]))
         assert (found is not None) == spanned
         assert found is None or found.size == n
 
@@ -109,20 +114,20 @@ def test_other_points_of_the_domain_are_predicted_exactly_too() -> None:
 
 def test_observations_off_the_surface_are_factored() -> None:
     kernel, points = LOW_RANK["square"]
-    surface, rng = CandidateGrid(kernel, points), np.random.default_rng(0)
+    grid, rng = CandidateGrid(kernel, points), np.random.default_rng(0)
     X = points[rng.permutation(len(points))[:100]]
     Y, v = rng.standard_normal((100, 2)), rng.uniform(0.01, 0.1, 100)
-    on = Exact().condition(Conditioning(kernel, Data(X, Y, v), surface))
+    on = Exact().condition(Conditioning(kernel, Data(X, Y, v), grid))
     assert isinstance(on, SparsePosterior)
     moved = X.copy()
     moved[50] += 1e-3
-    off = Exact().condition(Conditioning(kernel, Data(moved, Y, v), surface, previous=on))
+    off = Exact().condition(Conditioning(kernel, Data(moved, Y, v), grid, previous=on))
     assert isinstance(off, ExactPosterior)
-    assert_same(off, by_cholesky(kernel, Data(moved, Y, v), surface=surface), points)
+    assert_same(off, by_cholesky(kernel, Data(moved, Y, v), grid=grid), grid, points)
     # -0.0 is the point 0.0.
     zero = np.where(X == 0.0, -0.0, X)
     assert isinstance(
-        Exact().condition(Conditioning(kernel, Data(zero, Y, v), surface)), SparsePosterior
+        Exact().condition(Conditioning(kernel, Data(zero, Y, v), grid)), SparsePosterior
     )
     # And without fixed points, or under a kernel that sees time, there is nothing to span.
     assert isinstance(Exact().condition(Conditioning(kernel, Data(X, Y, v))), ExactPosterior)
@@ -132,41 +137,41 @@ def test_observations_off_the_surface_are_factored() -> None:
     assert isinstance(made, ExactPosterior)
 
 
-@pytest.mark.parametrize(("length", "enough"), [(8.0, FEW), (3.0, 93)])
+@pytest.mark.parametrize(("length", "enough"), [(8.0, CONFIG.few), (3.0, 93)])
 def test_few_distinct_inputs_are_factored(length: float, enough: int) -> None:
     """Fewer than a factorisation minds, or than the span has points, however often observed."""
     kernel, rng = RBF(length), np.random.default_rng(0)
-    surface = CandidateGrid(kernel, LINE)
-    assert max(spanning(surface).size, FEW) == enough
+    grid = CandidateGrid(kernel, LINE)
+    assert max(spanning_dictionary(grid).size, CONFIG.few) == enough
     X = LINE[rng.permutation(len(LINE))]
     for n, kind in ((enough - 1, ExactPosterior), (enough, SparsePosterior)):
         Z = np.repeat(X[:n], 3, axis=0)
         data = Data(Z, rng.standard_normal((3 * n, 2)), np.full(3 * n, 0.1))
-        assert type(Exact().condition(Conditioning(kernel, data, surface))) is kind
+        assert type(Exact().condition(Conditioning(kernel, data, grid))) is kind
 
 
 def test_appended_rows_stay_with_a_factor_and_a_new_scale_too() -> None:
     kernel, points = LOW_RANK["square"]
-    surface, rng = CandidateGrid(kernel, points), np.random.default_rng(0)
+    grid, rng = CandidateGrid(kernel, points), np.random.default_rng(0)
     X = points[rng.permutation(len(points))[:130]]
     data = Data(X, rng.standard_normal((130, 2)), rng.uniform(0.01, 0.1, 130))
     p: Any = None
     for n in range(1, 121):
-        p = Exact().condition(Conditioning(kernel, data.rows(0, n), surface, previous=p))
+        p = Exact().condition(Conditioning(kernel, data.rows(0, n), grid, previous=p))
         assert isinstance(p, ExactPosterior)
     assert p.extended
     scaled = Data(X, data.Y, data.variance / 4)
-    p = Exact().condition(Conditioning(kernel, scaled.rows(0, 121), surface, previous=p))
+    p = Exact().condition(Conditioning(kernel, scaled.rows(0, 121), grid, previous=p))
     assert isinstance(p, ExactPosterior)
     assert not p.extended
-    assert_same(p, by_cholesky(kernel, scaled.rows(0, 121), surface=surface), points)
-    p = Exact().condition(Conditioning(kernel, scaled.rows(0, 122), surface, previous=p))
+    assert_same(p, by_cholesky(kernel, scaled.rows(0, 121), grid=grid), grid, points)
+    p = Exact().condition(Conditioning(kernel, scaled.rows(0, 122), grid, previous=p))
     assert p.extended
     # Weights that change twice in a row are a run of another kind.
-    p = Exact().condition(Conditioning(kernel, data.rows(0, 123), surface, previous=p))
-    p = Exact().condition(Conditioning(kernel, scaled.rows(0, 124), surface, previous=p))
+    p = Exact().condition(Conditioning(kernel, data.rows(0, 123), grid, previous=p))
+    p = Exact().condition(Conditioning(kernel, scaled.rows(0, 124), grid, previous=p))
     assert isinstance(p, SparsePosterior)
-    assert_same(p, by_cholesky(kernel, scaled.rows(0, 124), surface=surface), points)
+    assert_same(p, by_cholesky(kernel, scaled.rows(0, 124), grid=grid), grid, points)
 
 
 # --- one factorisation
@@ -194,11 +199,11 @@ def test_eighty_cases_equal_sklearn_and_the_dense_inverse(block: int) -> None:
         np.testing.assert_allclose(mean, dense.mean(X), atol=1e-7 * size)
         covariance = dense.covariance(X, X)
         np.testing.assert_allclose(var, np.diagonal(covariance), atol=1e-7 * size)
-        np.testing.assert_allclose(made.covariance(X), covariance, atol=1e-7 * size)
+        np.testing.assert_allclose(made.covariance(X, X), covariance, atol=1e-7 * size)
         ratio = np.linalg.slogdet(np.eye(len(Z)) + kernel(Z) / variance[:, None])[1]
-        assert made.log_det_ratio == pytest.approx(ratio, rel=1e-9, abs=1e-9)
+        assert made.summary.log_det_ratio == pytest.approx(ratio, rel=1e-9, abs=1e-9)
         assert made.size == len(np.unique(Z, axis=0))
-        assert made.jitter == 0.0
+        assert made.summary.jitter == 0.0
 
 
 @modest
@@ -214,7 +219,7 @@ def test_negligible_observations_cost_nothing_and_change_nothing() -> None:
     rng = np.random.default_rng(3)
     kernel, Z, y = 2.0 * RBF(0.3), rng.random((20, 1)), rng.standard_normal(20)
     variance = np.full(20, 0.1)
-    limit = NEGLIGIBLE * 2.0
+    limit = NOISE_LIMITS.negligible * 2.0
     at, above = variance.copy(), variance.copy()
     at[::2], above[::2] = limit, limit * 1.001
     X = rng.random((9, 1))
@@ -257,7 +262,7 @@ def test_jitter_is_reported() -> None:
     rng = np.random.default_rng(7)
     Z, y = rng.random((40, 1)), np.ones(40)
     made = condition(RBF(10.0), Z, y, np.full(40, 1e-18))
-    assert made.jitter in linalg.JITTERS[1:]
+    assert made.summary.jitter in linalg.JITTERS[1:]
     np.testing.assert_allclose(made.predict(rng.random((5, 1)))[0], 1.0, atol=1e-3)
 
 
@@ -302,22 +307,23 @@ def drifting(noise: float, epsilon: float, n: int = 700) -> tuple[Any, Candidate
 @pytest.mark.parametrize("epsilon", [0.001, 0.03, 0.3])
 @pytest.mark.parametrize("noise", [1e-1, 1e-4])
 def test_the_filter_is_the_dense_posterior_to_rounding(noise: float, epsilon: float) -> None:
-    kernel, surface, data = drifting(noise, epsilon)
+    kernel, grid, data = drifting(noise, epsilon)
     now = float(data.Z[-1, 1]) + 1.5
-    found = Exact().condition(Conditioning(kernel, data, surface, now))
-    dense = by_cholesky(kernel, data, surface=surface, now=now)
+    found = Exact().condition(Conditioning(kernel, data, grid, now))
+    dense = by_cholesky(kernel, data, grid=grid, now=now)
     assert isinstance(found, StateSpacePosterior)
-    assert found.dictionary_size is None
-    assert_alike(found.on_surface(), dense.on_surface(), rtol=1e-8, atol=1e-9)
-    Z = np.column_stack([surface.points[:9], np.linspace(0.3 * now, 2 * now, 9)])
+    assert found.summary.exact
+    assert_alike(found.predict(grid), dense.predict(grid), rtol=1e-8, atol=1e-9)
+    Z = np.column_stack([grid.points[:9], np.linspace(0.3 * now, 2 * now, 9)])
     assert_alike(found.predict(Z), dense.predict(Z), rtol=1e-8, atol=1e-9)
-    np.testing.assert_allclose(found.products, dense.products, rtol=1e-8)
-    np.testing.assert_allclose(found.log_det_ratio, dense.log_det_ratio, rtol=1e-10)
+    np.testing.assert_allclose(found.summary.products, dense.summary.products, rtol=1e-8)
+    ratios = found.summary.log_det_ratio, dense.summary.log_det_ratio
+    np.testing.assert_allclose(*ratios, rtol=1e-10)
 
 
 def test_few_observations_are_factored_and_so_are_features_without_end() -> None:
-    kernel, surface, data = drifting(1e-2, 0.03)
-    few = Exact().condition(Conditioning(kernel, data.rows(650), surface, 1e3))
+    kernel, grid, data = drifting(1e-2, 0.03)
+    few = Exact().condition(Conditioning(kernel, data.rows(650), grid, 1e3))
     assert isinstance(few, ExactPosterior)
     rough = space_time(Matern(1e-3, nu=0.5)) * Drift(0.03, "fixed")
     points = np.random.default_rng(0).random((300, 1))
@@ -326,33 +332,33 @@ def test_few_observations_are_factored_and_so_are_features_without_end() -> None
 
 
 def test_going_on_comes_to_the_bits_of_starting_anew() -> None:
-    kernel, surface, data = drifting(1e-2, 0.03)
+    kernel, grid, data = drifting(1e-2, 0.03)
     half = Data(data.Z[:400], data.Y[:400], data.variance[:400])
-    start = Exact().condition(Conditioning(kernel, half, surface, 450.0))
+    start = Exact().condition(Conditioning(kernel, half, grid, 450.0))
     assert isinstance(start, StateSpacePosterior)
     made: Any = start
     for i in range(400, 700):
-        made = made.continued(data.row(i), 800.0)
-    anew = Exact().condition(Conditioning(kernel, data, surface, 800.0))
-    assert_alike(made.on_surface(), anew.on_surface(), rtol=0.0)
+        made = made.update(data.row(i), 800.0, grid)
+    anew = Exact().condition(Conditioning(kernel, data, grid, 800.0))
+    assert_alike(made.predict(grid), anew.predict(grid), rtol=0.0)
     np.testing.assert_array_equal(made.data.Z, anew.data.Z)
-    assert made.continued(data.row(3), 800.0) is None  # of the past
-    assert start.size == 400
+    assert made.update(data.row(3), 800.0, grid) is None  # of the past
+    assert start.summary.size == 400
 
 
 def test_rows_that_repeat_are_merged_in_the_end() -> None:
     rng = np.random.default_rng(2)
     points = np.linspace(0.0, 1.0, 20)[:, None]
     kernel = RBF(0.3)
-    surface = CandidateGrid(kernel, points)
+    grid = CandidateGrid(kernel, points)
     data = Data(np.empty((0, 1)), np.empty((0, 1)), np.empty(0))
     made: Any = None
     largest = 0
     for _ in range(500):
         row = Data(points[rng.integers(20)][None], rng.standard_normal((1, 1)), np.full(1, 0.1))
         data = data.append(row)
-        made = Exact().condition(Conditioning(kernel, data, surface, previous=made))
+        made = Exact().condition(Conditioning(kernel, data, grid, previous=made))
         largest = max(largest, made.size)
     assert largest <= 2 * 20 + 192 + 1
-    dense = by_cholesky(kernel, data, surface=surface)
-    assert_alike(made.on_surface(), dense.on_surface(), rtol=1e-8, atol=1e-9)
+    dense = by_cholesky(kernel, data, grid=grid)
+    assert_alike(made.predict(grid), dense.predict(grid), rtol=1e-8, atol=1e-9)

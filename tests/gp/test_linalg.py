@@ -228,7 +228,7 @@ NAMED = r"\w.* of shape \(.*\).*: is the kernel a valid .*larger noise variance"
         linalg.eigenpairs,
         linalg.square_root,
         lambda A: linalg.whitening_each(A[None]),
-        lambda A: linalg.whitened_each(A[None], A[None]),
+        lambda A: linalg.whiten_each(A[None], A[None]),
         lambda A: linalg.predict_each(A[None], A[:1], A[:1]),
         lambda A: linalg.greedy_pivots(A, 0.0),
         lambda A: linalg.inverse_lower(np.where(np.isfinite(A), A, 0.0)),
@@ -258,11 +258,11 @@ def test_a_stack_is_whitened_as_each_is() -> None:
     rng = np.random.default_rng(0)
     roots = rng.standard_normal((3, 4, 4))
     A, B = roots @ np.swapaxes(roots, 1, 2) + np.eye(4), rng.standard_normal((3, 4, 2))
-    factors, whitened = linalg.whitened_each(A, B)
+    factors, whitened = linalg.whiten_each(A, B)
     for a, b, L, w in zip(A, B, factors, whitened, strict=True):
         np.testing.assert_allclose(L @ L.T, a, atol=1e-12)
         np.testing.assert_allclose(w.T @ w, b.T @ np.linalg.inv(a) @ b, atol=1e-10)
-    refused(linalg.FactorisationError, "not positive definite", linalg.whitened_each, -A, B)
+    refused(linalg.FactorisationError, "not positive definite", linalg.whiten_each, -A, B)
     factors, inverses = linalg.whitening_each(A)
     np.testing.assert_allclose(np.matmul(factors, inverses), [np.eye(4)] * 3, atol=1e-12)
     np.testing.assert_allclose(factors @ np.swapaxes(factors, 1, 2), A, atol=1e-12)

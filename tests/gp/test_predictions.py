@@ -19,15 +19,14 @@ from tvbandits.gp.kernels.additive import box_kernel
 from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.lookahead import JointPosterior
-from tvbandits.gp.posterior import Conditioning
+from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data
 from tvbandits.gp.predictions import (
     Bound,
+    ScaledPosterior,
     SmoothPosterior,
-    View,
     excess_error,
     independent_readings,
 )
-from tvbandits.gp.rows import CandidateGrid, Data
 from tvbandits.queries import Pool
 from tvbandits.queries.plans import Asking
 from tvbandits.validation import Array, Index
@@ -39,10 +38,11 @@ Y, NOISE = 1e3 + 7 * RNG.standard_normal(18), RNG.uniform(0.5, 3.0, 18)
 ORIGIN, CENTRE, SCALE = float(Y[0]), 995.0, 6.0
 
 
-def view(part: Any, surface: CandidateGrid | None) -> View:
+def view(part: Any, grid: CandidateGrid | None) -> ScaledPosterior:
     values = np.stack([Y - ORIGIN, np.ones(18)], axis=1)
-    p = part.condition(Conditioning(KERNEL, Data(X, values, NOISE / SCALE**2), surface))
-    return View(p, surface, lambda points: points, CENTRE, SCALE, ORIGIN)
+    p = part.condition(Conditioning(KERNEL, Data(X, values, NOISE / SCALE**2), grid))
+    prior = part.prior(p)
+    return ScaledPosterior(p, prior, grid, lambda points, _: points, CENTRE, SCALE, ORIGIN)
 
 
 def expected(at: Array) -> tuple[Array, Array]:
@@ -86,18 +86,20 @@ def test_the_mean_square_of_correlated_readings_has_so_many_degrees_of_freedom()
 
 def test_what_no_reading_has_tested_is_shown_wider_and_decides_as_it_is() -> None:
     known = view(Exact(), None)
-    learned, far = replace(known, learned=True), np.array([[90.0, 90.0]])
+    learned, far = replace(known, prior_is_learned=True), np.array([[90.0, 90.0]])
     factor = stats.t.ppf(0.975, independent_readings(KERNEL(X)) + 1.0) / stats.norm.ppf(0.975)
-    mean, deviation = learned.reward(far)
-    np.testing.assert_array_equal(mean, known.reward(far)[0])
+    mean, deviation = learned.predict_reward(far)
+    np.testing.assert_array_equal(mean, known.predict_reward(far)[0])
     np.testing.assert_allclose(deviation, factor * SCALE, rtol=1e-9)
-    near = learned.reward(X)[1] / known.reward(X)[1]
-    np.testing.assert_allclose(near, 1.0 + (factor - 1.0) * (known.reward(X)[1] ** 2 / SCALE**2))
+    near = learned.predict_reward(X)[1] / known.predict_reward(X)[1]
+    np.testing.assert_allclose(
+        near, 1.0 + (factor - 1.0) * (known.predict_reward(X)[1] ** 2 / SCALE**2)
+    )
     np.testing.assert_array_equal(learned.predict(far), known.predict(far))
 
 
 def test_what_is_shown_is_wider_where_places_are_far_from_what_all_others_say() -> None:
-    learned, tests = replace(view(Exact(), None), learned=True, dimension=2), []
+    learned, tests = replace(view(Exact(), None), prior_is_learned=True, dimension=2), []
     values, noise, kernel = (Y - Y.mean()) / SCALE, NOISE / SCALE**2, KERNEL + ConstantKernel(100.0)
     for i, others in enumerate(~np.eye(18, dtype=bool)):
         said = Dense(kernel, X[others], values[others, None], noise[others])
@@ -106,7 +108,10 @@ def test_what_is_shown_is_wider_where_places_are_far_from_what_all_others_say() 
     share, squares = np.array(tests).T
     excess = math.sqrt(share @ squares / (share.sum() + math.sqrt(share.sum() / 2.0)))
     assert excess > 1.05
-    shown, deviation = learned.shown(POINTS)[1], learned.reward(POINTS)[1]
+    shown, deviation = (
+        learned.predict_reward(POINTS, test=True)[1],
+        learned.predict_reward(POINTS)[1],
+    )
     np.testing.assert_allclose(shown, excess * deviation, rtol=1e-6)
     assert excess_error(KERNEL(X), noise, 0.1 * values) == 1.0
 

@@ -16,8 +16,7 @@ from tvbandits.forgetting.aging import Ages, Aging
 from tvbandits.gp.cholesky import by_cholesky
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.posterior import Conditioning
-from tvbandits.gp.rows import CandidateGrid, Data
+from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data
 from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.validation import Array
 
@@ -66,13 +65,11 @@ def assert_is(p: SparsePosterior, plainly: Sparse, at: Array) -> None:
     """Everything that a sparse posterior answers, against dense algebra."""
     close = {"rtol": 1e-6, "atol": 1e-7}
     assert_alike(p.predict(at), (plainly.mean(at), plainly.variance(at)), **close)
-    np.testing.assert_allclose(
-        p.cross_covariance(at[:3], at), plainly.covariance(at[:3], at), **close
-    )
-    np.testing.assert_allclose(p.products, dense(p, p.rows).products(), **close)
-    assert p.log_det_ratio == pytest.approx(plainly.log_det_ratio(), rel=1e-6, abs=1e-7)
+    np.testing.assert_allclose(p.covariance(at[:3], at), plainly.covariance(at[:3], at), **close)
+    np.testing.assert_allclose(p.summary.products, dense(p, p.rows).products(), **close)
+    assert p.summary.log_det_ratio == pytest.approx(plainly.log_det_ratio(), rel=1e-6, abs=1e-7)
     shares = plainly.variance(plainly.X) / plainly.v
-    assert p.effective_dimension() == pytest.approx(shares.sum(), rel=1e-6)
+    assert p.summary.effective_dimension() == pytest.approx(shares.sum(), rel=1e-6)
 
 
 # --- one posterior --------------------------------------------------------------------------------
@@ -84,14 +81,14 @@ def test_duplicates_and_dependent_points_drop_out() -> None:
     kernel = DotProduct(1.0)
     data = some(rng, kernel, 15, repeats=15)
     p = on(kernel, data, np.ones(15, dtype=bool))
-    assert p.dictionary_size == 3
+    assert p.summary.dictionary_size == 3
     at = rng.random((20, 2))
     exact = Dense(kernel, *data)
     assert_alike(p.predict(at), (exact.mean(at), exact.variance(at)), atol=1e-8)
     # Of points that lie closer together than a smooth kernel can tell, one stays.
     Z = np.array([[0.1, 0.1], [0.1, 0.1 + 1e-7], [0.9, 0.5]])
     close = Data(Z, np.ones((3, 1)), np.full(3, 0.1))
-    assert on(RBF(0.3), close, np.ones(3, dtype=bool)).dictionary_size == 2
+    assert on(RBF(0.3), close, np.ones(3, dtype=bool)).dictionary.size == 2
 
 
 def test_dependent_points_drop_out_of_a_growing_dictionary_too() -> None:
@@ -104,7 +101,7 @@ def test_dependent_points_drop_out_of_a_growing_dictionary_too() -> None:
     np.testing.assert_allclose(p.dictionary.rows.Z, Z[[0, 1, 4]], atol=2 * near)
     linear = on(DotProduct(1.0), data.row(0), [True], keep=True)
     p = on(DotProduct(1.0), data, np.ones(5, dtype=bool), keep=True, previous=linear)
-    assert p.dictionary_size == 3
+    assert p.summary.dictionary_size == 3
 
 
 def test_a_share_of_its_own_prior_variance_decides_about_a_point() -> None:
@@ -119,7 +116,7 @@ def test_a_share_of_its_own_prior_variance_decides_about_a_point() -> None:
 
 def test_points_without_prior_variance_alone() -> None:
     p = on(DotProduct(0.0), Data(np.zeros((1, 2)), np.ones((1, 1)), np.ones(1)), [True])
-    assert p.dictionary_size == 0
+    assert p.summary.dictionary_size == 0
     np.testing.assert_array_equal(p.predict(np.array([[0.0, 0.0], [1.0, 2.0]]))[1], [0.0, 5.0])
 
 
@@ -142,14 +139,14 @@ class Stream:
 
     def __init__(self, kernel: Kernel, seed: int, map_: Aging, *, elsewhere: float = 0.2) -> None:
         self.kernel, self.rng, self.map = kernel, np.random.default_rng(seed), map_
-        self.surface = CandidateGrid(kernel, self.rng.random((15, 2)))
+        self.grid = CandidateGrid(kernel, self.rng.random((15, 2)))
         self.elsewhere = elsewhere
         self.seen = Dataset.empty(2)
 
     def step(self) -> tuple[Data, float]:
         """One to three more observations; what a decision a little later is conditioned on."""
         rng, n = self.rng, int(self.rng.integers(1, 4))
-        X = self.surface.points[rng.integers(15, size=n)].copy()
+        X = self.grid.points[rng.integers(15, size=n)].copy()
         away = rng.random(n) < self.elsewhere
         X[away] = rng.random((int(away.sum()), 2))
         start = float(self.seen.t[-1]) if len(self.seen) else 0.0
@@ -169,12 +166,12 @@ class Stream:
         return Data(Z, np.stack([seen.y[used], np.ones(used.sum())], axis=1), variance[used]), now
 
 
-def assert_surface_is(p: SparsePosterior, surface: CandidateGrid, now: float) -> None:
-    at = surface.at(now)
+def assert_surface_is(p: SparsePosterior, grid: CandidateGrid, now: float) -> None:
+    at = grid.at(now)
     exact = dense(p).variance(at)
     mean, variance = p.predict(at)
-    np.testing.assert_allclose(p.means_on_surface(), mean, atol=1e-8)
-    for found in (variance, p.on_surface()[1]):
+    np.testing.assert_allclose(p.predict(grid)[0], mean, atol=1e-8)
+    for found in (variance, p.predict(grid)[1]):
         np.testing.assert_allclose(found, exact, atol=1e-7)
 
 
@@ -190,10 +187,10 @@ def test_every_route_is_a_new_start(kernel: str, map_: Aging, keep: bool) -> Non
         data, now = stream.step()
         for later in (0.0, 0.7):  # the second time nothing is new but the time of the decision
             data, now = stream.at(now + later)
-            p = part.condition(Conditioning(stream.kernel, data, stream.surface, now, p, rng))
-            assert_surface_is(p, stream.surface, now)
+            p = part.condition(Conditioning(stream.kernel, data, stream.grid, now, p, rng))
+            assert_surface_is(p, stream.grid, now)
         if step % 5 == 4 and len(data):
-            assert_is(p, dense(p), stream.surface.at(now))
+            assert_is(p, dense(p), stream.grid.at(now))
 
 
 def test_an_exact_posterior_before_it_is_left_aside() -> None:
@@ -227,19 +224,24 @@ def test_tiny_noise_makes_no_nonsense(rule: Any, name: str, exponent: int) -> No
         X = points[np.r_[np.arange(80), rng.integers(0, 80, 40)]]
         y = np.sin(6.0 * X[:, 0]) + np.sqrt(noise) * rng.standard_normal(120)
         data = Data(X, np.column_stack([y, np.ones(120)]), np.full(120, noise))
-        made = rule.condition(Conditioning(kernel, data, CandidateGrid(kernel, points)))
+        grid = CandidateGrid(kernel, points)
+        made = rule.condition(Conditioning(kernel, data, grid))
         exact = by_cholesky(kernel, data)
-        means, variance = made.on_surface()
+        means, variance = made.predict(grid)
         expected, right = exact.predict(points)
         # What it is off by is what it says that it does not know.
         assert (2.0 * np.sqrt(variance) + 1e-9 >= np.abs(means - expected).T).all()
         assert (np.abs(np.sqrt(variance) - np.sqrt(right)) < 1e-3).all()
         # The products are a sum of squares: no difference of numbers of the size of 1 / noise.
-        assert np.linalg.eigvalsh(made.products)[0] > 0
-        centres = [p.products[0, 1] / (5.0 + p.products[1, 1]) for p in (made, exact)]
+        assert np.linalg.eigvalsh(made.summary.products)[0] > 0
+        centres = [
+            p.summary.products[0, 1] / (5.0 + p.summary.products[1, 1]) for p in (made, exact)
+        ]
         assert abs(centres[0] - centres[1]) < 0.3
         if exponent <= 7:
-            np.testing.assert_allclose(made.products, exact.products, rtol=2e-2, atol=1e-3)
+            np.testing.assert_allclose(
+                made.summary.products, exact.summary.products, rtol=2e-2, atol=1e-3
+            )
 
 
 def test_a_noise_that_is_too_small_for_the_dictionary_is_raised_and_reported() -> None:
@@ -249,8 +251,8 @@ def test_a_noise_that_is_too_small_for_the_dictionary_is_raised_and_reported() -
         noise: part.condition(Conditioning(kernel, Data(X, np.cos(9 * X), np.full(30, noise))))
         for noise in (1e-12, 1e-6, 2e-6)
     }
-    assert found[1e-12].jitter == pytest.approx(1e-6 - 1e-12)
-    assert found[2e-6].jitter == found[1e-6].jitter == 0.0
+    assert found[1e-12].summary.jitter == pytest.approx(1e-6 - 1e-12)
+    assert found[2e-6].summary.jitter == found[1e-6].summary.jitter == 0.0
     assert_alike(found[1e-12].predict(X), found[1e-6].predict(X), rtol=0.0)
 
 
@@ -277,7 +279,7 @@ def test_readings_that_defy_a_tiny_noise_are_taken_in_to_the_last_digits(filters
     Y = rng.standard_normal((n, 2))
     part: Nystrom = NystromFilter(1e12) if filters else Nystrom(1e12)
     made = part.condition(Conditioning(kernel, Data(Z[:n], Y, np.full(n, 1e-12)), now=n / 3))
-    assert made.jitter == pytest.approx(part.tolerance - 1e-12)
+    assert made.summary.jitter == pytest.approx(part.tolerance - 1e-12)
     assert isinstance(made, SparsePosterior)
     D = made.dictionary.rows.Z[:, :1]
     within = RBF(0.5)(D) + np.diag(made.dictionary.data.variance)

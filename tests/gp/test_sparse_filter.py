@@ -12,8 +12,7 @@ from tests.oracles.dense import assert_alike
 from tests.oracles.sparse import pseudo_root
 from tvbandits import Bandit, Candidates, Exact, NystromFilter, Options, Recipe, policies
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.posterior import Conditioning
-from tvbandits.gp.rows import Data
+from tvbandits.gp.posterior import Conditioning, Data
 from tvbandits.gp.sparse import Nystrom
 from tvbandits.validation import Array
 

@@ -8,9 +8,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ke
 
 from tests.oracles.sparse import Sparse
 from tvbandits import Nystrom
-from tvbandits.gp.posterior import Conditioning
-from tvbandits.gp.rows import Data
-from tvbandits.gp.sparse import SparsePosterior, _scores, leverage_dictionary
+from tvbandits.gp.posterior import Conditioning, Data
+from tvbandits.gp.sparse import SparsePosterior, leverage_dictionary, leverage_scores
 from tvbandits.validation import Array
 
 # The largest uniform number: who is drawn by it is certain to be.
@@ -91,7 +90,8 @@ def test_the_first_draw_uses_prior_variances() -> None:
     data = scattered(6)
     probability = np.minimum(1, 0.5 * 1.5 / data.variance)
     for side, size in ((-1e-12, 6), (1e-12, 1)):
-        assert drawn(Nystrom(0.5), data, Numbers(probability + side)).dictionary_size == size
+        posterior = drawn(Nystrom(0.5), data, Numbers(probability + side))
+        assert posterior.summary.dictionary_size == size
 
 
 def test_numbers_are_drawn_where_inputs_have_changed_and_only_there() -> None:
@@ -103,7 +103,7 @@ def test_numbers_are_drawn_where_inputs_have_changed_and_only_there() -> None:
     assert after.dictionary.rows.Z is p.dictionary.rows.Z
     np.testing.assert_allclose(after.V, np.eye(6) + (p.V - np.eye(6)) / 2)
     fewer = Numbers(np.zeros(5))
-    assert drawn(Nystrom(), data.rows(1), fewer, p).dictionary_size >= 5
+    assert drawn(Nystrom(), data.rows(1), fewer, p).dictionary.size >= 5
     assert fewer.calls == 1
     again = joined(data, data.row(2))  # a repeated visit is a new observation
     drawn(Nystrom(), again, numbers, p)
@@ -223,10 +223,10 @@ def test_scores_from_a_part_of_the_inputs_are_those_from_all() -> None:
     rng = np.random.default_rng(3)
     Z, variance = rng.random((4000, 1)), rng.uniform(20.0, 60.0, 4000)
     inducing, kernel = np.arange(12), RBF(0.3)
-    whole = _scores(kernel, Z, variance, inducing, np.arange(4000), np.ones(4000))
+    whole = leverage_scores(kernel, Z, variance, inducing, np.arange(4000), np.ones(4000))
     probability = np.where(Z[:, 0] < 0.5, 0.2, 0.05)
     seen = np.flatnonzero(rng.random(4000) < probability)
-    part = _scores(kernel, Z, variance, inducing, seen, probability[seen])
+    part = leverage_scores(kernel, Z, variance, inducing, seen, probability[seen])
     assert part == pytest.approx(whole[seen], rel=0.3)
     assert part.mean() == pytest.approx(whole[seen].mean(), rel=0.1)
 

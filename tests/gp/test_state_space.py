@@ -11,9 +11,8 @@ from tests.oracles.dense import Dense, assert_alike
 from tvbandits import Nystrom, NystromFilter, StateSpace
 from tvbandits.gp.cholesky import by_cholesky
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.posterior import Conditioning
-from tvbandits.gp.rows import CandidateGrid, Data
-from tvbandits.gp.state_space import MOST_TOGETHER, ROUNDING, STRIDE, FeatureRows
+from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data
+from tvbandits.gp.state_space import CONFIG, FeatureRows
 from tvbandits.validation import Array
 
 POINTS = np.random.default_rng(0).uniform(0, 5, (25, 2))
@@ -71,30 +70,31 @@ def test_points_off_the_features_are_told_nearly_exactly() -> None:
     """More points than features, in any order; features leave out 1e-4 of the variance."""
     kernel, data = KERNELS["all"], sample(40, 1, late=True)
     now = float(data.Z[:, -1].max()) + 1.5
-    made = StateSpace().condition(Conditioning(kernel, data, CandidateGrid(kernel, POINTS), now))
+    grid = CandidateGrid(kernel, POINTS)
+    made = StateSpace().condition(Conditioning(kernel, data, grid, now))
     means, covariance = dense(kernel, data, at(now))
     close: Any = {"rtol": 2e-4, "atol": 2e-3}
-    for found in (made.on_surface(), made.predict(at(now))):
+    for found in (made.predict(grid), made.predict(at(now))):
         assert_alike(found, (means, np.diag(covariance)), **close)
     earlier, later = at(now - 1.5, [3, 4, 5]), at(now + 2.0)
     _, across = dense(kernel, data, earlier, later)
-    np.testing.assert_allclose(made.cross_covariance(earlier, later), across, **close)
+    np.testing.assert_allclose(made.covariance(earlier, later), across, **close)
     oracle = Dense(kernel, *data)
-    assert made.log_det_ratio == pytest.approx(oracle.log_det_ratio(), rel=1e-3)
-    np.testing.assert_allclose(made.products, oracle.products(), rtol=1e-3, atol=1e-3)
+    assert made.summary.log_det_ratio == pytest.approx(oracle.log_det_ratio(), rel=1e-3)
+    np.testing.assert_allclose(made.summary.products, oracle.products(), rtol=1e-3, atol=1e-3)
 
 
 def test_it_starts_again_where_it_must() -> None:
     kernel, data = KERNELS["all"], sample(30, 3)
-    surface, rule = CandidateGrid(kernel, POINTS), StateSpace()
-    made = rule.condition(Conditioning(kernel, data, surface, 99.0))
+    grid, rule = CandidateGrid(kernel, POINTS), StateSpace()
+    made = rule.condition(Conditioning(kernel, data, grid, 99.0))
     other = kernel.clone_with_theta(kernel.theta + 0.1)
     changed = Data(data.Z, data.Y, data.variance * 2)
     for again, told in ((other, data), (kernel, changed), (kernel, sample(30, 4))):
-        fresh = rule.condition(Conditioning(again, told, surface, 99.0))
-        stale = rule.condition(Conditioning(again, told, surface, 99.0, made))
-        np.testing.assert_array_equal(stale.known.mean, fresh.known.mean)
-        assert not np.array_equal(stale.known.mean, made.known.mean)
+        fresh = rule.condition(Conditioning(again, told, grid, 99.0))
+        stale = rule.condition(Conditioning(again, told, grid, 99.0, made))
+        np.testing.assert_array_equal(stale.filter.mean, fresh.filter.mean)
+        assert not np.array_equal(stale.filter.mean, made.filter.mean)
 
 
 def test_a_point_beyond_the_features_keeps_its_variance() -> None:
@@ -110,7 +110,7 @@ def test_a_point_beyond_the_features_keeps_its_variance() -> None:
 @pytest.mark.parametrize("name", ["drift", "all"])
 def test_noise_below_rounding_is_raised_and_reported(name: str) -> None:
     kernel = KERNELS[name]
-    floor = ROUNDING * float(kernel.diag(at(0.0, [0]))[0])
+    floor = CONFIG.smallest_noise * float(kernel.diag(at(0.0, [0]))[0])
     # Five rewards of each of three points at one time, again and again, of size 10.
     t = np.repeat(np.arange(4.0), 15)
     Z = np.column_stack([np.tile(np.repeat(POINTS[:3], 5, axis=0), (4, 1)), t])
@@ -118,7 +118,7 @@ def test_noise_below_rounding_is_raised_and_reported(name: str) -> None:
     rule = StateSpace(anchors=POINTS[:3])
     for noise, jitter in ((1e-18, floor), (0.25 * floor, 0.75 * floor), (2.0 * floor, 0.0)):
         made = rule.condition(Conditioning(kernel, Data(Z, Y, np.full(60, noise)), now=4.0))
-        assert made.jitter == pytest.approx(jitter, rel=1e-6)
+        assert made.summary.jitter == pytest.approx(jitter, rel=1e-6)
         # What is left is the posterior of the larger noise.
         least = np.full(60, max(noise, floor))
         raised = rule.condition(Conditioning(kernel, Data(Z, Y, least), now=4.0))
@@ -127,8 +127,10 @@ def test_noise_below_rounding_is_raised_and_reported(name: str) -> None:
             assert np.isfinite(mine).all()
             np.testing.assert_allclose(mine, its, rtol=1e-6, atol=1e-9)
         above = 60 * np.log(max(noise, floor) / noise)  # the noise as it was told
-        assert made.log_det_ratio == pytest.approx(raised.log_det_ratio + above, rel=1e-6)
-        assert np.isfinite(made.products).all()
+        assert made.summary.log_det_ratio == pytest.approx(
+            raised.summary.log_det_ratio + above, rel=1e-6
+        )
+        assert np.isfinite(made.summary.products).all()
         mean = Y[:, 0].reshape(4, 3, 5)[-1].mean(axis=1)
         found = made.predict(at(3.0, [0, 1, 2]))[0][:, 0]
         np.testing.assert_allclose(found, mean, atol=1e-3)  # no noise to speak of
@@ -144,21 +146,21 @@ def among_few(n: int, seed: int) -> Data:
     return data
 
 
-@pytest.mark.parametrize("n", [25, 3 * STRIDE], ids=["few", "kept"])
+@pytest.mark.parametrize("n", [25, 3 * CONFIG.stride], ids=["few", "kept"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_past_is_the_exact_posterior_given_all_rewards(name: str, n: int) -> None:
     kernel, data = KERNELS[name], among_few(n, 8)
-    rule, surface, made = StateSpace(anchors=FEW), CandidateGrid(kernel, FEW), None
+    rule, grid, made = StateSpace(anchors=FEW), CandidateGrid(kernel, FEW), None
     start, end = data.Z[0, -1], data.Z[-1, -1]
     close: Any = {"rtol": 1e-7, "atol": 1e-8}
     late = end - 0.3 * (end - start) / n
     for now in (start - 2.0, start, 0.5 * (start + end), late, data.Z[-5, -1]):
-        for count in range(5, n + 1, 20 if n < STRIDE else 50):
+        for count in range(5, n + 1, 20 if n < CONFIG.stride else 50):
             some = data.rows(0, count)
-            made = rule.condition(Conditioning(kernel, some, surface, now, made))
+            made = rule.condition(Conditioning(kernel, some, grid, now, made))
         Z = np.column_stack([FEW, np.full(6, now)])
         means, covariance = dense(kernel, made.data, Z)
-        for found in (made.on_surface(), made.predict(Z), made.predict(Z[[3, 1]])):
+        for found in (made.predict(grid), made.predict(Z), made.predict(Z[[3, 1]])):
             rows = slice(None) if len(found[0]) == 6 else [3, 1]
             assert_alike(found, (means[rows], np.diag(covariance)[rows]), **close)
         # Times of all kinds at once, in any order.
@@ -168,7 +170,7 @@ def test_the_past_is_the_exact_posterior_given_all_rewards(name: str, n: int) ->
         many = np.repeat(mixed, 30, axis=0)
         for Z1, Z2 in ((mixed, Z), (Z, mixed), (mixed[3:], mixed[:3]), (many, Z)):
             _, across = dense(kernel, made.data, Z1, Z2)
-            np.testing.assert_allclose(made.cross_covariance(Z1, Z2), across, **close)
+            np.testing.assert_allclose(made.covariance(Z1, Z2), across, **close)
         for Z1 in (mixed, many):
             means, covariance = dense(kernel, made.data, Z1)
             assert_alike(made.predict(Z1), (means, np.diag(covariance)), **close)
@@ -178,16 +180,16 @@ def test_the_past_is_the_exact_posterior_given_all_rewards(name: str, n: int) ->
 def test_shrinking_at_an_earlier_time(name: str) -> None:
     kernel, data = KERNELS[name], among_few(20, 4)
     now = float(data.Z[12, -1]) - 0.4
-    surface = CandidateGrid(kernel, FEW)
-    made = StateSpace().condition(Conditioning(kernel, data, surface, now))
+    grid = CandidateGrid(kernel, FEW)
+    made = StateSpace().condition(Conditioning(kernel, data, grid, now))
     z, Z = np.array([[*FEW[2], now]]), np.column_stack([FEW, np.full(6, now)])
-    smaller = made.shrunk(z, 0.3, surface)
+    smaller = made.fantasize(z, 0.3, grid)
     more = Data(
         np.vstack([data.Z, z]), np.vstack([data.Y, [[0, 1]]]), np.append(data.variance, 0.3)
     )
     _, covariance = dense(kernel, more, Z)
-    np.testing.assert_allclose(smaller.on_surface()[1], np.diag(covariance), atol=1e-8)
-    np.testing.assert_allclose(smaller.on_surface()[0], made.on_surface()[0], atol=1e-8)
+    np.testing.assert_allclose(smaller.predict(grid)[1], np.diag(covariance), atol=1e-8)
+    np.testing.assert_allclose(smaller.predict(grid)[0], made.predict(grid)[0], atol=1e-8)
     np.testing.assert_array_equal(smaller.data.Z[:, -1], np.sort(more.Z[:, -1]))
 
 
@@ -226,7 +228,7 @@ def test_a_point_whose_reward_is_known_beforehand() -> None:
     for count in range(1, 5):
         some = data.rows(0, count)
         made, exact = EVERY_POINT.condition(Conditioning(kernel, some)), by_cholesky(kernel, some)
-        assert len(made.known.mean) == (count > 1)
+        assert len(made.filter.mean) == (count > 1)
         tests = np.column_stack([np.random.default_rng(0).random((5, 2)), np.full(5, 4.0)])
         assert_alike(made.predict(tests), exact.predict(tests), rtol=1e-7, atol=1e-10)
 
@@ -239,7 +241,7 @@ def test_on_a_box_a_point_beyond_the_features_brings_new_ones() -> None:
     made, ranks = None, []
     for n in range(1, 41):
         made = Nystrom().condition(Conditioning(kernel, data.rows(0, n), now=n, previous=made))
-        ranks.append(len(made.known.mean))
+        ranks.append(len(made.filter.mean))
     assert ranks == sorted(ranks)
     assert ranks[0] == 1
     assert ranks[-1] == ranks[-11] <= 30  # what they span already brings none
@@ -248,19 +250,21 @@ def test_on_a_box_a_point_beyond_the_features_brings_new_ones() -> None:
     near, far = (
         Data(np.array([[*x, 99.0]]), data.Y[:1], data.variance[:1]) for x in (points[0], [9.0, 9.0])
     )
-    assert made.continued(near, 99.0) is not None
-    assert made.continued(far, 99.0) is None
+    assert made.update(near, 99.0, None) is not None
+    assert made.update(far, 99.0, None) is None
 
 
 @pytest.mark.parametrize("together", [True, False])
 def test_every_reading_is_in_one_piece_and_no_piece_is_too_large_or_of_two_times(
     together: bool,
 ) -> None:
-    times = np.repeat([1.0, 2.0, 3.0, 5.0], [3, 2 * MOST_TOGETHER + 7, 1, MOST_TOGETHER])
+    times = np.repeat(
+        [1.0, 2.0, 3.0, 5.0], [3, 2 * CONFIG.largest_batch + 7, 1, CONFIG.largest_batch]
+    )
     n = len(times)
     ones = np.ones(n)
     pieces = FeatureRows(times, np.ones((n, 1)), ones[:, None], ones, ones, together).pieces
     rows = np.arange(n)
     assert np.concatenate([rows[piece] for piece in pieces]).tolist() == rows.tolist()
-    assert max(len(rows[piece]) for piece in pieces) == (MOST_TOGETHER if together else 1)
+    assert max(len(rows[piece]) for piece in pieces) == (CONFIG.largest_batch if together else 1)
     assert all(len({*times[piece].tolist()}) == 1 for piece in pieces)

@@ -37,7 +37,6 @@ ELSEWHERE = {
     "Connection": "sqlalchemy",
     "Xopt": "xopt",
     "optuna.create_study": "optuna",
-    "suggest": "a method of a generator of xopt",
     "fetch_california_housing": "sklearn.datasets",
     "fetch_openml": "sklearn.datasets",
     "tls_set": "a client of paho",

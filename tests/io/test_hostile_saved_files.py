@@ -40,7 +40,7 @@ SAID = {
     "version of tomorrow": f"it is of version {VERSION + 1}, and {VERSION} is known here",
     "SQLite": "it is not a saved file: it begins with b'SQLite f'",
     "name that leads up": "its members are not those of a saved file",
-    "packed members": "its members are packed or overlap",
+    "packed members": "its members are compressed or overlap",
     "entry of code": "it uses 'os:system', which is not part of it",
     "array of a huge shape": "is no array: .* are not 0 bytes",
     "kernel of doublings": "more than 2000 kernels",
@@ -48,7 +48,7 @@ SAID = {
     "one array many times": "bounds of Box cannot be",
     "keys of one hash": "'2305843009213693951' cannot be a key",
     "number that is true": "last of Window cannot be True",
-    "class by its module": "'tvbandits.domains.box:Box' is no class that is known",
+    "class by its module": "'tvbandits.domains.box:Box' is no class of this version",
     "structure too long": "has 8000001 bytes, at most 8000000 may be",
 }
 

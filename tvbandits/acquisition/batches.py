@@ -35,10 +35,7 @@ import numpy as np
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.gp import linalg
-from tvbandits.gp.cholesky import embed
-from tvbandits.gp.posterior import Posterior
-from tvbandits.gp.rows import AppendBuffer, CandidateGrid, Data, Groups
-from tvbandits.gp.sparse import SparsePosterior
+from tvbandits.gp.posterior import AppendBuffer, CandidateGrid, Data, Groups, Posterior, Prior
 from tvbandits.validation import Array, Index, finite_number, require, whole_number
 
 # Of a batch's bounds to those of its start.
@@ -279,7 +276,7 @@ class FantasyModel:
     start : Posterior
         That of the batch's start.
     domain : Domain
-    surface : CandidateGrid or None
+    grid : CandidateGrid or None
         The candidates of a finite domain.
     inputs : callable
         Kernel inputs (n, p) of points (n, d), now.
@@ -292,7 +289,7 @@ class FantasyModel:
 
     start: Any
     domain: Domain
-    surface: CandidateGrid | None
+    grid: CandidateGrid | None
     inputs: Callable[[Array], Array]
     noise: float
     width: Width
@@ -321,21 +318,14 @@ class FantasyModel:
 
     def _covariance(self, Z: Array) -> Array:
         """Posterior covariance (k, A) of inputs (k, p) and the fixed points, at the batch's start."""
-        assert self.surface is not None
-        points = self.inputs(self.surface.points)
-        if not isinstance(self.start, SparsePosterior):
-            return np.asarray(self.start.cross_covariance(Z, points))
-        # What is out need not lead, and be one of the fixed points.
-        z = embed(self.start.dictionary, Z)
-        half = linalg.solve_lower(self.start.factor, z.T)
-        twist = linalg.solve_lower(self.start.factor, half, transposed=True).T - z
-        return np.asarray(self.surface.kernel(Z, points) + self.start.times_embedding(twist))
+        assert self.grid is not None
+        return np.asarray(self.start.covariance(Z, self.grid))
 
     def _local(self, z: Array) -> Array:
         """cov_start(x, z)^2 / (var_start(x) v) at every fixed point x ([BB] Lemma 3)."""
-        if self.surface is None:
+        if self.grid is None:
             raise ValueError("the local rule needs a finite domain: give Candidates")
-        covariance, variance = self._covariance(z)[0], self.start.on_surface()[1]
+        covariance, variance = self._covariance(z)[0], self.start.predict(self.grid)[1]
         is_known = variance <= 0
         return np.where(
             is_known, 0.0, covariance**2 / (np.where(is_known, 1.0, variance) * self.noise)
@@ -348,15 +338,14 @@ class SparseFantasy(FantasyModel):
 
     A point that is added takes c^2 / (v + c(x, x)) off the variances, with c its covariances as of then
     in the span of the dictionary. Where there are many candidates, A of them may lead, and `domain` and
-    `surface` hold these alone (`tvbandits.gp.top_candidates`).
+    `grid` hold these alone (`tvbandits.gp.top_candidates`).
     """
 
     domain: Candidates
-    surface: CandidateGrid
+    grid: CandidateGrid
 
     def __post_init__(self) -> None:
-        z = self.start.embedding_on_surface().T
-        self.half, self.variance = linalg.solve_lower(self.start.factor, z), self.start.variance
+        self.half, self.variance = self.start.half_on_grid(), self.start.variance
         self.taken, self.count = np.empty((16, len(self.variance))), 0
         self.means_changed()
 
@@ -383,7 +372,7 @@ class SparseFantasy(FantasyModel):
     def add(self, x: Array, noise: float | None = None) -> BatchStep:
         """Shrink the variances as if the candidate `x` had been observed, with another noise."""
         noise = self.noise if noise is None else noise
-        row = self.surface.index(x)
+        row = self.grid.index(x)
         i = int(self.domain.index(x[None, :])[0]) if row is None else row
         start, now = float(self.start.variance[i]), float(self.variance[i])
         if self.count == len(self.taken):
@@ -402,11 +391,13 @@ class UntoldFantasy(FantasyModel):
 
     Attributes
     ----------
+    prior : Prior
     free : integer array, optional
         Rows that may be played; all by default.
     """
 
     domain: Candidates
+    prior: Prior
     free: Index | None = None
 
     def best(self, rng: np.random.Generator) -> Array:
@@ -419,7 +410,7 @@ class UntoldFantasy(FantasyModel):
 
     def variances(self, X: Array) -> Array:
         """Those of the prior."""
-        return np.asarray(self.start.kernel.diag(self.inputs(X)))
+        return np.asarray(self.prior.kernel.diag(self.inputs(X)))
 
     def add(self, x: Array) -> BatchStep:
         """Nothing shrinks: no dictionary holds it yet ([BB] Algorithm 1, L2)."""
@@ -444,20 +435,20 @@ class PlainFantasy(FantasyModel):
 
     def variances(self, X: Array) -> Array:
         """Variances at points (m, d), now, shape (m,)."""
-        if self.surface is not None and X is self.surface.points:
-            return np.asarray(self.now.on_surface()[1])
+        if self.grid is not None and X is self.grid.points:
+            return np.asarray(self.now.predict(self.grid)[1])
         return np.asarray(self.now.predict(self.inputs(X))[1])
 
     def add(self, x: Array) -> BatchStep:
         """Shrink the variances as if `x` had been observed."""
         z = self.inputs(x[None, :])
         start, now = (float(p.predict(z)[1][0]) for p in (self.start, self.now))
-        self.now = self.now.shrunk(z, self.noise, self.surface)
+        self.now = self.now.fantasize(z, self.noise, self.grid)
         return BatchStep(start / self.noise, now / self.noise, lambda: self._local(z))
 
     def observe(self, X: Array, noise: Array) -> None:
         """Shrink the variances as if points (k, d) had been observed with noise (k,)."""
-        self.now = self.now.shrunk(self.inputs(X), noise, self.surface)
+        self.now = self.now.fantasize(self.inputs(X), noise, self.grid)
 
 
 @dataclass
@@ -474,15 +465,15 @@ class JointFantasy(FantasyModel):
         # variances, and L^-1 c(added, candidates).
         self.added = self.inputs(np.empty((0, self.domain.dimension)))
         self.factor = np.empty((0, 0))
-        fixed = self.surface is not None
-        self.variance = self.start.on_surface()[1].copy() if fixed else np.empty(0)
+        finite = self.grid is not None
+        self.variance = self.start.predict(self.grid)[1].copy() if finite else np.empty(0)
         self.reach = AppendBuffer.of(np.empty((0, len(self.variance))))
 
     def add(self, x: Array) -> BatchStep:
         """Shrink the variances as if `x` had been observed."""
         z = self.inputs(x[None, :])
         start = float(self.start.predict(z)[1][0])
-        if self.surface is None:
+        if self.grid is None:
             rows = self._solved(z)
         else:
             assert isinstance(self.domain, Candidates)  # they have fixed points
@@ -501,11 +492,11 @@ class JointFantasy(FantasyModel):
 
         Returns the variances (k,) that were left of them.
         """
-        joint = self.start.cross_covariance(Z, Z) - rows.T @ rows
+        joint = self.start.covariance(Z, Z) - rows.T @ rows
         left = np.maximum(self.start.predict(Z)[1] - (rows**2).sum(axis=0), 0.0)
         np.fill_diagonal(joint, left + noise)
         root = linalg.cholesky(joint, "what is observed").L
-        if self.surface is not None:
+        if self.grid is not None:
             fresh = linalg.solve_lower(root, self._covariance(Z) - rows.T @ self.reach.array)
             for row in fresh:
                 self.reach = self.reach.append(row)
@@ -521,12 +512,12 @@ class JointFantasy(FantasyModel):
         """L^-1 c(added, Z), shape (k, n)."""
         if len(self.added) == 0:
             return np.empty((0, len(Z)))
-        return linalg.solve_lower(self.factor, self.start.cross_covariance(self.added, Z))
+        return linalg.solve_lower(self.factor, self.start.covariance(self.added, Z))
 
     def variances(self, X: Array) -> Array:
         """Variances at points (m, d) of the domain, now, shape (m,)."""
-        if self.surface is not None:
-            if X is self.surface.points:
+        if self.grid is not None:
+            if X is self.grid.points:
                 return self.variance
             assert isinstance(self.domain, Candidates)  # they have fixed points
             return self.variance[self.domain.index(X)]

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.validation import (
     Array,
+    describe,
     finite_number,
     flag,
     noise_variance_number,
     of_kind,
     optional,
-    shown,
     text,
 )
 
@@ -48,7 +48,7 @@ def check_outcome(name: object, limits: Iterable[str]) -> None:
     known = list(limits)
     if not isinstance(name, str) or name not in known:
         there = f"there are limits on {', '.join(known) or 'nothing'}"
-        raise ValueError(f"unknown outcome: there is no limit on {shown(name)}; {there}")
+        raise ValueError(f"unknown outcome: there is no limit on {describe(name)}; {there}")
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Limit:
     def __post_init__(self) -> None:
         text("name", self.name)
         if not self.name.isidentifier():
-            raise ValueError(f"the name of a limit must be a word, got {shown(self.name)}")
+            raise ValueError(f"the name of a limit must be a word, got {describe(self.name)}")
         for name in ("at_most", "at_least"):
             optional(finite_number, name, getattr(self, name))
         low, high = self.bounds

@@ -30,11 +30,10 @@ from tvbandits.domains.candidates import Candidates, as_finite, rows_apart
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import Move
 from tvbandits.gp import linalg
-from tvbandits.gp.predictions import View
-from tvbandits.gp.rows import CandidateGrid
-from tvbandits.gp.sparse import SparsePosterior
-from tvbandits.gp.top_candidates import CandidateScorer, Request, TopCandidates
-from tvbandits.validation import Array, shown, whole_number
+from tvbandits.gp.posterior import CandidateGrid
+from tvbandits.gp.predictions import ScaledPosterior
+from tvbandits.gp.top_candidates import Request, TopCandidates
+from tvbandits.validation import Array, describe, whole_number
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Decision:
     Attributes
     ----------
     domain : Domain
-    view : View
+    view : ScaledPosterior
         What the posterior says at the time of the decision.
     beta : float
         The width, in deviations.
@@ -73,7 +72,7 @@ class Decision:
     """
 
     domain: Domain
-    view: View
+    view: ScaledPosterior
     beta: float
     noise_variance: float
     batching: batches.Batching
@@ -98,26 +97,27 @@ class Decision:
         """Whether some points are not available, or cost something."""
         return any(each is not None for each in (self.available, self.move, self.price))
 
-    def narrowed(self, wanted: Request) -> Decision:
-        """Among the leaders alone."""
+    def narrowed(self, request: Request) -> Decision:
+        """Return the decision among the top candidates alone."""
         view, leaders = self.view, self.leaders
         assert leaders is not None
         assert isinstance(self.domain, Candidates)
         mask = None if self.available is None else self.available.mask
-        columns = np.array([1.0, view.origin - view.centre])
-        looker = CandidateScorer(view.posterior, columns, view.centre)  # type: ignore[arg-type]
-        found = leaders.find(looker, view.posterior, wanted, mask)
-        self.domain._remember(found.rows, found.X)
-        domain = rows_apart(found.X)
-        grid = CandidateGrid(view.posterior.kernel, domain.X)
-        posterior = view.posterior.at_points(grid)  # type: ignore[attr-defined]
+        columns = np.array([1.0, view.origin - view.prior_mean])
+        sparse: Any = view.posterior  # no other is on so many candidates
+        scorer = sparse.scorer(columns, view.prior_mean)
+        top = leaders.select(scorer, sparse, request, mask)
+        self.domain._remember(top.rows, top.X)
+        domain = rows_apart(top.X)
+        grid = CandidateGrid(view.prior.kernel, domain.X)
+        posterior = sparse.at_candidates(grid)
         return replace(
             self,
             domain=domain,
-            view=replace(view, posterior=posterior, surface=grid),
+            view=replace(view, posterior=posterior, grid=grid),
             available=None,
             leaders=None,
-            rest=found.rest,
+            rest=top.upper_bound_of_rest,
         )
 
     def overtakes(self, bound: float) -> bool:
@@ -127,27 +127,28 @@ class Decision:
     @property
     def untold(self) -> bool:
         """Whether all of many candidates tie: nothing was told, and nothing is out."""
-        known = self.view.posterior
         plain = len(self.pending) == 0 and self.n in (None, 1)
-        untold = self.leaders is not None and known.size == 0 and known.kernel.is_stationary()
-        return plain and bool(untold)
+        if not plain or self.leaders is None or self.view.posterior.summary.size > 0:
+            return False
+        return bool(self.view.prior.kernel.is_stationary())
 
     def fantasy(self, width: batches.Width) -> batches.FantasyModel:
         """The posterior as if the points that are out had been observed at their means."""
         view, noise = self.view, self.noise_variance / self.view.scale**2
-        parts = view.posterior, self.domain, view.surface, view.inputs, noise, width
+        parts = view.posterior, self.domain, view.grid, view.inputs, noise, width
+        summary = view.posterior.summary
         if self.untold:
             mask = None if self.available is None else self.available.mask
             free = None if mask is None else np.flatnonzero(mask)
-            return batches.UntoldFantasy(*parts, free)  # type: ignore[arg-type]  # of candidates
+            return batches.UntoldFantasy(*parts, view.prior, free)  # type: ignore[arg-type]  # of candidates
         joint = len(self.pending) > 0 or self.n not in (None, 1)
         fantasy: batches.FantasyModel
-        if joint and view.posterior.dictionary_size is not None:
+        if joint and not summary.exact:
             # A batch rule adds its points to what the dictionary spans, and to nothing else ([BB]
             # Algorithm 1): beyond it, what is out and a number that is asked for lower variances, too.
             fantasy = batches.JointFantasy(*parts)
-        elif isinstance(view.posterior, SparsePosterior) and view.surface is not None:
-            fantasy = batches.SparseFantasy(*parts)  # type: ignore[arg-type]  # a surface is of candidates
+        elif summary.dictionary_size is not None and view.grid is not None:
+            fantasy = batches.SparseFantasy(*parts)  # type: ignore[arg-type]  # a grid is of candidates
         else:
             fantasy = batches.PlainFantasy(*parts)
         if len(self.pending):
@@ -231,7 +232,7 @@ class UpperConfidenceBound(Acquisition):
         times = 1.0 if uncertain else decision.batching.rule.ratio_bound * decision.beta
         scaled = times * (1.0 if uncertain else decision.view.scale)
         before = rng.bit_generator.state
-        count = max(decision.leaders.enough, 2 * (len(decision.taken) + (decision.n or 1)))
+        count = max(decision.leaders.count, 2 * (len(decision.taken) + (decision.n or 1)))
         while True:
             narrowed = decision.narrowed(Request(not uncertain, scaled, count))
             try:
@@ -240,7 +241,7 @@ class UpperConfidenceBound(Acquisition):
                 rng.bit_generator.state = before
                 count *= 4
             else:
-                decision.leaders.enough = max(count // 2, FEWEST_LEADERS)
+                decision.leaders.count = max(count // 2, FEWEST_LEADERS)
                 return chosen
 
     def _uncertain(self, decision: Decision, rng: np.random.Generator) -> bool:
@@ -249,9 +250,9 @@ class UpperConfidenceBound(Acquisition):
         noise = decision.noise_variance / view.scale**2
         if decision.untold:
             drawn = decision.domain.sample(1, rng)  # they tie
-            return float(view.posterior.kernel.diag(view.inputs(drawn))[0]) > noise / smallest
+            return float(view.prior.kernel.diag(view.inputs(drawn))[0]) > noise / smallest
         if decision.leaders is not None:
-            decision = decision.narrowed(Request(with_mean=False, times=1.0, enough=1))
+            decision = decision.narrowed(Request(with_mean=False, times=1.0, size=1))
             view = decision.view
         _, largest = decision.domain.maximize(lambda X: (view.predict(X)[1] / view.scale) ** 2, rng)
         return largest > noise / smallest
@@ -349,7 +350,7 @@ class RandomFirst(Acquisition):
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """The next points (b, d)."""
-        if decision.view.posterior.size + len(decision.pending) >= self.count:
+        if decision.view.posterior.summary.size + len(decision.pending) >= self.count:
             return UpperConfidenceBound().choose(decision, rng)
         allowed = Allowed(decision.domain, decision.available, decision.taken)
         batch: list[Array] = []
@@ -398,10 +399,10 @@ class SpreadFirst(Acquisition):
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """The next points (b, d)."""
         domain, view = decision.domain, decision.view
-        count = view.posterior.size + len(decision.pending)
+        count = view.posterior.summary.size + len(decision.pending)
         if count >= self.count or decision.move is not None or decision.price is not None:
             return UpperConfidenceBound().choose(decision, rng)
-        played = view.posterior.data.Z[:, : domain.dimension]
+        played = view.posterior.summary.data.Z[:, : domain.dimension]
         # Where a reading failed, the next one may fail as well: others come first.
         known = np.concatenate([decision.failed[-TOLD_ABOUT:], played, decision.pending])
         allowed, before = decision.allowed(), len(known)
@@ -424,7 +425,7 @@ def most_telling(
     free = np.flatnonzero(allowed(domain.X))
     if len(free) > TOLD_ABOUT:
         free = np.sort(rng.choice(free, TOLD_ABOUT, replace=False))
-    K = view.posterior.prior_covariance(view.inputs(np.concatenate([known, domain.X[free]])))
+    K = view.prior.covariance(view.inputs(np.concatenate([known, domain.X[free]])))
     noise, k = 0.01 * float(np.diagonal(K).mean()), len(known)
     if k:
         root = linalg.cholesky(K[:k, :k] + noise * np.eye(k), "what is known").L
@@ -507,15 +508,15 @@ def samples(
     """`count` samples of the reward at all candidates, their deviations stretched, shape (count, A)."""
     view, domain = decision.view, decision.domain
     assert isinstance(domain, Candidates)  # whoever asks has seen to it
-    X = domain.X if view.surface is None else view.surface.points
-    if view.surface is None:  # its points are at the measured context of this decision alone
+    X = domain.X if view.grid is None else view.grid.points
+    if view.grid is None:  # its points are at the measured context of this decision alone
         Z = view.inputs(X)
-        root = linalg.square_root(view.posterior.cross_covariance(Z, Z))
+        root = linalg.square_root(view.posterior.covariance(Z, Z))
         noise = rng.standard_normal((count, root.shape[1])) @ root.T
     else:
-        noise = view.posterior.samples(view.surface, count, rng)
+        noise = view.posterior.sample(view.grid, count, rng)
     if lasting:
-        noise = noise * view.posterior.lasting_share
+        noise = noise * view.prior.persistent_share
     return np.asarray(view.mean(X) + decision.beta * view.scale * noise)
 
 
@@ -549,28 +550,29 @@ class LastingBound(Acquisition):
         if not posterior.self_learning:
             raise ValueError(
                 "a lasting deviation is known to an ensemble of models: give posterior=ModelEnsemble(), "
-                f"got {shown(posterior)}"
+                f"got {describe(posterior)}"
             )
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """The next points (b, d)."""
         domain, view = decision.domain, decision.view
-        known = view.posterior
+        posterior, grid = view.posterior, view.grid
         assert isinstance(domain, Candidates)  # an ensemble is on candidates alone
-        width = decision.beta * known.lasting_share
+        assert grid is not None
+        width = decision.beta * view.prior.persistent_share
         allowed = decision.allowed()
         if len(decision.pending):
             Z = view.inputs(decision.pending)
-            known = known.shrunk(Z, decision.pending_noise, view.surface)
+            posterior = posterior.fantasize(Z, decision.pending_noise, grid)
         count = decision.batching.smallest if decision.n is None else decision.n
         batch: list[Array] = []
         while len(batch) < count:
-            mean, variance = known.on_surface()
+            mean, variance = posterior.predict(grid)
             bound = mean[:, 0] + width * np.sqrt(variance)
             batch.append(allowed.best_of(bound, rng))
             if len(batch) < count:
                 z = view.inputs(batch[-1][None, :])
-                known = known.shrunk(z, decision.noise_variance / view.scale**2, view.surface)
+                posterior = posterior.fantasize(z, decision.noise_variance / view.scale**2, grid)
             if decision.n is not None:
                 allowed.exclude(batch[-1])
         return np.array(batch)

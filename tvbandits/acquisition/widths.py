@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from tvbandits.validation import finite_number, not_negative, positive_number, require, shown
+from tvbandits.validation import describe, finite_number, not_negative, positive_number, require
 
 # A constant that plays well on problems that nobody tuned on. "theory", the width of the theorems,
 # explores so much where the reward drifts that it is often close to uniform choice.
@@ -274,7 +274,7 @@ def as_confidence(width: Confidence | float | str) -> Confidence:
         try:
             width = float(width)
         except ValueError:
-            raise ValueError(f'beta must be "theory" or a number, got {shown(width)}') from None
+            raise ValueError(f'beta must be "theory" or a number, got {describe(width)}') from None
     if isinstance(width, bool | int | float | np.integer | np.floating):
         return Fixed(finite_number("beta", width, low=0.0, high=LARGEST_WIDTH))
     good = callable(width) and not isinstance(width, type)

@@ -229,8 +229,8 @@ class Bandit:
 
         A learned kernel that has missed more than it said shows wider deviations
         (`IntervalCalibration`); where no reading has tested a learned variance, they are Student's
-        (`View.reward`); and where places are further from what the others say of them than they should
-        be, all are wider (`excess_error`). Decisions take them as they are.
+        (`ScaledPosterior.predict_reward`); and where places are further from what the others say of them
+        than they should be, all are wider (`excess_error`). Decisions take them as they are.
 
         Parameters
         ----------
@@ -265,7 +265,7 @@ class Bandit:
         state = self._state
         now, rng = self._decision_time(t), generator_of(state.random)
         state, view = self._inference.condition(state, now, rng)
-        mean, deviation = view.shown(points)
+        mean, deviation = view.predict_reward(points, test=True)
         mean = -mean if self._recipe.minimize else mean
         levels = state.rewards.y[self._recipe.is_control(state.rewards.X)]
         if relative or not len(levels):

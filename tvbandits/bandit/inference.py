@@ -28,12 +28,19 @@ from tvbandits.forgetting.learned_rate import learned_pace
 from tvbandits.gp.fitting import noise, standardisation
 from tvbandits.gp.fitting.online import Every, Learned, at_step, refit
 from tvbandits.gp.kernels.structure import is_space_time
-from tvbandits.gp.posterior import Conditioning, Posterior
-from tvbandits.gp.predictions import View
-from tvbandits.gp.rows import NEGLIGIBLE, CandidateGrid, Data, without_levels
+from tvbandits.gp.posterior import (
+    NOISE_LIMITS,
+    CandidateGrid,
+    Conditioning,
+    Data,
+    Posterior,
+    discard_before,
+    without_levels,
+)
+from tvbandits.gp.predictions import ScaledPosterior
 from tvbandits.gp.top_candidates import TopCandidates
 from tvbandits.queries.plans import CandidatePool
-from tvbandits.validation import Array, Index, flag, is_finite_number, shown
+from tvbandits.validation import Array, Index, describe, flag, is_finite_number
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,7 @@ class _Conditioned:
     now : float
     before, after : mapping
         States of the random generator.
-    view : View
+    view : ScaledPosterior
     """
 
     start: State
@@ -91,7 +98,7 @@ class _Conditioned:
     before: Mapping[str, Any]
     after: Mapping[str, Any]
     result: State
-    view: View
+    view: ScaledPosterior
 
     def is_of(self, state: State, random: Mapping[str, Any]) -> bool:
         """Tell whether it is what `state` comes to: of the same parts, drawn from the same numbers."""
@@ -180,7 +187,9 @@ class Inference:
             memo = self._aging_memo = aging, noise, at_noise(aging, noise)
         return memo[2]
 
-    def condition(self, state: State, now: float, rng: np.random.Generator) -> tuple[State, View]:
+    def condition(
+        self, state: State, now: float, rng: np.random.Generator
+    ) -> tuple[State, ScaledPosterior]:
         """Return the state with its posterior speaking about the time `now`, and what that says.
 
         The last ones are remembered, with what they drew: to predict, recommend and then ask about one
@@ -209,10 +218,11 @@ class Inference:
             previous = state.posterior or self._replay(state, data)
             posterior = rule.condition(Conditioning(kernel, data, grid, now, previous, rng, noise))
         else:
-            in_use = len(posterior.data.Z)
+            in_use = len(posterior.summary.data)
+        summary = posterior.summary
         # Merged, they may be fewer.
-        if in_use > CONFIG.expensive_rows < posterior.size and posterior.dense:
-            self._warn_of_cost(posterior.size)
+        if in_use > CONFIG.expensive_rows < summary.size and summary.dense:
+            self._warn_of_cost(summary.size)
         view = self._view(state, now, posterior, grid)
         info = self._info(state, view, in_use, count)
         result = replace(state, posterior=posterior, info=info)
@@ -221,23 +231,21 @@ class Inference:
         upcoming = result.model.next_model
         if upcoming is not None:
             model = result.model.with_prior_of(upcoming)
-            self._go_on_replaying(
-                replace(result, model=model), upcoming, posterior.kernel, now, rng
-            )
+            self._go_on_replaying(replace(result, model=model), upcoming, summary.kernel, now, rng)
         return result, view
 
-    def _info(self, state: State, view: View, in_use: int, count: int) -> Info:
+    def _info(self, state: State, view: ScaledPosterior, in_use: int, count: int) -> Info:
         """Return what people are told of a posterior, which has `in_use` of `count` observations."""
-        posterior, calibration, info = view.posterior, state.model.calibration, state.info
+        summary, calibration, info = view.posterior.summary, state.model.calibration, state.info
         about: dict[str, Any] = {
-            "centre": view.centre,
+            "centre": view.prior_mean,
             "scale": view.scale,
-            "widening": view.widening,
+            "widening": view.deviation_factor,
             "coverage": calibration.coverage if calibration.count else math.nan,
-            **posterior.learned,
+            **view.prior.parameters,
         }
         about["centre"] *= self._sign
-        health = posterior.jitter, posterior.dictionary_size
+        health = summary.jitter, None if summary.exact else summary.dictionary_size
         return replace(
             info,
             posterior=PosteriorInfo(in_use, count - in_use, *health),
@@ -261,7 +269,7 @@ class Inference:
         _, used, effective = self._in_use(state, now, learns=False)
         data = self._data(state, used, effective).in_time()
         before, t = self._replay(state, data), data.Z[:, -1]
-        rows = 0 if before is None else before.size
+        rows = 0 if before is None else before.summary.size
         until = t[min(rows + CONFIG.replay_rows, len(t)) - 1]
         some, grid = data.rows(0, int(np.searchsorted(t, until, "right"))), self._grid(state)
         noise = self.noise_variance(state)
@@ -273,7 +281,7 @@ class Inference:
         model, posterior = self._replay_memo
         if model is None or posterior is None or not model.has_prior_of(state.model):
             return None
-        return posterior if data.in_time().starts_with(posterior.data) else None
+        return posterior if data.in_time().starts_with(posterior.summary.data) else None
 
     def _warn_of_cost(self, rows: int) -> None:
         """Warn, once, what exact steps are going to cost, and what to take instead."""
@@ -318,14 +326,14 @@ class Inference:
             start, posterior = each.start, each.result.posterior
             if (
                 posterior is None
-                or (posterior.dense and posterior is not own)
+                or (posterior.summary.dense and posterior is not own)
                 # An ensemble shows in which order it was told late readings: it goes on from that of the
                 # state, or from what that came to. Any other filter comes to the same bits.
                 or (self._self_learning and not (posterior is own or start.posterior is own))
                 or not each.result.model.has_prior_of(state.model)
                 or start.model.reset_index != (0, 0)
                 # Some observations said too little.
-                or len(posterior.data.Z) < each.result.info.posterior.in_use
+                or len(posterior.summary.data) < each.result.info.posterior.in_use
                 or not state.rewards.begins_with(start.rewards)
                 or not (start.answers is state.answers or state.answers.begins_with(start.answers))
             ):
@@ -343,7 +351,7 @@ class Inference:
                 if fresh.t.min(initial=math.inf) <= start.answers.t.max(initial=latest):
                     continue
             fresh = self._to_maximize(state, fresh)
-            updated = posterior.continued(self._data(state, fresh, fresh.variance), now, grid)
+            updated = posterior.update(self._data(state, fresh, fresh.variance), now, grid)
             if updated is not None:
                 return updated
         return None
@@ -363,7 +371,7 @@ class Inference:
 
     def _view(
         self, state: State, now: float, posterior: Posterior, grid: CandidateGrid | None
-    ) -> View:
+    ) -> ScaledPosterior:
         origin, scaling, calibration = (
             self._origin(state),
             state.model.scaling,
@@ -371,18 +379,18 @@ class Inference:
         )
         centre = 0.0 if self._beside else scaling.anchor
         if scaling.estimated_at and not self._beside:
-            centre = scaling.centre(posterior.products, origin)
-        return View(
+            centre = scaling.centre(posterior.summary.products, origin)
+        return ScaledPosterior(
             posterior=posterior,
-            surface=grid,
-            inputs=lambda X: self.inputs(X, now),
-            centre=centre,
+            prior=self.recipe.beliefs[0].prior(posterior),
+            grid=grid,
+            inputs_at=self.inputs,
+            prior_mean=centre,
             scale=scaling.scale,
             origin=origin,
             now=now,
-            nugget=posterior.nugget,
-            widening=calibration.widening if calibration.count else 1.0,
-            learned=self._self_learning or state.model.fit is not None,
+            deviation_factor=calibration.widening if calibration.count else 1.0,
+            prior_is_learned=self._self_learning or state.model.fit is not None,
             dimension=state.rewards.X.shape[1] if self.recipe.options.control is None else None,
         )
 
@@ -409,34 +417,34 @@ class Inference:
             Z = self.inputs(data.X, data.t)
 
         def prior(rows: Index) -> Array:
-            return np.asarray(view.scale**2 * view.posterior.prior_covariance(Z[rows]))
+            return np.asarray(view.scale**2 * view.prior.covariance(Z[rows]))
 
         return self._sign * data.y - mean, deviation**2 + view.nugget + data.variance, prior
 
-    def beta(self, state: State, view: View) -> float:
+    def beta(self, state: State, view: ScaledPosterior) -> float:
         """Return the width of a conditioned state and its view."""
         if type(self.recipe.beta) is Fixed:
             return self.recipe.beta.value
-        domain, posterior = self.recipe.domain, view.posterior
+        domain, summary = self.recipe.domain, view.posterior.summary
         t = state.rewards.t[-CONFIG.aged_rewards :]
         situation = Situation(
-            posterior.log_det_ratio,
+            summary.log_det_ratio,
             state.count,
             len(domain) if isinstance(domain, Candidates) else None,
             state.model.information_gain,
-            posterior.effective_dimension,
+            summary.effective_dimension,
             lambda: len(t) / max(len(np.unique(t)), 1),
         )
         beta = self.recipe.beta(situation)
         if not (is_finite_number(beta) and beta >= 0):
-            value = f"got {shown(beta)} of {shown(self.recipe.beta)}"
+            value = f"got {describe(beta)} of {describe(self.recipe.beta)}"
             raise ValueError(f"a width must be finite and not negative, {value}")
         return beta
 
     def decision(
         self,
         state: State,
-        view: View,
+        view: ScaledPosterior,
         beta: float,
         n: int | None = None,
         domain: Domain | None = None,
@@ -475,7 +483,7 @@ class Inference:
             leaders=self.top_candidates(state) if recipe.searches_top else None,
         )
 
-    def pending_noise(self, state: State, view: View, pending: Plays) -> Array:
+    def pending_noise(self, state: State, view: ScaledPosterior, pending: Plays) -> Array:
         """Return with what noise rewards of pending points will speak about the time of the view.
 
         In prior units, shape (k,).
@@ -486,7 +494,7 @@ class Inference:
         fresh = np.full(len(X), self.noise_variance(state))
         noise = model.scaling.in_prior_units(self._aging(state)(fresh, ages))
         here, then = (self.inputs(X, t) for t in (np.full(len(X), now), pending.t))
-        return view.posterior.pending_noise(here, then, ages.age, noise)
+        return view.prior.effective_noise(here, then, ages.age, noise)
 
     def information(self, state: State, new: Dataset) -> float:
         """Return the sum of log(1 + 3 variance / noise variance) of new rewards, before they count."""
@@ -638,7 +646,9 @@ class Inference:
         if grid is None or self._self_learning:
             return sys.float_info.max
         # Rounding shall leave nothing out that the posterior would not.
-        return min(2.0 * NEGLIGIBLE * grid.largest_prior * scale**2, sys.float_info.max)
+        return min(
+            2.0 * NOISE_LIMITS.negligible * grid.largest_prior * scale**2, sys.float_info.max
+        )
 
     def _expired(self, state: State, latest: float) -> int:
         """Return how many of the first rewards are forgotten, as far as one of them can tell.
@@ -681,9 +691,9 @@ class Inference:
         elif self.recipe.learn is not None:
             posterior = None  # it is conditioned anew, on what stays
         elif posterior is not None:
-            rows, posterior = len(posterior.data), posterior.since(until)
+            rows, posterior = len(posterior.summary.data), discard_before(posterior, until)
             leaving = int((t < until).sum() + (state.answers.t < until).sum())
-            if posterior is None or rows - len(posterior.data) < leaving:
+            if posterior is None or rows - len(posterior.summary.data) < leaving:
                 return state  # some of them it was not told yet
         else:
             return state
@@ -747,7 +757,7 @@ class Inference:
         """Return what finds the candidates of the largest bounds, where there are many."""
         domain, kernel, memo = self.recipe.domain, state.model.kernel, self._top_memo
         assert isinstance(domain, Candidates)  # nothing else has so many
-        if memo is None or memo[0] is not kernel or not memo[1].whole:
+        if memo is None or memo[0] is not kernel or not memo[1].intact:
             memo = self._top_memo = kernel, TopCandidates(domain.rows)
         return memo[1]
 

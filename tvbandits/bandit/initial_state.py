@@ -69,7 +69,7 @@ def state_for(recipe: Recipe, state: State) -> State:
     state = _with_noise_of(recipe, _with_kernel_of(recipe, _with_aging_of(recipe, state)))
     kernel = state.model.kernel if recipe.options.control is None else recipe.beliefs[1]
     same = state.domain == recipe.domain and (
-        state.posterior is not None and bool(state.posterior.kernel == kernel)
+        state.posterior is not None and bool(state.posterior.summary.kernel == kernel)
     )
     if state.domain != recipe.domain:
         state = state.with_queries(available=None)  # it speaks of points of the other one

@@ -100,7 +100,7 @@ def _play_a_step(bandit: Any) -> None:
 def _check_numbers(bandit: Any) -> None:
     """Raise a `ValueError` if the model of a bandit holds a number that is NaN."""
     encoder = Encoder()
-    encoder.encoded(bandit.state.posterior if isinstance(bandit, Bandit) else bandit)
+    encoder.encode(bandit.state.posterior if isinstance(bandit, Bandit) else bandit)
     if any(each.dtype.kind == "f" and np.isnan(each).any() for each in encoder.arrays):
         raise ValueError("its model holds numbers that are NaN")
 

@@ -49,7 +49,7 @@ from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.context import at_values_of, chosen_of
 from tvbandits.domains.domain import Domain
 from tvbandits.gp.lookahead import JointPosterior
-from tvbandits.gp.predictions import View
+from tvbandits.gp.predictions import ScaledPosterior
 from tvbandits.validation import Array, Index
 
 
@@ -126,7 +126,7 @@ class OutcomeBeliefs:
     limit : Limit
     domain : Domain
     readings : Dataset
-    view : View
+    view : ScaledPosterior
     joint : callable
         Beliefs about points (m, d) together.
     risk : float
@@ -136,7 +136,7 @@ class OutcomeBeliefs:
     limit: Limit
     domain: Domain
     readings: Dataset
-    view: View
+    view: ScaledPosterior
     joint: Callable[[Array], JointPosterior]
     risk: float = 0.0
 
@@ -185,13 +185,14 @@ class OutcomeBeliefs:
             return 1.0
         low, high = self.limit.bounds
         mean = float(self.readings.y.mean())
-        widest = float(self.view.reward(points_of(self.domain, np.random.default_rng(0)))[1].max())
+        points = points_of(self.domain, np.random.default_rng(0))
+        widest = float(self.view.predict_reward(points)[1].max())
         reached = 0.5 * widest * float(stdtrit(self.degrees, self.limit.probability))
         return max(1.0, min(high - mean, mean - low) / reached)
 
     def probability(self, X: Array) -> Array:
         """Probability (m,) that the limit holds at points (m, d)."""
-        mean, deviation = self.view.reward(X)
+        mean, deviation = self.view.predict_reward(X)
         return probability_of(self.limit, mean, self.unit * deviation, self.degrees)
 
     def opening(self, X: Array, looks: Index, closed: Index) -> Array:
@@ -390,7 +391,7 @@ class Outcomes:
         check_outcome(name, self._parts)
         before, inference = state.outcomes[name], self._parts[name][1]
         _, view = inference.condition(before, now, generator_of(before.random))
-        return view.shown(X)
+        return view.predict_reward(X, test=True)
 
     def condition(self, state: State, now: float) -> tuple[State, Beliefs]:
         """Return the state with outcomes conditioned, and what is believed of them."""

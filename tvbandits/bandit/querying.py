@@ -33,10 +33,10 @@ from tvbandits.experts.protocol import (
     is_mistake,
 )
 from tvbandits.gp.fitting.online import step_of
-from tvbandits.gp.lookahead import EVERY, JointPosterior, Rows
-from tvbandits.gp.predictions import View
+from tvbandits.gp.lookahead import JointPosterior
+from tvbandits.gp.predictions import ScaledPosterior
 from tvbandits.queries.plans import Asking, Pool
-from tvbandits.validation import Array, Index, as_rows, as_time, error_line
+from tvbandits.validation import Array, as_rows, as_time, error_line
 
 # Points drawn from a domain that is not finite, for a plan to choose from; and the latest rewards, the
 # usual time between which is that between two decisions.
@@ -227,29 +227,15 @@ def query_candidates(recipe: Recipe, state: State, rng: np.random.Generator) -> 
 
 
 def joint_posterior(
-    inference: Inference, state: State, view: View, points: Array, about: float
+    inference: Inference, state: State, view: ScaledPosterior, points: Array, about: float
 ) -> JointPosterior:
     """Return what a state that is conditioned for a decision says of points (n, d) together.
 
     In the unit of reward; answers speak about the time `about`.
     """
-    posterior, stated = view.posterior, state.queries.variance
+    stated = state.queries.variance
     noise = inference.noise_variance(state) if stated is None else stated
-    own = posterior.lookahead(points, about, inference.beta(state, view), noise)
-    if own is not None:
-        return own
-    mean, deviation = view.predict(points)
-    asked_now, later = inference.inputs(points, about), view.inputs(points)
-    unit = view.scale**2
-
-    def reach(rows: Rows, others: Index | slice = EVERY) -> Array:
-        return np.asarray(unit * posterior.cross_covariance(asked_now[list(rows)], later[others]))
-
-    def among(rows: Rows, others: Rows) -> Array:
-        some, more = asked_now[list(rows)], asked_now[list(others)]
-        return np.asarray(unit * posterior.cross_covariance(some, more))
-
-    return JointPosterior(mean, deviation, inference.beta(state, view), noise, reach, among)
+    return view.look_ahead(points, about, inference.beta(state, view), noise)
 
 
 def question_time(recipe: Recipe, state: State, t: float | None) -> float:

@@ -39,13 +39,13 @@ from tvbandits.validation import (
     Array,
     check_part,
     choice,
+    describe,
     flag,
     noise_variance_number,
     not_negative,
     of_kind,
     require,
     settle,
-    shown,
 )
 
 # On so many candidates at the most an outcome's kernel is fitted; exact on so many readings.
@@ -198,7 +198,7 @@ class Recipe:
             self._check_control()
         if self.learn is not None and not (is_space_time(self.kernel) or has_pace(self.aging)):
             needs = "a kernel over points and time, or an aging map with a pace such as Wiener(0.1)"
-            raise ValueError(f"learn= needs {needs}, got aging={shown(self.aging)}")
+            raise ValueError(f"learn= needs {needs}, got aging={describe(self.aging)}")
         points = self.domain.sample(32, np.random.default_rng(0))
         check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)))
         self.posterior.check(self.kernel)

@@ -133,10 +133,10 @@ def recommend(
             return np.asarray(feasible.likeliest[0])
         decision = add_price(replace(decision, available=feasible.available), beliefs)
     if decision.leaders is not None:
-        decision = decision.narrowed(TopRequest(with_mean=True, times=0.0, enough=1))
+        decision = decision.narrowed(TopRequest(with_mean=True, times=0.0, size=1))
     nothing = decision.taken[:0]
     allowed = Allowed(decision.domain, decision.available, nothing, price=decision.price)
-    return allowed.best(decision.view.mean_to_climb(), rng)
+    return allowed.best(decision.view.mean_function(), rng)
 
 
 # --- where a decision may play ------------------------------------------------------------------------

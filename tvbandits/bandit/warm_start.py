@@ -58,7 +58,7 @@ def learn_prior(recipe: Recipe, other: State) -> Recipe:
     state = _learn_there(recipe, other)
     model = state.model
     parts: dict[str, Any] = {}
-    posterior = recipe.posterior.informed_by(state.posterior)
+    posterior = recipe.posterior.warm_start(state.posterior)
     if posterior is not recipe.posterior and recipe.options.control is None:
         parts["posterior"] = posterior  # beside a control it has other models
     if recipe.learn is not None and model.fit is not None:

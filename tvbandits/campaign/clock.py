@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.validation import Array, as_floats, as_time, refuse, settle, shown
+from tvbandits.validation import Array, as_floats, as_time, describe, refuse, settle
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,7 +126,7 @@ class Clock:
             or the reverse.
         """
         if np.ma.is_masked(when):
-            raise ValueError(f"when must be times, got {shown(when)}: values are masked")
+            raise ValueError(f"when must be times, got {describe(when)}: values are masked")
         given = np.asarray(when, dtype=None if hasattr(when, "dtype") else object)
         if given.ndim == 0:
             return self._number(given[()], "when")
@@ -191,7 +191,7 @@ class Clock:
             ours = "no time zone" if self._zone is None else f"the time zone {self._zone}"
             theirs = "has none" if zone is None else f"has {zone}"
             both = f"the clock's origin has {ours}, but {name} {theirs}"
-            raise ValueError(f"{both}: got {shown(given)}")
+            raise ValueError(f"{both}: got {describe(given)}")
         return (count - self._start) / self._length
 
 
@@ -228,7 +228,7 @@ def _as_unit(unit: object) -> pd.Timedelta:
             length = pd.Timedelta(unit).as_unit("ns")
             if isinstance(length, pd.Timedelta) and length.value > 0:  # NaT is none
                 return length
-    raise ValueError(f'unit must be a positive length of time such as "1h", got {shown(unit)}')
+    raise ValueError(f'unit must be a positive length of time such as "1h", got {describe(unit)}')
 
 
 def _as_moment(given: object, name: str) -> pd.Timestamp:
@@ -236,10 +236,12 @@ def _as_moment(given: object, name: str) -> pd.Timestamp:
     import pandas as pd
 
     if not isinstance(given, Moment) or pd.isna(given):
-        raise ValueError(f"{name} must be a date and time, got {shown(given)}")
+        raise ValueError(f"{name} must be a date and time, got {describe(given)}")
     if isinstance(given, str) and not _ISO.fullmatch(given):
-        raise ValueError(f'{name} must be ISO text such as "2024-01-31T12:00", got {shown(given)}')
+        raise ValueError(
+            f'{name} must be ISO text such as "2024-01-31T12:00", got {describe(given)}'
+        )
     with suppress(ValueError, OverflowError):
         return pd.Timestamp(given).as_unit("ns")
     needs = "a date and time, and within 292 years of 1970"
-    raise ValueError(f"{name} must be {needs}, got {shown(given)}")
+    raise ValueError(f"{name} must be {needs}, got {describe(given)}")

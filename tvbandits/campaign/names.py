@@ -27,7 +27,7 @@ from tvbandits.domains.context import Context, coordinate_names, measured
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Category, Parameter, exactly, texts
 from tvbandits.domains.space import Arms, Space
-from tvbandits.validation import Array, as_rows, require, shown
+from tvbandits.validation import Array, as_rows, describe, require
 
 # Of a history besides the coordinates: if one is called so, or as an outcome, all keep their numbers.
 COLUMNS = {"time", "t", "site", "reward", "value", "variance", "source", "kind"}
@@ -197,7 +197,7 @@ class Names:
             out = as_rows(np.asarray(self.rows(without)), len(mask), "without")
             mask[out] = False
             if not mask.any():
-                raise NothingAvailableError(f"no site is left without {shown(without)}")
+                raise NothingAvailableError(f"no site is left without {describe(without)}")
         if mask is None and isinstance(rows, Mapping):
             return {name: [*given] for name, given in rows.items()}
         return None if mask is None else [int(row) for row in np.flatnonzero(mask)]

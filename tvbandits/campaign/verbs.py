@@ -24,7 +24,7 @@ from tvbandits.counts import with_variance
 from tvbandits.domains.availability import Availability
 from tvbandits.domains.context import Context, completed, measured, written
 from tvbandits.domains.parameters import has_names, rows_by_name, texts
-from tvbandits.validation import Array, as_floats, positive_number, several, shown, whole_number
+from tvbandits.validation import Array, as_floats, describe, positive_number, several, whole_number
 
 if TYPE_CHECKING:
     from tvbandits.bandit.bandit import Bandit
@@ -105,7 +105,7 @@ def tell(
         # By these it is known again: its variance is another one when more is counted at its time.
         counts = as_floats(counts, "counts")
         if counts.ndim != 2 or counts.shape[1] != 2:
-            raise ValueError(f"counts must be pairs, got {shown(counts)}")
+            raise ValueError(f"counts must be pairs, got {describe(counts)}")
         made = {name: read.pop(name) for name in ("y", "noise_variance")}
     sent = _sent(X=_places(X), t=times, counts=counts, context=written(context), **read)
     return Request("told", sent, _at(X, context, times, **made))
@@ -115,9 +115,9 @@ def reading(clock: Clock | None, said: Mapping[str, Any]) -> Request:
     """Return the request to take note of a reading that says by name what `tell` takes."""
     if unknown := [*said.keys() - {*READING}]:
         there = ", ".join((*READING, "key", "who"))
-        raise ValueError(f"unknown {shown(unknown[0])} in a reading; there are: {there}")
+        raise ValueError(f"unknown {describe(unknown[0])} in a reading; there are: {there}")
     if missing := [name for name in ("X", "y") if name not in said]:
-        raise ValueError(f"a reading must say {missing[0]}, got {shown(dict(said))}")
+        raise ValueError(f"a reading must say {missing[0]}, got {describe(dict(said))}")
     return tell(clock, **said)
 
 
@@ -250,5 +250,7 @@ def _sent(**values: Any) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(as_text(given))
     except TypeError as error:
-        raise ValueError(f"{shown(given)} cannot be written down in a campaign: {error}") from error
+        raise ValueError(
+            f"{describe(given)} cannot be written down in a campaign: {error}"
+        ) from error
     return found

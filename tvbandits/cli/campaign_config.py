@@ -43,13 +43,13 @@ from tvbandits.validation import (
     LARGEST_VALUE,
     as_floats,
     choice,
+    describe,
     finite_number,
     is_infinite,
     of_kind,
     positive_number,
     require,
     several,
-    shown,
 )
 
 # What may stand in which part of the file.
@@ -325,7 +325,7 @@ def _kernel(said: Mapping[str, Any], domain: Domain, learns: bool, unit: str) ->
     scales = as_floats(scale, "[policy] length_scale")
     if scales.size == 0 or scales.ndim > 1 or not (np.isfinite(scales) & (scales > 0)).all():
         one = "positive, one number for all coordinates or one for each"
-        raise ValueError(f"[policy] length_scale must be {one}, got {shown(scale)}")
+        raise ValueError(f"[policy] length_scale must be {one}, got {describe(scale)}")
     name = choice("[policy] kernel", str(said.get("kernel", "rbf")).lower(), ("rbf", "matern"))
     if name == "rbf":
         if "smoothness" in said:

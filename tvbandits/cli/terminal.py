@@ -37,8 +37,8 @@ from tvbandits.comparison.summary import (
 )
 from tvbandits.datasets.tables.references import References
 from tvbandits.domains.problem import Problem
-from tvbandits.io import put_in_place
-from tvbandits.validation import cleaned
+from tvbandits.io import replace_file
+from tvbandits.validation import clean
 
 messages = Console(stderr=True)
 
@@ -85,7 +85,7 @@ def collect(
 
 def say(line: str) -> None:
     """One line for people, as it is: neither wrapped nor taken for markup."""
-    messages.print(cleaned(line), soft_wrap=True, markup=False, highlight=False, emoji=False)
+    messages.print(clean(line), soft_wrap=True, markup=False, highlight=False, emoji=False)
 
 
 def bars(*columns: ProgressColumn) -> Progress:
@@ -118,7 +118,7 @@ def print_tables(
             count_text(group["horizon"].iloc[:1], "step"),
         )
         title = f"{problem}, {width}, {seeds}, {steps}{unit}"
-        console.print(Text(cleaned(title), style="italic"), soft_wrap=True)
+        console.print(Text(clean(title), style="italic"), soft_wrap=True)
         sign = "±" if console.encoding.startswith("utf") else "+-"
         policies = group.to_dict(orient="records")
         pairs = [beside.get((problem, line["policy"]), {}) for line in policies]
@@ -148,14 +148,14 @@ def print_tables(
         )
         summary = getattr(problems[problem], "summary", "")
         if summary:
-            console.print(cleaned(f"data: {summary}", LONGEST_SUMMARY), markup=False)
+            console.print(clean(f"data: {summary}", LONGEST_SUMMARY), markup=False)
 
 
 def _cells(line: dict[Any, Any], texts: Sequence[str], sign: str) -> dict[str, str]:
     """Of a policy, by heading; `texts` are its `REGRETS`, and `OVER` the best one, paired by seed."""
     average, deviation, interval, last, over, over_interval = texts
     return {
-        "policy": cleaned(str(line["policy"])),
+        "policy": clean(str(line["policy"])),
         "width": str(line["width"]),
         "average regret": average,
         "sd": deviation,
@@ -188,7 +188,7 @@ def write_page(
     except ImportError as error:
         raise ValueError(str(error)) from error
     try:
-        put_in_place(
+        replace_file(
             place, lambda draft: draft.write_text(text, encoding="utf-8"), replaces=replaces
         )
     except FileExistsError as error:

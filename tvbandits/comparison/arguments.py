@@ -31,12 +31,12 @@ from tvbandits.policies.names import (
     path_of,
 )
 from tvbandits.validation import (
+    describe,
     is_finite_number,
     optional,
     positive_number,
     require,
     several,
-    shown,
     whole_number,
 )
 
@@ -126,7 +126,7 @@ def label_policies(
         for label, maker in makers.items():
             if not callable(maker):
                 raise TypeError(
-                    f'policy "{label}" must be a function of a Setting, got {shown(maker)}'
+                    f'policy "{label}" must be a function of a Setting, got {describe(maker)}'
                 )
     else:
         makers = {}
@@ -134,7 +134,7 @@ def label_policies(
         needs = "names, or a mapping of labels to makers"
         for text in [policies] if one else several("policies", policies, needs):
             if not isinstance(text, str):
-                raise TypeError(f"policies must be {needs}; got {shown(text)}")
+                raise TypeError(f"policies must be {needs}; got {describe(text)}")
             spec = find_spec("policy", text, POLICIES)
             label = text if spec is None else spec
             named = makers[label] = NamedPolicy(label)
@@ -206,7 +206,7 @@ class NamedExpert:
             raise ValueError(f'"{self.text}": {error}') from error
         if not isinstance(expert, Expert):
             raise ValueError(
-                f'what "{self.text}" makes must be an object with query(X, t), got {shown(expert)}'
+                f'what "{self.text}" makes must be an object with query(X, t), got {describe(expert)}'
             )
         return expert
 
@@ -243,7 +243,7 @@ def _check_members(problem: Any) -> Problem:
         lacks = f", which has no {', '.join(missing)}" if missing else ""
         raise ValueError(
             "problems must be objects such as tvbandits.datasets.DriftingBump(), got "
-            f"{shown(problem)}{lacks}"
+            f"{describe(problem)}{lacks}"
         )
     complete: Problem = problem
     return complete

@@ -24,7 +24,7 @@ from tvbandits._version import __version__
 from tvbandits.comparison import plots
 from tvbandits.comparison.summary import RUN_COLUMNS, Key, Run, summarise
 from tvbandits.datasets.tables.references import References
-from tvbandits.io import put_in_place
+from tvbandits.io import replace_file
 
 ROWS, SUMMARY, PICTURE, RUN = "rows.csv.gz", "summary.csv", "regret.png", "run.json"
 
@@ -107,8 +107,8 @@ def write(
     out.mkdir(parents=True, exist_ok=True)
     # The record first: rows without one are nobody's. Both are on the disk before single runs go.
     _write_record(out, record)
-    put_in_place(out / ROWS, lambda path: _write_rows(rows, path), durable=True)
-    put_in_place(out / SUMMARY, lambda path: summarise(rows).to_csv(path, index=False))
+    replace_file(out / ROWS, lambda path: _write_rows(rows, path), durable=True)
+    replace_file(out / SUMMARY, lambda path: summarise(rows).to_csv(path, index=False))
     draw(out, rows, references, units)
     shutil.rmtree(out / RUNS, ignore_errors=True)
 
@@ -118,7 +118,7 @@ def draw(
 ) -> None:
     """Write the picture alone."""
     figure = plots.regret_figure(rows, references, units)
-    put_in_place(out / PICTURE, lambda path: figure.savefig(path, dpi=130))
+    replace_file(out / PICTURE, lambda path: figure.savefig(path, dpi=130))
 
 
 def read(out: Path) -> Content:
@@ -166,7 +166,7 @@ def _reason(error: Exception) -> str:
 
 def _write_record(folder: Path, record: Mapping[str, Any]) -> None:
     text = json.dumps(record, indent=2) + "\n"
-    put_in_place(folder / RUN, lambda draft: draft.write_text(text), durable=True)
+    replace_file(folder / RUN, lambda draft: draft.write_text(text), durable=True)
 
 
 def _write_rows(rows: pd.DataFrame, path: Path) -> None:
@@ -267,7 +267,7 @@ class RunStore:
         if new or not (self._folder / RUN).is_file():
             self._save_record()
         place = runs / file_name(run.key)
-        put_in_place(place, lambda draft: _write_rows(run.rows, draft), durable=True)
+        replace_file(place, lambda draft: _write_rows(run.rows, draft), durable=True)
 
     def _save_record(self) -> None:
         """Write the record of the runs, with the sources of all their plug-ins."""

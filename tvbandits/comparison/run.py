@@ -24,7 +24,7 @@ from tvbandits.domains.moving import costs_along
 from tvbandits.experts.protocol import Expert
 from tvbandits.policies.theory import regret_bound
 from tvbandits.queries.plans import Asking, Following, RandomPoints
-from tvbandits.validation import Array, finite_number, shown
+from tvbandits.validation import Array, describe, finite_number
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _start(
     player = maker(realisation.setting_for(conditions.beta, conditions.expert))
     if isinstance(player, type) or not (hasattr(player, "ask") and hasattr(player, "tell")):
         raise TypeError(
-            f'the maker of "{name}" must return a player with ask and tell, got {shown(player)}'
+            f'the maker of "{name}" must return a player with ask and tell, got {describe(player)}'
         )
     if points is not None and "n" not in signature(player.ask).parameters:
         raise TypeError(f'"{name}" plays one point a step: its ask takes no n, got batch={points}')

@@ -17,7 +17,7 @@ from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import Move
 from tvbandits.domains.space import Space
 from tvbandits.errors import PlayError
-from tvbandits.validation import Array, as_rows, is_finite_number, shown
+from tvbandits.validation import Array, as_rows, describe, is_finite_number
 
 # A mask (A,) or row numbers of the candidates, ranges of coordinates by name (`Ranges`), or a function
 # from points (m, d) to a mask (m,).
@@ -51,12 +51,14 @@ class Ranges:
         for name, given in self._ranges.items():
             if name not in self._names:
                 there = ", ".join(self._names)
-                raise ValueError(f"available: unknown coordinate {shown(name)}; there are: {there}")
+                raise ValueError(
+                    f"available: unknown coordinate {describe(name)}; there are: {there}"
+                )
             numbers = len(given) == 2 and all(map(is_finite_number, given))
             if not (numbers and given[0] <= given[1]) and not self._texts(given):  # type: ignore[operator]
                 needs = "a lowest and a highest number, or texts"
                 raise ValueError(
-                    f"available: the range of {name} must be {needs}, got {shown(given)}"
+                    f"available: the range of {name} must be {needs}, got {describe(given)}"
                 )
 
     @staticmethod
@@ -172,11 +174,13 @@ def availability_of(
         return None
     if not isinstance(domain, Candidates):
         if context is not None:
-            raise ValueError(f"context is for Candidates with context columns, got {shown(domain)}")
+            raise ValueError(
+                f"context is for Candidates with context columns, got {describe(domain)}"
+            )
         if callable(available):
             return Available(domain, None, available)
         needs = f"ranges by name or a function from points (m, d) to a mask (m,) on {domain!r}"
-        raise ValueError(f"available must be {needs}, got {shown(available)}")
+        raise ValueError(f"available must be {needs}, got {describe(available)}")
     mask = np.ones(len(domain), dtype=bool) if available is None else _mask_of(domain, available)
     if context is not None:
         in_context = np.zeros(len(domain), dtype=bool)
@@ -219,12 +223,12 @@ def _mask_of(domain: Candidates, available: Any) -> NDArray[np.bool_]:
     """A mask of the candidates, out of a mask, row numbers or a function."""
     if isinstance(available, type):
         raise ValueError(
-            f"available must be a mask, row numbers or a function, got {shown(available)}"
+            f"available must be a mask, row numbers or a function, got {describe(available)}"
         )
     if callable(available):
         return domain._of_all(lambda X: _as_mask(available(_named(domain, X)), len(X))).copy()
     if np.ma.is_masked(available):
-        raise ValueError(f"available must have no masked values, got {shown(available)}")
+        raise ValueError(f"available must have no masked values, got {describe(available)}")
     try:
         given = np.asarray(available)
     except ValueError:
@@ -234,7 +238,7 @@ def _mask_of(domain: Candidates, available: Any) -> NDArray[np.bool_]:
     mask = np.zeros(len(domain), dtype=bool)
     if given.ndim != 1 or (len(given) and given.dtype.kind not in "iu"):
         what = "a mask or row numbers of the candidates"
-        raise ValueError(f"available must be {what}, got {shown(available)}")
+        raise ValueError(f"available must be {what}, got {describe(available)}")
     # What is meant as a mask of zeros and ones would name the first two rows again and again.
     mask[as_rows(given, len(domain), "row numbers in available")] = True
     return mask

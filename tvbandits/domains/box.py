@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from tvbandits.domains.box_search import Acquisition, best_point
 from tvbandits.domains.context import INSTEAD_OF_WORDS, as_measured
 from tvbandits.domains.parameters import Parameter, Real
-from tvbandits.validation import Array, as_points, of_kind, refuse, settle, shown
+from tvbandits.validation import Array, as_points, describe, of_kind, refuse, settle
 
 # Points of the first sample, where an acquisition knows its slopes.
 SCREENED = 512
@@ -94,7 +94,7 @@ class Box:
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name!r}: {part}" for name, part in self.measured.items())
-        bounds = shown(self.chosen.bounds.tolist())
+        bounds = describe(self.chosen.bounds.tolist())
         return f"Box({bounds}, context={{{given}}})" if given else f"Box({bounds})"
 
     def __eq__(self, other: object) -> bool:

@@ -25,11 +25,11 @@ from tvbandits.validation import (
     as_floats,
     as_points,
     as_rows,
+    describe,
     is_whole,
     require,
     settle,
     several,
-    shown,
     whole_number,
 )
 
@@ -315,7 +315,7 @@ class Candidates:
         """
         columns = list(self.context)
         if not columns:
-            raise ValueError(f"candidates have no context columns, got context={shown(context)}")
+            raise ValueError(f"candidates have no context columns, got context={describe(context)}")
         given = np.atleast_1d(as_floats(context, "context"))
         if given.size != len(columns) or given.ndim > 2:
             raise ValueError(f"context must have shape ({len(columns)},), got {given.shape}")
@@ -401,7 +401,9 @@ class CandidatesInContext:
         given = as_measured(measured)
         for name, part in given.items():
             if isinstance(part, Category):
-                raise ValueError(f"{name} must be numbers; {INSTEAD_OF_WORDS}; got {shown(part)}")
+                raise ValueError(
+                    f"{name} must be numbers; {INSTEAD_OF_WORDS}; got {describe(part)}"
+                )
         settle(self, chosen=chosen, measured=given)
 
     def __repr__(self) -> str:
@@ -485,7 +487,7 @@ def as_finite(domain: object, who: str) -> Candidates:
     Candidates(2 points, d=1)
     """
     if not isinstance(domain, Candidates):
-        raise ValueError(f"{who} needs a finite domain: give Candidates, got {shown(domain)}")
+        raise ValueError(f"{who} needs a finite domain: give Candidates, got {describe(domain)}")
     return domain
 
 

@@ -24,7 +24,7 @@ from tvbandits.domains.parameters import (
     rows_by_name,
 )
 from tvbandits.errors import PlayError
-from tvbandits.validation import Array, as_floats, as_points, as_times, of_kind, shown
+from tvbandits.validation import Array, as_floats, as_points, as_times, describe, of_kind
 
 # Values by name, such as {"outside": 3.2}, or numbers in the order of the names.
 Context = Mapping[str, Any] | ArrayLike | None
@@ -82,7 +82,7 @@ def context_columns(domain: Domain, context: Context) -> Array:
     """
     parts = measured(domain)
     if not parts:
-        raise ValueError(f"{domain!r} has no measured context, got context={shown(context)}")
+        raise ValueError(f"{domain!r} has no measured context, got context={describe(context)}")
     if context is None:
         first = next(iter(parts))
         raise ValueError(f"{domain!r} has a context, say context={{{first!r}: ...}}")
@@ -90,7 +90,7 @@ def context_columns(domain: Domain, context: Context) -> Array:
         values = np.atleast_1d(as_floats(context, "context")).tolist()
         if np.ndim(context) > 1 or len(values) != len(parts):
             needs = f"have a value for each of {', '.join(parts)}"
-            raise ValueError(f"context must {needs}, got {shown(context)}")
+            raise ValueError(f"context must {needs}, got {describe(context)}")
         context = dict(zip(parts, values, strict=True))
     return columns_by_name(parts, context)
 
@@ -186,7 +186,7 @@ def completed(
         X = X if whole else chosen.check(X)
     if whole:
         if context is not None:
-            raise ValueError(f"the points have a context, got another: {shown(context)}")
+            raise ValueError(f"the points have a context, got another: {describe(context)}")
         return X
     if context is not None:
         return joined(X, context_columns(domain, context))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tvbandits.validation import (
     Array,
+    describe,
     finite_number,
     is_finite_number,
     is_of,
@@ -24,7 +25,6 @@ from tvbandits.validation import (
     require,
     settle,
     several,
-    shown,
     whole_number,
 )
 
@@ -63,7 +63,7 @@ class _Ordered:
     def code_of(self, value: object, name: str, row: int) -> float:
         """The code of a value as people give it; whether it is inside, `codes` finds out."""
         if not is_finite_number(value):
-            raise ValueError(f"{name} must be {self.needs}, got {shown(value)} in row {row}")
+            raise ValueError(f"{name} must be {self.needs}, got {describe(value)} in row {row}")
         return float(value)  # type: ignore[arg-type]
 
     @property
@@ -211,7 +211,7 @@ class Category(_Stepped):
         require(len(levels) >= 2, "categories", "at least two texts", list(levels))
         for level in levels:
             if levels.count(level) > 1:
-                raise ValueError(f"categories must differ, got {shown(level)} twice")
+                raise ValueError(f"categories must differ, got {describe(level)} twice")
         object.__setattr__(self, "levels", levels)
 
     def __str__(self) -> str:
@@ -241,7 +241,7 @@ class Category(_Stepped):
     def code_of(self, value: object, name: str, row: int) -> float:
         """The code of a value as people give it."""
         if not isinstance(value, str) or value not in self.levels:
-            raise ValueError(f"{name} must be one of {self}, got {shown(value)} in row {row}")
+            raise ValueError(f"{name} must be one of {self}, got {describe(value)} in row {row}")
         return float(self.levels.index(value))
 
     def values(self, codes: Array) -> Any:
@@ -277,7 +277,7 @@ def as_parameter(given: object, name: str) -> Parameter:
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
     needs = 'an interval (low, high), Integer(low, high) or texts ["a", "b"]'
-    raise ValueError(f"{name} must be {needs}, got {shown(given)}")
+    raise ValueError(f"{name} must be {needs}, got {describe(given)}")
 
 
 # --- points with names -------------------------------------------------------------------------------
@@ -313,7 +313,9 @@ def rows_by_name(points: object) -> list[Mapping[str, Any]]:
     if _is_frame(points):
         repeated = points.columns[points.columns.duplicated()]
         if len(repeated):
-            raise ValueError(f"a frame must have different columns, got {shown(repeated[0])} twice")
+            raise ValueError(
+                f"a frame must have different columns, got {describe(repeated[0])} twice"
+            )
         records: list[Any] = points.to_dict(orient="records")
         return records
     listed = isinstance(points, Sequence) and not isinstance(points, str)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.arrays import mixed
-from tvbandits.validation import Array, Index, as_floats, is_of, shown
+from tvbandits.validation import Array, Index, as_floats, describe, is_of
 
 # Rows of a block, where the source has no blocks of its own.
 BLOCK = 65_536
@@ -30,7 +30,7 @@ def _not_held(rows: object, *_: object, **__: object) -> NoReturn:
     raise ValueError(
         "candidates that are not in memory are looked at in blocks, which bbkb, bkb and "
         'gp_ucb(..., posterior="nystrom") do: load them, as in Candidates(np.load(path)); '
-        f"got {shown(rows)}"
+        f"got {describe(rows)}"
     )
 
 
@@ -138,7 +138,7 @@ def rows_elsewhere(X: object) -> MappedRows | DaskRows | None:
         path = Path(X).absolute()
         if path.suffix != ".npy":
             raise ValueError(
-                f"candidates in a file must be .npy, got {shown(X)}; a table is converted by "
+                f"candidates in a file must be .npy, got {describe(X)}; a table is converted by "
                 'np.save("points.npy", pd.read_parquet(path).to_numpy(float)), or pd.read_csv(path)'
             )
         about = path.stat()
@@ -165,7 +165,7 @@ def _mapped(path: str, *_: int) -> NDArray[Any]:
         raise
     except Exception as error:  # of whatever kind numpy makes of a header, and without the name
         raise ValueError(
-            f"candidates in a file must be numbers as np.save writes them, got {shown(path)}"
+            f"candidates in a file must be numbers as np.save writes them, got {describe(path)}"
         ) from error
     return points
 

@@ -36,12 +36,12 @@ from tvbandits.validation import (
     Index,
     as_points,
     choice,
+    describe,
     finite_number,
     is_infinite,
     positive_number,
     settle,
     several,
-    shown,
 )
 
 if TYPE_CHECKING:
@@ -470,7 +470,7 @@ class Arms(Table):
         given = tuple(several("names", names, "at least two different texts"))
         texts = all(isinstance(each, str) for each in given)
         if not texts or len(set(given)) < max(len(given), 2):
-            raise ValueError(f"names must be at least two different texts, got {shown(names)}")
+            raise ValueError(f"names must be at least two different texts, got {describe(names)}")
         arms = Category(given)
         super().__init__(Space(arm=arms), np.eye(arms.size), retired=retired)
 
@@ -481,7 +481,7 @@ class Arms(Table):
 
     def __repr__(self) -> str:
         gone = f", {len(self.retired)} of them retired" if self.retired else ""
-        return f"Arms({shown(list(self.names))}{gone})"
+        return f"Arms({describe(list(self.names))}{gone})"
 
     def __saved__(self) -> dict[str, Any]:
         return {"names": self.names, "retired": self.retired}

@@ -31,7 +31,7 @@ from tvbandits.data import Dataset, Source
 from tvbandits.validation import (
     Array,
     Index,
-    columned,
+    as_vector,
     finite_number,
     function,
     noise_variance_number,
@@ -434,7 +434,7 @@ def check_effective(values: ArrayLike, n: int) -> Array:
     ValueError
         If a variance is NaN or not positive, or there are not `n` of them.
     """
-    column = columned(values, n, "what the aging map returns")
+    column = as_vector(values, n, "what the aging map returns")
     needs = "the aging map must return positive variances, infinite for what is forgotten"
     refuse(~(column > 0), column, needs)
     return column

@@ -22,61 +22,103 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from tvbandits.data import changed
 from tvbandits.gp import linalg
-from tvbandits.gp.features import cheaper_state
-from tvbandits.gp.kernels.structure import advance
-from tvbandits.gp.posterior import UNCONDITIONED, Expansion, KernelPosterior
-from tvbandits.gp.rows import (
-    NEGLIGIBLE,
+from tvbandits.gp.features import SpaceFeatures
+from tvbandits.gp.kernels.structure import advance, spanned
+from tvbandits.gp.kernels.terms import terms_of
+from tvbandits.gp.posterior import (
+    NOISE_LIMITS,
     AppendBuffer,
     CandidateGrid,
     Data,
+    Expansion,
     GridPosterior,
     Groups,
+    PosteriorSummary,
+    expand,
     level_noise,
+    no_grid,
     without_negligible,
 )
 from tvbandits.validation import Array
 
-# Below this many rows a new factorisation is faster than rotating rows out.
-ROTATE_FROM = 96
+
+@dataclass(frozen=True)
+class ExactConfig:
+    """The constants of the exact posterior, which decide about speed and rounding.
+
+    Attributes
+    ----------
+    rotate_from : int
+        With fewer rows a new factorisation is faster than rotating rows out.
+    merge_from : int
+        So many rows are appended at the least before those of one input are merged.
+    smallest_pivot : float
+        An appended pivot below this share of its diagonal has lost its digits, and a new factorisation
+        decides about jitter.
+    smallest_repeated_pivot : float
+        The same for a repeated input, which a new factorisation merges without loss.
+    few : int
+        With fewer observations a new factorisation is as fast as a spanning dictionary or state.
+    span_tolerance : float
+        A dictionary spans the candidates when none keeps more than this share of its prior variance.
+    largest_span : int
+        Rank beyond which a spanning dictionary or state is not looked for.
+    """
+
+    rotate_from: int = 96
+    merge_from: int = 192
+    smallest_pivot: float = 1e-13
+    smallest_repeated_pivot: float = 1e-10
+    few: int = 64
+    span_tolerance: float = 1e-13
+    largest_span: int = 256
 
 
-# So many rows are appended at the least before those of one input are merged.
-MERGE_FROM = 192
-
-
-# An appended pivot below this share of its diagonal has lost its digits, and a new factorisation
-# decides about jitter; sooner for a repeated input, which a new factorisation merges without loss.
-CANCELLED, CANCELLED_IF_REPEATED = 1e-13, 1e-10
+CONFIG = ExactConfig()
 
 
 @dataclass(frozen=True)
-class ExactPosterior(KernelPosterior):
-    """A conditioned Gaussian process. Made by `by_cholesky`."""
+class ExactPosterior:
+    """A conditioned Gaussian process, as `by_cholesky` returns it.
+
+    Attributes
+    ----------
+    kernel : scikit-learn kernel
+    data : Data
+    rows : Data
+        What was factored: `data`, with observations of one input merged.
+    factor : AppendBuffer of shape (u, u)
+        L, the lower factor of K + Sigma.
+    weights : AppendBuffer of shape (u, c)
+        L^-1 Y of `rows`.
+    log_det_ratio : float
+        log det(Sigma + K) - log det Sigma.
+    jitter : float
+        What had to be added to the diagonal for the factorisation.
+    on_grid : GridPosterior or None
+        The posterior at the candidates, where there are any.
+    extended : bool
+        Whether it came from an earlier posterior, row by row.
+    merged : int
+        Its number of rows when observations of one input were last looked for, to merge them.
+    """
 
     kernel: Any
     data: Data
-    rows: Data  # what was factored: `data`, with observations of one input merged
-    factor: AppendBuffer  # L
-    weights: AppendBuffer  # L^-1 Y of `rows`, (u, c)
+    rows: Data
+    factor: AppendBuffer
+    weights: AppendBuffer
     log_det_ratio: float
-    """log det(Sigma + K) - log det Sigma: twice the information gain of the observations."""
     jitter: float
-    """What had to be added to the diagonal for the factorisation; 0 in good health."""
-    surface: GridPosterior | None
+    on_grid: GridPosterior | None
     extended: bool = False
-    """Whether it came from an earlier posterior, row by row."""
     merged: int = 0
-    """Its number of rows when observations of one input were last looked for, to merge them."""
-
-    dictionary_size: ClassVar[None] = None
-    dense: ClassVar[bool] = True
 
     @property
     def size(self) -> int:
@@ -84,10 +126,24 @@ class ExactPosterior(KernelPosterior):
         return len(self.rows.Z)
 
     @property
-    def products(self) -> Array:
-        """Y^T (K + Sigma)^-1 Y of the value columns of the rows, shape (c, c)."""
+    def summary(self) -> PosteriorSummary:
+        """Facts about it."""
         W = self.weights.array
-        return np.asarray(W.T @ W)
+        return PosteriorSummary(
+            kernel=self.kernel,
+            data=self.data,
+            size=self.size,
+            products=np.asarray(W.T @ W),
+            log_det_ratio=self.log_det_ratio,
+            effective_dimension=self._effective_dimension,
+            jitter=self.jitter,
+            dense=True,
+        )
+
+    def _effective_dimension(self) -> float:
+        """Sum posterior variance over noise variance of the observations: tr(K (K + Sigma)^-1)."""
+        inverse = linalg.solve_lower(self.lower, np.eye(self.size))
+        return self.size - float((inverse**2).sum(axis=0) @ self.rows.variance)
 
     @cached_property
     def lower(self) -> Array:
@@ -99,101 +155,82 @@ class ExactPosterior(KernelPosterior):
         """Lower estimate of the condition number of K + Sigma, from the diagonal of its factor."""
         return linalg.spread_of(np.diagonal(self.factor.array)) ** 2
 
-    def continued(
-        self, rows: Data, now: float, surface: CandidateGrid | None
-    ) -> ExactPosterior | None:
-        """With observations more, as rows of the factor; None if that takes `condition`."""
-        n, on = len(rows.Z), self.surface
-        if len(self.rows.Z) == 0 or self.jitter > 0 or (surface is None) != (on is None):
+    def update(self, rows: Data, now: float, grid: CandidateGrid | None) -> ExactPosterior | None:
+        """Return the posterior with more observations, as rows of the factor."""
+        n, on_grid = len(rows.Z), self.on_grid
+        if len(self.rows.Z) == 0 or self.jitter > 0 or (grid is None) != (on_grid is None):
             return None
-        if n and rows.variance.max() > NEGLIGIBLE * float(self.kernel.diag(rows.Z).max()):
+        largest = NOISE_LIMITS.negligible
+        if n and rows.variance.max() > largest * float(self.kernel.diag(rows.Z).max()):
             return None
-        if surface is not None and on is not None and surface.space_time:
-            on = on.moved(surface, self.rows.Z, now)
-            if on is None or cheaper_state(len(self.data.Z) + n, surface, False):
+        if grid is not None and on_grid is not None and grid.space_time:
+            on_grid = on_grid.advance(grid, self.rows.Z, now)
+            if on_grid is None or cheaper_state(len(self.data.Z) + n, grid, False):
                 return None
-        elif on is not None:
-            on = GridPosterior(on.V, now, on.shrink, on.means, on.explained, on.prior)
-        made = _appended(self, on, rows, surface) if n else changed(self, surface=on, extended=True)
-        if made is None:
-            return None
-        data = made.rows if self.rows is self.data else self.data.append(rows)
-        object.__setattr__(made, "data", data)  # nobody has seen it yet
-        return without_repeats(made)
+        elif on_grid is not None:
+            on_grid = changed(on_grid, now=now)
+        posterior = changed(self, on_grid=on_grid, extended=True)
+        if n:
+            appended = _append(self, on_grid, rows, grid)
+            if appended is None:
+                return None
+            posterior = appended
+        data = posterior.rows if self.rows is self.data else self.data.append(rows)
+        object.__setattr__(posterior, "data", data)  # it is new: nobody else has it
+        return without_repeats(posterior)
 
-    def predict(self, Z: Array) -> tuple[Array, Array]:
-        """Means (m, c) and variances (m,) at kernel inputs `Z` of shape (m, p)."""
+    def predict(self, Z: Array | CandidateGrid) -> tuple[Array, Array]:
+        """Return means (n, c) and variances (n,) at kernel inputs (n, p), or at candidates."""
+        if isinstance(Z, CandidateGrid):
+            on_grid = self.grid_posterior
+            explained = on_grid.explained * on_grid.shrink**2
+            return on_grid.means * on_grid.shrink, np.maximum(on_grid.prior - explained, 0.0)
         prior = np.asarray(self.kernel.diag(Z))
         if self.size == 0:
             return np.zeros((len(Z), self.data.Y.shape[1])), prior
         V = linalg.solve_lower(self.lower, self.kernel(self.rows.Z, Z))
         return V.T @ self.weights.array, np.maximum(prior - np.einsum("ij,ij->j", V, V), 0.0)
 
-    def covariance(self, Z: Array) -> Array:
-        """Posterior covariance (m, m) at kernel inputs `Z` of shape (m, p)."""
-        V = linalg.solve_lower(self.lower, self.kernel(self.rows.Z, Z))
-        return np.asarray(self.kernel(Z) - V.T @ V)
-
-    def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
-        """Posterior covariance (m1, m2) between kernel inputs `Z1` and `Z2`."""
-        V1, V2 = (linalg.solve_lower(self.lower, self.kernel(self.rows.Z, Z)) for Z in (Z1, Z2))
+    def covariance(self, Z1: Array, Z2: Array | CandidateGrid) -> Array:
+        """Return the posterior covariance (n1, n2) of inputs (n1, p) with others."""
+        if isinstance(Z2, CandidateGrid):
+            Z2 = Z2.at(self.grid_posterior.now)
+        V1 = linalg.solve_lower(self.lower, self.kernel(self.rows.Z, Z1))
+        if Z2 is Z1:  # symmetric, to the last bit
+            return np.asarray(self.kernel(Z1) - V1.T @ V1)
+        V2 = linalg.solve_lower(self.lower, self.kernel(self.rows.Z, Z2))
         return np.asarray(self.kernel(Z1, Z2) - V1.T @ V2)
 
-    def shrunk(
-        self, Z: Array, noise: float | Array, surface: CandidateGrid | None
+    def fantasize(
+        self, Z: Array, noise: float | Array, grid: CandidateGrid | None
     ) -> ExactPosterior:
-        """The same with more observations at inputs `Z` (k, p), their values unknown.
-
-        Variances are those of the larger set; means are of no use.
-        """
+        """Return the posterior with more observations, whose values are unknown."""
         rows = Data(Z, np.zeros((len(Z), self.data.Y.shape[1])), np.full(len(Z), noise))
         rows = Groups.of(Z).merge(rows)
-        appended = _appended(self, self.surface, rows, surface)
+        appended = _append(self, self.on_grid, rows, grid)
         if appended is not None:
             return appended
-        rows = self.rows.append(rows)
-        return factor(self.kernel, rows, surface, 0.0 if self.surface is None else self.surface.now)
+        now = 0.0 if self.on_grid is None else self.on_grid.now
+        return factor(self.kernel, self.rows.append(rows), grid, now)
 
-    def expansion(self, worst: float) -> Expansion | None:
-        """With (K + Sigma)^-1 and (K + Sigma)^-1 Y."""
-        if self.size == 0 or self.condition_number > worst:
-            return None
-        means = linalg.solve_lower(self.factor.array, self.weights.array, transposed=True)
-        return Expansion(self.rows.Z, linalg.inverse(self.lower), means)
-
-    def effective_dimension(self) -> float:
-        """Sum over observations of posterior variance over noise variance: tr(K (K + Sigma)^-1)."""
-        inverse = linalg.solve_lower(self.lower, np.eye(self.size))
-        return self.size - float((inverse**2).sum(axis=0) @ self.rows.variance)
-
-    def on_surface(self) -> tuple[Array, Array]:
-        """Means (A, c) and variances (A,) at the fixed points, at the time of conditioning."""
-        on = self.surface or self.fixed_points
-        return on.means * on.shrink, np.maximum(on.prior - on.explained * on.shrink**2, 0.0)
-
-    def means_on_surface(self) -> Array:
-        """Means (A, c) at the fixed points."""
-        on = self.fixed_points
-        return on.means * on.shrink
-
-    def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:
-        """Centred joint draws at the fixed points, shape (count, A), in O(A^3)."""
-        Z = surface.at(self.fixed_points.now)
-        # Where much is known, what is left is near rounding of the prior: that is the yardstick.
+    def sample(self, grid: CandidateGrid, count: int, rng: np.random.Generator) -> Array:
+        """Return centred joint draws (count, A) at the candidates, in O(A^3)."""
+        Z = grid.at(self.grid_posterior.now)
+        # Where much is known, what remains is near rounding of the prior: that is the yardstick.
         prior = float(np.mean(self.kernel.diag(Z)))
         what = "posterior covariance of the candidates"
-        L = linalg.cholesky(self.covariance(Z), what, scale=prior).L
+        L = linalg.cholesky(self.covariance(Z, Z), what, scale=prior).L
         return np.asarray(rng.standard_normal((count, len(Z))) @ L.T)
 
     @property
-    def fixed_points(self) -> GridPosterior:
-        """What is kept about the fixed points."""
-        if self.surface is None:
-            raise ValueError(UNCONDITIONED)
-        return self.surface
+    def grid_posterior(self) -> GridPosterior:
+        """The posterior at the candidates; a `ValueError` where there are none."""
+        if self.on_grid is None:
+            raise no_grid()
+        return self.on_grid
 
     def begins_with(self, other: ExactPosterior) -> bool:
-        """Whether its rows, and those of its factor, are the other's and then perhaps more."""
+        """Return whether its rows, and those of its factor, are the other's and then perhaps more."""
         n = other.size
         if self.size < n or not np.array_equal(self.rows.Z[:n], other.rows.Z):
             return False
@@ -201,22 +238,32 @@ class ExactPosterior(KernelPosterior):
         return shared or np.array_equal(self.factor.array[:n, :n], other.factor.array)
 
 
+@expand.register
+def _(posterior: ExactPosterior, largest_condition: float) -> Expansion | None:
+    """With (K + Sigma)^-1 and (K + Sigma)^-1 Y."""
+    if posterior.size == 0 or posterior.condition_number > largest_condition:
+        return None
+    L = posterior.factor.array
+    means = linalg.solve_lower(L, posterior.weights.array, transposed=True)
+    return Expansion(posterior.kernel, posterior.rows.Z, linalg.inverse(posterior.lower), means)
+
+
 def by_cholesky(
     kernel: Any,
     data: Data,
     *,
-    surface: CandidateGrid | None = None,
+    grid: CandidateGrid | None = None,
     now: float = 0.0,
     previous: ExactPosterior | None = None,
 ) -> ExactPosterior:
-    """The exact posterior by a Cholesky factor, from `previous` where that is cheaper.
+    """Return the exact posterior by a Cholesky factor, from `previous` where that is cheaper.
 
     Parameters
     ----------
-    surface : CandidateGrid, optional
-        Fixed points that `on_surface` will answer for, at the time `now`.
+    grid : CandidateGrid, optional
+        Candidates that it will answer for, at the time `now`.
     previous : ExactPosterior, optional
-        A posterior of the same kernel and surface on other data.
+        A posterior of the same kernel and grid on other data.
 
     Raises
     ------
@@ -224,17 +271,17 @@ def by_cholesky(
         If the kernel matrix is not positive definite.
     """
     data = without_negligible(kernel, data)
-    route = None if previous is None else extend(previous, data, surface, now)
-    return factor(kernel, data, surface, now) if route is None else route
+    route = None if previous is None else extend(previous, data, grid, now)
+    return factor(kernel, data, grid, now) if route is None else route
 
 
-def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -> ExactPosterior:
+def factor(kernel: Any, data: Data, grid: CandidateGrid | None, now: float) -> ExactPosterior:
     """Condition from scratch."""
-    rows = Groups.of(data.apart).merge(data)
-    across, K = np.empty((0, 0 if surface is None else len(surface.points))), np.empty((0, 0))
-    if surface is not None and len(rows.Z):
-        across = surface.rows(rows.Z, now)
-        K = surface.among(rows.Z, across)
+    rows = Groups.of(data.inputs_with_levels).merge(data)
+    across, K = np.empty((0, 0 if grid is None else len(grid.points))), np.empty((0, 0))
+    if grid is not None and len(rows.Z):
+        across = grid.rows(rows.Z, now)
+        K = grid.covariance(rows.Z, across)
     elif len(rows.Z):
         K = np.array(kernel(rows.Z))
     noise = float(np.log(rows.variance).sum())
@@ -245,72 +292,73 @@ def factor(kernel: Any, data: Data, surface: CandidateGrid | None, now: float) -
         noise = linalg.log_determinant(linalg.cholesky(shared, "noise with levels").L)
     diagonal = np.einsum("ii->i", K)
     diagonal += rows.variance  # of `K`: it is a view
-    made = linalg.cholesky(K, "noisy kernel matrix")
+    root = linalg.cholesky(K, "noisy kernel matrix")
     posterior = ExactPosterior(
         kernel=kernel,
         data=data,
         rows=rows,
-        factor=AppendBuffer.of(made.L, square=True),
-        weights=AppendBuffer.of(linalg.solve_lower(made.L, rows.Y)),
-        log_det_ratio=linalg.log_determinant(made.L) - noise,
-        jitter=made.jitter,
-        surface=None,
+        factor=AppendBuffer.of(root.L, square=True),
+        weights=AppendBuffer.of(linalg.solve_lower(root.L, rows.Y)),
+        log_det_ratio=linalg.log_determinant(root.L) - noise,
+        jitter=root.jitter,
+        on_grid=None,
         merged=len(rows.Z),
     )
-    if surface is not None:
-        V, prior = linalg.solve_lower(posterior.lower, across), surface.prior_variance(now)
-        # Nobody has seen it yet: filling the field in spares a copy of the whole value.
-        on = GridPosterior.of(V, posterior.weights.array, prior, now)
-        object.__setattr__(posterior, "surface", on)
+    if grid is not None:
+        V, prior = linalg.solve_lower(posterior.lower, across), grid.prior_variance(now)
+        # It is new: filling the field in spares a copy of the whole value.
+        on_grid = GridPosterior.of(V, posterior.weights.array, prior, now)
+        object.__setattr__(posterior, "on_grid", on_grid)
     return posterior
 
 
 def extend(
-    previous: ExactPosterior, data: Data, surface: CandidateGrid | None, now: float
+    previous: ExactPosterior, data: Data, grid: CandidateGrid | None, now: float
 ) -> ExactPosterior | None:
-    """Condition by forgetting the oldest rows of `previous` and appending new ones, or None."""
-    dropped = _dropped(previous, data)
+    """Condition by dropping the oldest rows of `previous` and appending new ones; None if it cannot."""
+    dropped = _count_dropped(previous, data)
     if dropped is None or dropped > len(previous.rows) // 8 or previous.jitter > 0:
         return None
-    on = None
-    if surface is not None and previous.surface is not None:
-        on = previous.surface.moved(surface, previous.rows.Z, now)
-    shorter = replace(previous, surface=on)
+    on_grid = None
+    if grid is not None and previous.on_grid is not None:
+        on_grid = previous.on_grid.advance(grid, previous.rows.Z, now)
+    shorter = replace(previous, on_grid=on_grid)
     if dropped:
         shorter = _rotate_out(shorter, dropped)
     rows = data.rows(len(previous.data) - dropped)
-    posterior = _appended(shorter, shorter.surface, rows, surface)
+    posterior = _append(shorter, shorter.on_grid, rows, grid)
     if posterior is None:
         return None
-    if surface is not None and posterior.surface is None:
-        V = linalg.solve_lower(posterior.lower, surface.rows(posterior.rows.Z, now))
-        on = GridPosterior.of(V, posterior.weights.array, surface.prior_variance(now), now)
-        posterior = changed(posterior, surface=on)
+    if grid is not None and posterior.on_grid is None:
+        V = linalg.solve_lower(posterior.lower, grid.rows(posterior.rows.Z, now))
+        on_grid = GridPosterior.of(V, posterior.weights.array, grid.prior_variance(now), now)
+        posterior = changed(posterior, on_grid=on_grid)
     return replace(posterior, data=data, extended=True)
 
 
 def without_repeats(posterior: ExactPosterior) -> ExactPosterior | None:
-    """The posterior itself, or None where most of its rows repeat others: a new factor is smaller.
+    """Return the posterior itself, or None where most of its rows repeat others.
 
-    Rows that are appended are not merged; that is looked at whenever their number has doubled.
+    A new factor is smaller then. Rows that are appended are not merged; repeats are looked for whenever
+    their number has doubled.
     """
     size = len(posterior.rows.Z)
-    if size - posterior.merged <= max(MERGE_FROM, posterior.merged):
+    if size - posterior.merged <= max(CONFIG.merge_from, posterior.merged):
         return posterior
     if 2 * len(Groups.of(posterior.rows.Z).first) <= size:
         return None
     return changed(posterior, merged=size)
 
 
-def _dropped(previous: ExactPosterior, new: Data) -> int | None:
-    """How many of the oldest rows are gone, if `new` is the rest and perhaps more.
+def _count_dropped(previous: ExactPosterior, new: Data) -> int | None:
+    """Return how many of the oldest rows `new` lacks, if it is the rest and perhaps more.
 
-    None as well where rows that are gone could not be rotated out.
+    None as well where these rows could not be rotated out.
     """
     old = previous.data
     if len(old.Z) == 0 or len(new.Z) == 0:
         return None
-    if len(previous.rows) != len(old) or len(old) < ROTATE_FROM:
+    if len(previous.rows) != len(old) or len(old) < CONFIG.rotate_from:
         return 0 if new.starts_with(old) else None
     first = (new.Z[0] == old.Z).all(axis=1) & (old.variance == new.variance[0])
     # Repeated points make false starts; a few are tried, then a new factorisation is no loss.
@@ -321,85 +369,158 @@ def _dropped(previous: ExactPosterior, new: Data) -> int | None:
 
 
 def _rotate_out(posterior: ExactPosterior, count: int) -> ExactPosterior:
-    """Forget the `count` oldest rows of the factor."""
-    on, W = posterior.surface, posterior.weights.array
-    carried = W if on is None else np.hstack([W, on.V.array])
-    L, carried = linalg.drop_rows(posterior.factor.array, carried, 0, count)
-    W = np.ascontiguousarray(carried[:, : W.shape[1]])
-    if on is not None:
-        V = np.ascontiguousarray(carried[:, W.shape[1] :])
-        on = changed(on, V=AppendBuffer.of(V), means=V.T @ W, explained=np.einsum("ij,ij->j", V, V))
-    kept = posterior.rows.rows(count)
+    """Drop the `count` oldest rows of the factor."""
+    on_grid, W = posterior.on_grid, posterior.weights.array
+    columns = W if on_grid is None else np.hstack([W, on_grid.V.array])
+    L, columns = linalg.drop_rows(posterior.factor.array, columns, 0, count)
+    W = np.ascontiguousarray(columns[:, : W.shape[1]])
+    if on_grid is not None:
+        V = np.ascontiguousarray(columns[:, W.shape[1] :])
+        explained = np.einsum("ij,ij->j", V, V)
+        on_grid = changed(on_grid, V=AppendBuffer.of(V), means=V.T @ W, explained=explained)
+    rows = posterior.rows.rows(count)
     return changed(
         posterior,
-        rows=kept,
+        rows=rows,
         factor=AppendBuffer.of(L, square=True),
         weights=AppendBuffer.of(W),
-        log_det_ratio=linalg.log_determinant(L) - float(np.log(kept.variance).sum()),
-        surface=on,
+        log_det_ratio=linalg.log_determinant(L) - float(np.log(rows.variance).sum()),
+        on_grid=on_grid,
     )
 
 
-def _appended(
-    posterior: ExactPosterior, on: GridPosterior | None, rows: Data, surface: CandidateGrid | None
+def _append(
+    posterior: ExactPosterior, on_grid: GridPosterior | None, rows: Data, grid: CandidateGrid | None
 ) -> ExactPosterior | None:
     """Add observations, each a row of L, of L^-1 Y and of V; None where digits would be lost.
 
-    `on` is what the posterior says on the surface, which may be of another time than its own.
+    `on_grid` is the posterior at the candidates, which may be of another time than its own.
     """
     kernel = posterior.kernel
     for i in range(len(rows.Z)):
         row = rows if len(rows.Z) == 1 else rows.row(i)
-        below = _solved_column(posterior, on, row.Z, surface)
+        below = _new_row_of_factor(posterior, on_grid, row.Z, grid)
         diagonal = float(kernel.diag(row.Z)[0]) + float(row.variance[0])
         pivot = diagonal - float(below @ below)
         repeated = (posterior.rows.Z == row.Z).all(axis=1).any()
-        if pivot <= (CANCELLED_IF_REPEATED if repeated else CANCELLED) * diagonal:
+        share = CONFIG.smallest_repeated_pivot if repeated else CONFIG.smallest_pivot
+        if pivot <= share * diagonal:
             return None
         pivot = math.sqrt(pivot)
         weights = (row.Y[0] - below @ posterior.weights.array) / pivot
-        if on is not None and surface is not None:
-            spread = surface.rows(row.Z, on.now)[0]
-            spread -= (below @ on.V.array) * on.shrink
-            spread /= pivot
-            spread /= on.shrink
-            means, explained = on.means + spread[:, None] * weights, on.explained + spread**2
-            on = GridPosterior(on.V.append(spread), on.now, on.shrink, means, explained, on.prior)
+        if on_grid is not None and grid is not None:
+            v = grid.rows(row.Z, on_grid.now)[0]
+            v -= (below @ on_grid.V.array) * on_grid.shrink
+            v /= pivot
+            v /= on_grid.shrink
+            on_grid = changed(
+                on_grid,
+                V=on_grid.V.append(v),
+                means=on_grid.means + v[:, None] * weights,
+                explained=on_grid.explained + v**2,
+            )
+        information = 2 * math.log(pivot) - math.log(float(row.variance[0]))
         posterior = changed(
             posterior,
             rows=posterior.rows.append(row),
             factor=posterior.factor.append(np.concatenate([below, [pivot]])),
             weights=posterior.weights.append(weights),
-            log_det_ratio=posterior.log_det_ratio
-            + 2 * math.log(pivot)
-            - math.log(float(row.variance[0])),
-            surface=on,
+            log_det_ratio=posterior.log_det_ratio + information,
+            on_grid=on_grid,
             extended=True,
         )
     return posterior
 
 
-def _solved_column(
-    posterior: ExactPosterior, on: GridPosterior | None, z: Array, surface: CandidateGrid | None
+def _new_row_of_factor(
+    posterior: ExactPosterior, on_grid: GridPosterior | None, z: Array, grid: CandidateGrid | None
 ) -> Array:
-    """L^-1 k(Z, z) for one input z (1, p): at hand in V where z is one of the fixed points."""
+    """Return L^-1 k(Z, z) for one input z (1, p); it is a column of V where z is a candidate."""
     kernel = posterior.kernel
-    if surface is not None and on is not None:
-        where = surface.index(z[0, : surface.points.shape[1]])
-        # V speaks about the points at `on.now`; an observation that is not older than any in the
-        # factor differs from that by one number.
+    if grid is not None and on_grid is not None:
+        where = grid.index(z[0, : grid.points.shape[1]])
+        # V speaks about the candidates at `on_grid.now`; an observation that is not older than any in
+        # the factor differs from that by one number.
         back: float | None = 1.0
-        if surface.space_time:
+        if grid.space_time:
             newest = z[0, -1] >= posterior.rows.Z[:, -1].max(initial=-math.inf)
-            back = advance(kernel, on.now - z[0, -1]) if newest and on.now >= z[0, -1] else None
+            back = None
+            if newest and on_grid.now >= z[0, -1]:
+                back = advance(kernel, on_grid.now - z[0, -1])
         if where is not None and back is not None and back > 1e-3:
-            return on.V.array[:, where] * (on.shrink / back)
+            return on_grid.V.array[:, where] * (on_grid.shrink / back)
     return linalg.solve_lower(posterior.lower, np.asarray(kernel(posterior.rows.Z, z))[:, 0])
 
 
 def embed(dictionary: ExactPosterior, Z: Array) -> Array:
-    """z(x) = R^-1 k_S(x) for kernel inputs `Z` (n, p), shape (n, m)."""
+    """Return z(x) = R^-1 k_S(x) for kernel inputs `Z` (n, p), shape (n, m)."""
     if dictionary.size == 0 or len(Z) == 0:
         return np.zeros((len(Z), dictionary.size))
     cross = np.asarray(dictionary.kernel(dictionary.rows.Z, Z))
     return np.asarray(linalg.solve_lower(dictionary.lower, cross).T)
+
+
+# --- cheaper exact routes: what spans all candidates ------------------------------------------------
+
+
+def spanning_dictionary(grid: CandidateGrid) -> ExactPosterior | None:
+    """Return a dictionary whose span holds all candidates to rounding, if a small one does.
+
+    It is the pivoted Cholesky factor of the prior covariance: its pivots are the inducing points, its
+    rows the embedding of the candidates.
+    """
+    kernel, points, prior = grid.kernel, grid.points, grid.prior_variance(0.0)
+    limit = CONFIG.span_tolerance * float(prior.max())
+    pivoted = spanned(kernel, points, CONFIG.largest_span, CONFIG.span_tolerance)
+    if float(pivoted.residual.max()) > limit:
+        return None
+    # Entries below rounding only slow arithmetic down, where their products underflow.
+    G = np.where(np.abs(pivoted.G) < 1e-18 * float(prior.max()) ** 0.5, 0.0, pivoted.G)
+    r = len(pivoted.pivots)
+    Z, nothing = points[pivoted.pivots], np.empty((r, 0))
+    data = Data(Z, nothing, np.full(r, limit))
+    return ExactPosterior(
+        kernel=kernel,
+        data=data,
+        rows=data,
+        factor=AppendBuffer.of(np.tril(G[:, pivoted.pivots].T), square=True),
+        weights=AppendBuffer.of(nothing),
+        log_det_ratio=0.0,
+        jitter=0.0,
+        on_grid=GridPosterior.of(G, nothing, prior, 0.0),
+    )
+
+
+def spanning_state(grid: CandidateGrid) -> SpaceFeatures | None:
+    """Return a state whose features hold all candidates to rounding, if a small one does."""
+    terms = terms_of(grid.kernel)
+    if terms is None:
+        return None
+    state = SpaceFeatures.of(terms, grid.points, CONFIG.span_tolerance, CONFIG.largest_span)
+    _, residual = state.observe(grid.points)
+    limit = 2 * CONFIG.span_tolerance * float(grid.prior_variance(0.0).max())
+    small = len(state.prior) <= CONFIG.largest_span
+    return state if small and float(residual.max()) <= limit else None
+
+
+def cheaper_state(n: int, grid: CandidateGrid, continues: bool) -> SpaceFeatures | None:
+    """Return the state of a filter, where that is the cheaper way to the exact posterior.
+
+    The candidates are points and times. A row of a factor of n rows costs n (n + A) for A candidates. Of
+    a state of m numbers a step costs m^2, and a prediction of all candidates A m^2.
+
+    Parameters
+    ----------
+    n : int
+        Number of observations.
+    grid : CandidateGrid
+    continues : bool
+        Whether there is a filter already: it goes on however few the observations are.
+    """
+    if not (continues or n >= CONFIG.few):
+        return None
+    A = len(grid.points)
+    state: SpaceFeatures | None = grid.remember(spanning_state)
+    if state is None or not (continues or n * (n + A) > (A + 4) * len(state.prior) ** 2):
+        return None
+    return state

@@ -18,19 +18,11 @@ from tvbandits.validation import Array, Index
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
 
 
-# A condition number, which may be the square of a spread, is always finite.
-LARGEST_SPREAD = 1e150
-
-
-# Eigenpairs give the matrix back but for this share of its largest eigenvalue.
-EXACT = 1e-12
-
-
 class FactorisationError(ValueError):
     """A matrix that should be positive definite is not, even with the largest jitter."""
 
 
-def _failed(what: str, A: Array, why: str) -> FactorisationError:
+def _failure(what: str, A: Array, why: str) -> FactorisationError:
     return FactorisationError(
         f"{what} of shape {A.shape} {why}: is the kernel a valid covariance, in the unit of the "
         "rewards? A larger noise variance also helps."
@@ -39,7 +31,7 @@ def _failed(what: str, A: Array, why: str) -> FactorisationError:
 
 def _check_finite(what: str, A: Array) -> None:
     if not np.isfinite(A).all():
-        raise _failed(what, A, "has entries that are not finite")
+        raise _failure(what, A, "has entries that are not finite")
 
 
 @dataclass(frozen=True)
@@ -80,7 +72,7 @@ def cholesky(A: Array, what: str = "kernel matrix", *, scale: float | None = Non
         L, status = lapack.dpotrf(shifted, lower=1, clean=1, overwrite_a=1)
         if status == 0:
             return Cholesky(L, jitter)
-    raise _failed(what, A, f"is not positive definite, even with {jitter:.3g} on its diagonal")
+    raise _failure(what, A, f"is not positive definite, even with {jitter:.3g} on its diagonal")
 
 
 def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
@@ -97,13 +89,13 @@ def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
 
 
 def inverse_lower(L: Array) -> Array:
-    """The lower triangle of A^-1, A = L L^T, from the lower factor; with zeros above it."""
+    """Return the lower triangle of A^-1, A = L L^T, from the lower factor; with zeros above it."""
     if len(L) == 0:
         return np.empty((0, 0))
-    found, info = lapack.dpotri(L, lower=1)
+    triangle, info = lapack.dpotri(L, lower=1)
     if info:
-        raise _failed("a factor", L, "has a zero on its diagonal")
-    return np.asarray(found)
+        raise _failure("a factor", L, "has a zero on its diagonal")
+    return np.asarray(triangle)
 
 
 def inverse(L: Array) -> Array:
@@ -129,9 +121,9 @@ def predict_each(A: Array, b: Array, y: Array) -> tuple[Array, Array]:
         if np.isfinite(solved).all():
             break
     else:
-        raise _failed(what, A, f"is singular, even with a jitter of {JITTERS[-1]:g}")
-    found = np.einsum("nm,nmc->nc", b, solved)
-    return np.asarray(found[:, 0]), np.asarray(found[:, 1])
+        raise _failure(what, A, f"is singular, even with a jitter of {JITTERS[-1]:g}")
+    means, reductions = np.einsum("nm,nmc->nc", b, solved).T
+    return np.asarray(means), np.asarray(reductions)
 
 
 def log_determinant(L: Array) -> float:
@@ -139,19 +131,26 @@ def log_determinant(L: Array) -> float:
     return 2.0 * float(np.log(np.diagonal(L)).sum())
 
 
-def spread_of(diagonal: Array) -> float:
-    """Largest over smallest entry, at least 1 and at most 1e150; 1 where there is none.
+def quadratic_forms(L: Array, B: Array) -> Array:
+    """Return b^T A^-1 b (m,) of the columns of B (n, m), from the lower factor L of A."""
+    half = solve_lower(L, B)
+    return np.asarray(np.einsum("ij,ij->j", half, half))
 
-    Rounding may leave an entry of nothing, or below: that is as bad as a number can say.
+
+def spread_of(diagonal: Array, largest_spread: float = 1e150) -> float:
+    """Return the largest over the smallest entry, at least 1; 1 where there is none.
+
+    Rounding may leave an entry of 0, or below. The spread is then `largest_spread`, whose square, as a
+    condition number, is still finite.
     """
     if len(diagonal) == 0:
         return 1.0
     largest, smallest = float(diagonal.max()), float(diagonal.min())
-    return LARGEST_SPREAD if smallest * LARGEST_SPREAD <= largest else largest / smallest
+    return largest_spread if smallest * largest_spread <= largest else largest / smallest
 
 
 def drop_rows(L: Array, V: Array, first: int, count: int) -> tuple[Array, Array]:
-    """Forget rows `first .. first + count` of A, in O(n (n + m)) each, without a new factorisation.
+    """Drop rows `first .. first + count` of A, in O(n (n + m)) each, without a new factorisation.
 
     With L V = B (V of shape (n, m)), returns the factor L' of A without those rows and columns and
     the V' with L' V' = B without those rows. Deleting a row of A is deleting a column of the thin
@@ -161,18 +160,18 @@ def drop_rows(L: Array, V: Array, first: int, count: int) -> tuple[Array, Array]
         return L, V
     n, m = V.shape
     # The routine wants at least as many rows as columns in its "Q"; nothing in it needs Q orthogonal.
-    carried = np.zeros((max(n, m), n), order="F")
-    carried[:m] = V.T
-    Q, R = qr_delete(carried, L.T, first, count, which="col", overwrite_qr=False)
-    kept = n - count
-    factor, rows = R[:kept].T.copy(order="F"), Q[:m, :kept].T.copy()
+    columns = np.zeros((max(n, m), n), order="F")
+    columns[:m] = V.T
+    Q, R = qr_delete(columns, L.T, first, count, which="col", overwrite_qr=False)
+    size = n - count
+    factor, rows = R[:size].T.copy(order="F"), Q[:m, :size].T.copy()
     # Rotations may leave a negative diagonal; a Cholesky factor has none.
     signs = np.sign(np.diagonal(factor))
     return np.asfortranarray(factor * signs), np.asarray(rows * signs[:, None], dtype=np.float64)
 
 
 def rank_one_update(L: Array, x: Array) -> Array:
-    """Factor of L L^T + x x^T, in O(n^2), by Givens rotations."""
+    """Return the factor of L L^T + x x^T, in O(n^2), by Givens rotations."""
     n = len(L)
     if n == 0:
         return L
@@ -191,7 +190,7 @@ class PivotedCholesky:
     Attributes
     ----------
     pivots : array of shape (r,)
-        Rows in the order they were chosen: each has the largest residual variance of its turn, and is
+        Rows in the order of their choice: each has the largest residual variance of its turn, and is
         the first of those that tie.
     G : array of shape (r, n)
         Row s is the s-th column of the pivoted Cholesky factor.
@@ -204,30 +203,27 @@ class PivotedCholesky:
     residual: Array
 
 
-# Numbers that differ by less than this share of the largest are equal.
-TIE = 1e-8
+def first_largest(values: Array, tie: float = 1e-8) -> int:
+    """Return where the largest of some numbers is, none of them negative: the first of those that tie.
 
-
-def first_largest(values: Array) -> int:
-    """Where the largest of some numbers is, none of them negative: the first of those that tie.
-
-    What lies symmetrically gives equal numbers but for their last bits, which are rounding: to go by
-    those would leave the choice, and all that follows from it, to the unit and to the processor.
+    Numbers tie if they differ by less than a share `tie` of the largest. What lies symmetrically gives
+    equal numbers but for their last bits, which are rounding: to go by those would leave the choice, and
+    all that follows from it, to the unit and to the processor.
     """
-    return int((values >= (1.0 - TIE) * values[values.argmax()]).argmax())
+    return int((values >= (1.0 - tie) * values[values.argmax()]).argmax())
 
 
 def pivoted_cholesky(
     diagonal: Array, column: Callable[[int], Array], rank: int, tolerance: float
 ) -> PivotedCholesky:
-    """Greedy (pivoted) Cholesky: repeatedly take the row of largest conditional variance.
+    """Factor greedily: take the row of largest conditional variance again and again.
 
     Parameters
     ----------
     diagonal : array of shape (n,)
         diag(A).
     column : callable
-        `column(i)` returns column i of A, shape (n,); only chosen columns are asked for.
+        `column(i)` returns column i of A, shape (n,); only those of pivots are asked for.
     rank : int
         At most so many pivots.
     tolerance : float
@@ -245,14 +241,14 @@ def pivoted_cholesky(
         row /= np.sqrt(residual[pivot])
         G[step] = row
         residual = np.maximum(residual - row**2, 0.0)
-        # Rounding must not let a chosen row be chosen again.
+        # Rounding must not let a pivot be a pivot again.
         residual[pivot] = 0.0
         pivots.append(pivot)
     return PivotedCholesky(np.array(pivots, dtype=np.int64), G[: len(pivots)], residual)
 
 
 def greedy_pivots(A: Array, tolerance: float) -> Index:
-    """The pivots of `pivoted_cholesky` for a matrix at hand, down to the tolerance, by LAPACK.
+    """Return the pivots of `pivoted_cholesky` for a whole matrix, down to the tolerance, by LAPACK.
 
     Ties may fall otherwise: equal residuals are rows of equal merit.
     """
@@ -261,37 +257,38 @@ def greedy_pivots(A: Array, tolerance: float) -> Index:
     return np.asarray(pivots[:rank] - 1, dtype=np.int64)
 
 
-def eigenpairs(A: Array) -> tuple[Array, Array]:
-    """Eigenvalues (ascending) and eigenvectors (columns) of a symmetric matrix.
+def eigenpairs(A: Array, tolerance: float = 1e-12) -> tuple[Array, Array]:
+    """Return eigenvalues (ascending) and eigenvectors (columns) of a symmetric matrix.
 
     By divide and conquer, which is fast. Where many eigenvalues are next to equal, as of a covariance
     of a filter that few places were read of, LAPACK's may not converge, or be wrong in the sixth digit
-    without a word: what it finds is held against the matrix, and QR iteration takes its place.
+    without a word. If the pairs do not give the matrix back, but for a share `tolerance` of its largest
+    eigenvalue, QR iteration takes its place.
     """
     what = "symmetric matrix"
     _check_finite(what, A)
     try:
         values, vectors = np.linalg.eigh(A)
         off = np.abs((vectors * values) @ vectors.T - A).max(initial=0.0)
-        if off <= EXACT * np.abs(values).max(initial=0.0):
+        if off <= tolerance * np.abs(values).max(initial=0.0):
             return values, vectors
     except np.linalg.LinAlgError:
         pass
     values, vectors, status = lapack.dsyev(A, lower=1)
     if status:
-        raise _failed(what, A, "has eigenvalues that no iteration finds")
+        raise _failure(what, A, "has eigenvalues that no iteration finds")
     return values, vectors
 
 
 def square_root(A: Array) -> Array:
-    """A root R (n, r) with R R^T = A, for a positive semi-definite A of any rank r."""
+    """Return a root R (n, r) with R R^T = A, for a positive semi-definite A of any rank r."""
     values, vectors = eigenpairs(A)
-    kept = values > 1e-14 * float(values.max(initial=0.0))
-    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
+    positive = values > 1e-14 * float(values.max(initial=0.0))
+    return np.asarray(vectors[:, positive] * np.sqrt(values[positive]))
 
 
-def whitened_each(A: Array, B: Array) -> tuple[Array, Array]:
-    """Cholesky factors L of a stack of positive definite matrices, and L^-1 B of each.
+def whiten_each(A: Array, B: Array) -> tuple[Array, Array]:
+    """Return Cholesky factors L of a stack of positive definite matrices, and L^-1 B of each.
 
     Parameters
     ----------
@@ -315,7 +312,7 @@ def whitened_each(A: Array, B: Array) -> tuple[Array, Array]:
 
 
 def whitening_each(A: Array) -> tuple[Array, Array]:
-    """Cholesky factors L (M, n, n) of a stack of positive definite matrices, and their inverses.
+    """Return Cholesky factors L (M, n, n) of a stack of positive definite matrices, and their inverses.
 
     Raises
     ------
@@ -334,23 +331,23 @@ def _factors_each(A: Array) -> Array:
     try:
         return np.asarray(np.linalg.cholesky(A))
     except np.linalg.LinAlgError:
-        raise _failed(what, A, "is not positive definite") from None
+        raise _failure(what, A, "is not positive definite") from None
 
 
-# What is tried beyond 1 for the ratio of two matrices.
+# Tried beyond 1 for the ratio of two matrices.
 RATIOS = (1e-6, 1e-4, 1e-3, 3e-3, 0.01, 0.02, 0.04, 0.07, 0.1, 0.2, 0.5, 1.0, 3.0)
 
 
 def dominance(A: Array, B: Array) -> float:
-    """A number c >= 1, nearly the least, with c^2 A - B positive definite; infinite beyond 2.
+    """Return a c >= 1, nearly the least, with c^2 A - B positive definite; infinite beyond 2.
 
     Beyond the rows that B has, it is the unit matrix.
     """
     n, beyond = len(B), np.arange(len(B), len(A))
     for more in RATIOS:
-        left = np.multiply(A.T, 1.0 + more, order="F")  # both are symmetric: as they lie in memory
-        left[:n, :n] -= B.T
-        left[beyond, beyond] -= 1.0
-        if lapack.dpotrf(left, lower=1, clean=0, overwrite_a=1)[1] == 0:
+        gap = np.multiply(A.T, 1.0 + more, order="F")  # both are symmetric: as they lie in memory
+        gap[:n, :n] -= B.T
+        gap[beyond, beyond] -= 1.0
+        if lapack.dpotrf(gap, lower=1, clean=0, overwrite_a=1)[1] == 0:
             return float(np.sqrt(1.0 + more))
     return np.inf

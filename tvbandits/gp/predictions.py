@@ -1,16 +1,17 @@
-"""What a posterior says at one time, in the user's unit.
+"""Predictions of a posterior at one time, in the unit of the reward, and their slopes.
 
-A posterior at one time as a smooth function of the point, with its slopes.
+`ScaledPosterior` combines a posterior in prior units with the prior mean and scale of the reward.
 
-For kernels that are sums of amplitude * space * time, amplitude * time, and terms that have forgotten
-every observation by now, time is one number an observation, and what is left is a kernel over points:
+`SmoothPosterior` is a posterior at one time as a smooth function of the point. For kernels that are sums
+of amplitude * space * time, amplitude * time, and terms that have forgotten every observation by now,
+time is one number an observation, and the rest is a kernel over points:
 k_i(x) = sum_S S(x, x_i) w_Si + u_i. S is `Coordinates`, squared exponential, Matern-3/2 or Matern-5/2;
 terms of one S share it. With Q = (K + Sigma)^-1,
 
     mean(x) = k(x)^T Q y,       variance(x) = k(x, x) - k(x)^T Q k(x),
 
 and the slopes follow from those of S. On a dictionary of root R, with k(x) of its points, it is the same
-with Q = R^-T (1 - V^-1) R^-1 for the variance and R^-T V^-1 b for the mean (`nystrom`).
+with Q = R^-T (1 - V^-1) R^-1 for the variance and R^-T V^-1 b for the mean (`tvbandits.gp.sparse`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, singledispatch
 from typing import Any
 
 import numpy as np
@@ -34,40 +35,56 @@ from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import products_of
 from tvbandits.gp.kernels.units import InUnits
-from tvbandits.gp.posterior import Posterior
-from tvbandits.gp.rows import CandidateGrid
-from tvbandits.validation import Array
+from tvbandits.gp.lookahead import EVERY, JointPosterior, Rows
+from tvbandits.gp.posterior import CandidateGrid, Posterior, Prior, expand
+from tvbandits.validation import Array, Index
 
-# Beyond this condition number, differences of an explicit inverse would lose too many digits.
-WORST = 1e9
 
-# A term whose correlation with the past is below this share has forgotten it.
-FORGOTTEN = 1e-12
+@dataclass(frozen=True)
+class PredictionConfig:
+    """The constants of predictions.
 
-# So many of the latest readings count as tests of a prior variance.
-MOST_TESTS = 400
+    Attributes
+    ----------
+    largest_condition : float
+        Beyond this condition number, differences of an explicit inverse would lose too many digits.
+    smallest_correlation : float
+        A term whose correlation with the past is below this share has forgotten it.
+    far : float
+        At so many length scales every correlation is below 1e-28.
+    chunk : int
+        Points that are evaluated together.
+    most_tests : int
+        So many of the latest readings count as tests of a prior variance.
+    largest_square : float
+        The square of an error, in deviations, counts for at most this: one outlier is no bad model.
+    level : float
+        Prior variance of an unknown level, in units of that of the rest.
+    """
 
-# The square of an error, in deviations, counts for at most this: one outlier is no bad model.
-LARGEST_SQUARE = 25.0
+    largest_condition: float = 1e9
+    smallest_correlation: float = 1e-12
+    far: float = 40.0
+    chunk: int = 128
+    most_tests: int = 400
+    largest_square: float = 25.0
+    level: float = 100.0
 
-# Prior variance of a level that nobody knows, in units of that of the rest.
-UNKNOWN = 100.0
 
-# At so many length scales every correlation is below 1e-28.
-FAR = 40.0
+CONFIG = PredictionConfig()
 
-# Points that are looked at together.
-CHUNK = 128
+
+# --- slopes ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class SmoothPosterior:
-    """What a posterior says at one time.
+    """A posterior at one time, as a smooth function of the point.
 
     Attributes
     ----------
     parts : tuple of (Shape, array of shape (n,))
-        Each S with its w: what of it has not been forgotten.
+        Each S with its w.
     points : array of shape (n, d)
         Of the observations, or of the dictionary.
     levels : array of shape (n,)
@@ -89,13 +106,15 @@ class SmoothPosterior:
 
     @classmethod
     def of(cls, posterior: Posterior, now: float) -> SmoothPosterior | None:
-        """Of a posterior, if it is a sum of kernel rows, and of such a kernel."""
-        known = posterior.expansion(WORST)
-        split = None if known is None else _at_time(posterior.kernel, known.Z, now)
-        return None if known is None or split is None else cls(*split, known.less, known.means)
+        """Return that of a posterior; None unless it is a sum of rows of such a kernel."""
+        expansion = expand(posterior, CONFIG.largest_condition)
+        split = None if expansion is None else _at_time(expansion.kernel, expansion.Z, now)
+        if expansion is None or split is None:
+            return None
+        return cls(*split, expansion.less, expansion.means)
 
     def predict(self, X: Array) -> tuple[Array, Array]:
-        """Means (m, c) and variances (m,) at points (m, d)."""
+        """Return means (m, c) and variances (m,) at points (m, d)."""
         k = np.tile(self.levels, (len(X), 1))
         for shape, weights in self.parts:
             shape.add_covariances(k, X, self.points, weights)
@@ -104,8 +123,8 @@ class SmoothPosterior:
         )
 
     def slopes(self, X: Array) -> tuple[Array, Array, Array, Array]:
-        """Means (m, c), variances (m,), and their slopes (m, d, c) and (m, d)."""
-        parts = [shape.sloped(X, self.points, weights) for shape, weights in self.parts]
+        """Return means (m, c), variances (m,), and their slopes (m, d, c) and (m, d)."""
+        parts = [shape.with_slopes(X, self.points, weights) for shape, weights in self.parts]
         k = sum((values for values, _ in parts), start=self.levels)
         slopes = sum((each for _, each in parts[1:]), start=parts[0][1])
         Qk = k @ self.inverse
@@ -132,7 +151,7 @@ class Shape:
 
     @classmethod
     def of(cls, kernel: Any, dimension: int) -> Shape | None:
-        """Of a kernel over points, if it has one."""
+        """Return the shape of a kernel over points, if it has one."""
         if type(kernel) is Coordinates:
             return cls(tuple(kernel.scales.tolist()), 2.5, float(kernel.additive))
         if type(kernel) is InUnits:
@@ -156,11 +175,11 @@ class Shape:
         scales, a, profile = self.scales, self.additive, VALUES[self.nu]
         there = points / scales
         # In pieces that stay in the cache of the processor.
-        for start in range(0, len(X), CHUNK):
-            here = X[start : start + CHUNK] / scales
+        for start in range(0, len(X), CONFIG.chunk):
+            here = X[start : start + CONFIG.chunk] / scales
             if a == 0.0:
                 r = cdist(here, there)
-                if r.min() > FAR:
+                if r.min() > CONFIG.far:
                     continue
                 S = profile(r)
             else:
@@ -172,10 +191,10 @@ class Shape:
                 S *= a / len(scales)
                 S += profile(np.sqrt(square, out=square))
             S *= weights / (1.0 + a)
-            out[start : start + CHUNK] += S
+            out[start : start + CONFIG.chunk] += S
 
-    def sloped(self, X: Array, points: Array, weights: Array) -> tuple[Array, Array]:
-        """w_i S(x, x_i) of points X (m, d) and (n, d), shape (m, n), and its slopes in x (m, n, d)."""
+    def with_slopes(self, X: Array, points: Array, weights: Array) -> tuple[Array, Array]:
+        """Return w_i S(x, x_i) (m, n) of points X (m, d) and (n, d), and its slopes in x (m, n, d)."""
         scales, a, profile = self.scales, self.additive, SLOPED[self.nu]
         apart = (X[:, None] - points) / scales
         S, slope = profile(np.sqrt(np.einsum("ijk,ijk->ij", apart, apart)))
@@ -196,7 +215,10 @@ class Shape:
 def _at_time(
     kernel: Any, Z: Array, now: float
 ) -> tuple[tuple[tuple[Shape, Array], ...], Array, Array, float] | None:
-    """Each S and its w, points, u and the prior variance for inputs (n, p); None: another kernel."""
+    """Return each S and its w, points, u and the prior variance for inputs (n, p).
+
+    None if it is another kernel.
+    """
     of_time = is_space_time(kernel)
     points, times = (Z[:, :-1], Z[:, -1:]) if of_time else (Z, np.zeros((len(Z), 1)))
     inputs, present = np.column_stack([np.zeros(len(times)), times]), np.array([[0.0, now]])
@@ -216,7 +238,7 @@ def _at_time(
             else:
                 return None
         prior += amplitude
-        if over_time.max() < FORGOTTEN:
+        if over_time.max() < CONFIG.smallest_correlation:
             continue
         if over_points is None:
             levels = levels + amplitude * over_time
@@ -235,7 +257,7 @@ class Bound:
     Attributes
     ----------
     about_mean, about_variance : SmoothPosterior
-        The latter may know of more points: those that are out.
+        The latter may have more points: pending ones.
     columns : array of shape (c,)
     constant, times : float
     """
@@ -247,14 +269,14 @@ class Bound:
     times: float
 
     def __call__(self, X: Array) -> Array:
-        """Values at points (m, d), shape (m,)."""
+        """Return values at points (m, d), shape (m,)."""
         means, variance = self.about_mean.predict(X)
         if self.about_variance is not self.about_mean:
             variance = self.about_variance.predict(X)[1]
         return np.asarray(means @ self.columns + self.constant + self.times * np.sqrt(variance))
 
     def sloped(self, X: Array) -> tuple[Array, Array]:
-        """Values (m,) and slopes (m, d) at points (m, d)."""
+        """Return values (m,) and slopes (m, d) at points (m, d)."""
         means, variance, uphill, wider = self.about_mean.slopes(X)
         if self.about_variance is not self.about_mean:
             _, variance, _, wider = self.about_variance.slopes(X)
@@ -264,15 +286,18 @@ class Bound:
 
     @property
     def near(self) -> Array:
-        """Points (n, d) about which most is known, where its maxima may be narrow."""
+        """Points (n, d) with observations, near which its maxima may be narrow."""
         return self.about_mean.points
 
 
-def independent_readings(K: Array) -> float:
-    """How many independent readings tell as much about a variance as readings of covariance K (n, n).
+# --- the width of intervals -----------------------------------------------------------------------
 
-    About their own mean, so that K has its means of rows and columns taken off: tr(K)^2 / tr(K^2), which
-    is n - 1 where no two readings share anything, and 0 of one reading.
+
+def independent_readings(K: Array) -> float:
+    """Return how many independent readings are worth readings of covariance K (n, n).
+
+    It is about a variance around their own mean, so that K has its means of rows and columns subtracted:
+    tr(K)^2 / tr(K^2), which is n - 1 where no two readings share anything, and 0 of one reading.
     """
     off = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
     total = float(np.trace(off))
@@ -280,7 +305,7 @@ def independent_readings(K: Array) -> float:
 
 
 def students_factor(readings: float) -> float:
-    """Width of a 95% interval whose variance so many readings told, over that of a known variance.
+    """Return how much wider a 95% interval is if its variance was estimated from so many readings.
 
     Student's of one degree of freedom more: the first guess of the variance counts as a reading.
     """
@@ -288,152 +313,211 @@ def students_factor(readings: float) -> float:
 
 
 def excess_error(K: Array, noise: Array, values: Array) -> float:
-    """How far values (n,) are from what all others say of each, in the deviations that are expected.
+    """Return how far values (n,) are from the predictions of all others, in their deviations.
 
-    With Q = (K + noise + m)^-1, m for a level that nobody knows, y_i is off by (Q y)_i / Q_ii, of the
-    variance 1 / Q_ii. The mean of the standardised squares is weighted by the share of the prior
-    variance that the others leave: what they know anyhow tests little. Half a standard error is for
-    chance. It is 1 at the least: narrower intervals did not hold.
+    With Q = (K + noise + m)^-1, m for an unknown level, y_i is off by (Q y)_i / Q_ii, of the variance
+    1 / Q_ii. The mean of the standardised squares is weighted by the share of the prior variance that
+    the others leave: what they predict exactly tests little. Half a standard error is for chance. It is
+    1 at the least: narrower intervals did not hold.
     """
     prior = float(np.diagonal(K).mean())
-    Q = linalg.inverse(linalg.cholesky(K + UNKNOWN * prior + np.diag(noise), "places").L)
+    Q = linalg.inverse(linalg.cholesky(K + CONFIG.level * prior + np.diag(noise), "places").L)
     variance = 1.0 / np.diagonal(Q)
     # Of the control alone, which has no prior variance, readings test nothing.
     share = np.clip((variance - noise) / prior, 0.0, 1.0) if prior > 0 else 0.0 * noise
-    squares = np.minimum((Q @ (values - values.mean())) ** 2 * variance, LARGEST_SQUARE)
+    squares = np.minimum((Q @ (values - values.mean())) ** 2 * variance, CONFIG.largest_square)
     most = float(share.sum() + np.sqrt(share.sum() / 2.0))
     return math.sqrt(max(float(share @ squares), most) / most) if most else 1.0
 
 
+# --- in the unit of the reward --------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
-class View:
+class ScaledPosterior:
     """A posterior of reward - origin and of the constant 1, read as one of the reward.
 
-    The mean is linear in the values: conditioning reward - centre is conditioning reward - origin, less
-    (centre - origin) times conditioning the constant.
+    The mean is linear in the values: conditioning reward - prior mean is conditioning reward - origin,
+    less (prior mean - origin) times conditioning the constant.
 
     Attributes
     ----------
     posterior : Posterior
         With two value columns: reward - origin, and 1; or with the reward alone.
-    surface : CandidateGrid or None
+    prior : Prior
+        That of the posterior.
+    grid : CandidateGrid or None
         The candidates of a finite domain, which the posterior answers for without a solve.
-    inputs : callable
-        Kernel inputs (n, p) of points (n, d) at the time of the view.
-    centre, scale : float
+    inputs_at : callable
+        Kernel inputs (n, p) of points (n, d) at a time.
+    prior_mean, scale : float
         Prior mean and prior deviation of the reward.
     origin : float
     now : float
-        The time of the view.
-    nugget : float
-        Variance of the reward beyond that of what can be learned, which a width leaves out: of what is
-        new at every place at every time.
-    widening : float
-        Factor on the deviation of the reward, which a width leaves out too: what innovations have shown.
-    learned : bool
+        The time it is about.
+    deviation_factor : float
+        Factor on the deviation of the reward, which the width of a decision leaves out: what innovations
+        have shown.
+    prior_is_learned : bool
         Whether the prior variance was learned from the readings themselves.
     dimension : int, optional
-        Coordinates of a point, the first columns of `inputs`. None: readings are not held against each
-        other, as beside a control, where each time has a level of its own.
+        Coordinates of a point, the first columns of `inputs`. None: readings are not tested against each
+        other, as relative to a control, where each time has a level of its own.
     """
 
     posterior: Posterior
-    surface: CandidateGrid | None
-    inputs: Callable[[Array], Array]
-    centre: float
+    prior: Prior
+    grid: CandidateGrid | None
+    inputs_at: Callable[[Array, float], Array]
+    prior_mean: float
     scale: float
     origin: float
     now: float = math.nan
-    nugget: float = 0.0
-    widening: float = 1.0
-    learned: bool = False
+    deviation_factor: float = 1.0
+    prior_is_learned: bool = False
     dimension: int | None = None
 
-    def shown(self, X: Array) -> tuple[Array, Array]:
-        """As `reward`, wider where readings are further from each other than their model says."""
-        mean, deviation = self.reward(X)
-        tested = self.learned and self.dimension and self.posterior.size
-        return mean, self._excess * deviation if tested else deviation
+    @property
+    def nugget(self) -> float:
+        """Variance of the reward that is new at every point and time, which `predict` leaves out."""
+        return self.prior.nugget
 
-    @cached_property
-    def _excess(self) -> float:
-        """`excess_error` of the latest reading of each place."""
-        Z, Y, noise = (each[-MOST_TESTS:] for each in self.posterior.data)
-        latest = len(Z) - 1 - np.unique(Z[::-1, : self.dimension], axis=0, return_index=True)[1]
-        K, noise = self.posterior.prior_covariance(Z[latest]), noise + self.nugget / self.scale**2
-        return excess_error(K, noise[latest], Y[latest, 0] / self.scale)
+    def inputs(self, X: Array) -> Array:
+        """Return the kernel inputs (n, p) of points (n, d), now."""
+        return self.inputs_at(X, self.now)
 
-    def reward(self, X: Array) -> tuple[Array, Array]:
-        """Mean and deviation of the reward at points (n, d): widened, and with what nobody can learn.
+    def predict_reward(self, X: Array, *, test: bool = False) -> tuple[Array, Array]:
+        """Return mean and deviation of the reward at points (n, d), with all that is uncertain.
 
-        A prior variance that was learned is known as well as its few independent readings allow: the
-        share of it that is left at a point is widened as Student's intervals are (`students_factor`).
+        A prior variance that was learned is as certain as its few independent readings allow: the share
+        of it that is left at a point is widened as Student's intervals are (`students_factor`).
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        test : bool
+            Widen the deviation also where readings are further from each other than the model predicts.
         """
         mean, deviation = self.predict(X)
-        if self.learned and self.posterior.size:
-            factor, prior = self._untested
+        learned = self.prior_is_learned and self.posterior.summary.size > 0
+        if learned:
+            factor, prior = self._untested_factor
             # Of the control alone, which has no prior variance, readings test nothing.
             share = np.minimum(deviation**2, prior) / prior if prior > 0 else 1.0
             deviation = deviation * (1.0 + (factor - 1.0) * share)
-        deviation = self.widening * deviation
-        return mean, np.sqrt(deviation**2 + self.nugget) if self.nugget else deviation
+        deviation = self.deviation_factor * deviation
+        if self.nugget:
+            deviation = np.sqrt(deviation**2 + self.nugget)
+        return mean, self._excess_error * deviation if test and learned else deviation
 
     @cached_property
-    def _untested(self) -> tuple[float, float]:
+    def _excess_error(self) -> float:
+        """`excess_error` of the latest reading of each place."""
+        if not self.dimension:
+            return 1.0
+        Z, Y, noise = (each[-CONFIG.most_tests :] for each in self.posterior.summary.data)
+        latest = len(Z) - 1 - np.unique(Z[::-1, : self.dimension], axis=0, return_index=True)[1]
+        K, noise = self.prior.covariance(Z[latest]), noise + self.nugget / self.scale**2
+        return excess_error(K, noise[latest], Y[latest, 0] / self.scale)
+
+    @cached_property
+    def _untested_factor(self) -> tuple[float, float]:
         """Factor on the deviation of what no reading has tested, and its prior variance."""
-        K = self.posterior.prior_covariance(self.posterior.data.Z[-MOST_TESTS:])
+        K = self.prior.covariance(self.posterior.summary.data.Z[-CONFIG.most_tests :])
         prior = self.scale**2 * float(np.diagonal(K).mean())
         return students_factor(independent_readings(K)), prior
 
     def predict(self, X: Array) -> tuple[Array, Array]:
-        """Mean and deviation at points (n, d), each of shape (n,)."""
-        if self.surface is not None and X is self.surface.points:
-            columns, variance = self.posterior.on_surface()
-        else:
-            columns, variance = self.posterior.predict(self.inputs(X))
-        return self._in_units(columns), self.scale * np.sqrt(variance)
+        """Return mean and deviation at points (n, d), each of shape (n,)."""
+        columns, variance = self.posterior.predict(self._where(X))
+        return self._rescale(columns), self.scale * np.sqrt(variance)
 
     def mean(self, X: Array) -> Array:
-        """Mean alone, which a sparse posterior has without its variances, shape (n,)."""
-        if self.surface is not None and X is self.surface.points:
-            return self._in_units(self.posterior.means_on_surface())
-        return self.predict(X)[0]
+        """Return the mean at points (n, d), shape (n,)."""
+        return self._rescale(self.posterior.predict(self._where(X))[0])
+
+    def _where(self, X: Array) -> Array | CandidateGrid:
+        """Return the candidates where the points are all of them, else kernel inputs."""
+        return self.grid if self.grid is not None and X is self.grid.points else self.inputs(X)
 
     def upper_bound(self, X: Array, beta: float) -> Array:
-        """Mean + beta deviation, shape (n,)."""
+        """Return mean + beta deviation, shape (n,)."""
         mean, deviation = self.predict(X)
         return np.asarray(mean + beta * deviation)
 
     def bound(self, beta: float) -> Callable[[Array], Array]:
-        """Mean + beta deviation as a function of points (n, d); with slopes where there are any."""
-        field = None if self.surface is not None else self._field
-        if field is None:
+        """Return mean + beta deviation as a function of points; with slopes where there are any."""
+        smooth = None if self.grid is not None else self._smooth
+        if smooth is None:
             return partial(self.upper_bound, beta=beta)
-        return self._bound_of(field, field, beta * self.scale)
+        return self._bound_of(smooth, smooth, beta * self.scale)
 
-    def mean_to_climb(self) -> Callable[[Array], Array]:
-        """The mean as a function of points (n, d); with slopes where there are any."""
-        field = self._field
-        return self.mean if field is None else self._bound_of(field, field, 0.0)
+    def mean_function(self) -> Callable[[Array], Array]:
+        """Return the mean as a function of points (n, d); with slopes where there are any."""
+        smooth = self._smooth
+        return self.mean if smooth is None else self._bound_of(smooth, smooth, 0.0)
 
     def smooth_bound(self, posterior: Posterior, times: float) -> Bound | None:
-        """Mean + times * the deviation in prior units that another posterior has; None: no slopes."""
-        own = self._field
+        """Return the mean + times * the deviation, in prior units, of another posterior.
+
+        None where there are no slopes.
+        """
+        own = self._smooth
         other = None if own is None else SmoothPosterior.of(posterior, self.now)
         return None if own is None or other is None else self._bound_of(own, other, times)
 
+    def look_ahead(
+        self, points: Array, about: float, beta: float, noise_variance: float
+    ) -> JointPosterior:
+        """Return the posterior at points (n, d) now, with what answers of a time would change.
+
+        Parameters
+        ----------
+        points : array of shape (n, d)
+        about : float
+            The time of the answers.
+        beta : float
+            Confidence width, in deviations.
+        noise_variance : float
+            Of an answer (unit of reward squared).
+        """
+        return look_ahead(self.posterior, self, points, about, beta, noise_variance)
+
     @cached_property
-    def _field(self) -> SmoothPosterior | None:
-        if self.surface is not None or not math.isfinite(self.now):
+    def _smooth(self) -> SmoothPosterior | None:
+        if self.grid is not None or not math.isfinite(self.now):
             return None
         return SmoothPosterior.of(self.posterior, self.now)
 
     def _bound_of(self, mean: SmoothPosterior, variance: SmoothPosterior, times: float) -> Bound:
-        columns = np.array([1.0, self.origin - self.centre])
-        return Bound(mean, variance, columns, self.centre, times)
+        columns = np.array([1.0, self.origin - self.prior_mean])
+        return Bound(mean, variance, columns, self.prior_mean, times)
 
-    def _in_units(self, columns: Array) -> Array:
-        shift = self.centre - self.origin
+    def _rescale(self, columns: Array) -> Array:
+        shift = self.prior_mean - self.origin
         if columns.shape[1] == 1:
-            return columns[:, 0]  # of a posterior with a centre of its own
-        return np.asarray(self.centre + columns[:, 0] - shift * columns[:, 1])
+            return columns[:, 0]  # of a posterior with a mean of its own
+        return np.asarray(self.prior_mean + columns[:, 0] - shift * columns[:, 1])
+
+
+@singledispatch
+def look_ahead(
+    posterior: Posterior,
+    scaled: ScaledPosterior,
+    points: Array,
+    about: float,
+    beta: float,
+    noise_variance: float,
+) -> JointPosterior:
+    """Return `ScaledPosterior.look_ahead`: from covariances, unless a posterior has its own way."""
+    mean, deviation = scaled.predict(points)
+    asked, later = scaled.inputs_at(points, about), scaled.inputs(points)
+    unit = scaled.scale**2
+
+    def reach(rows: Rows, others: Index | slice = EVERY) -> Array:
+        return np.asarray(unit * posterior.covariance(asked[list(rows)], later[others]))
+
+    def among(rows: Rows, others: Rows) -> Array:
+        return np.asarray(unit * posterior.covariance(asked[list(rows)], asked[list(others)]))
+
+    return JointPosterior(mean, deviation, beta, noise_variance, reach, among)

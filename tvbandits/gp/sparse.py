@@ -44,28 +44,34 @@ from tvbandits.gp.features import Features, SpaceFeatures
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.kernels.terms import Term, terms_of
 from tvbandits.gp.posterior import (
-    UNCONDITIONED,
-    Conditioning,
-    Expansion,
-    KernelPosterior,
-    Posterior,
-    PosteriorRule,
-)
-from tvbandits.gp.rows import (
     CandidateGrid,
+    Conditioning,
     Data,
+    Expansion,
     GridPosterior,
     Groups,
+    Posterior,
+    PosteriorRule,
+    PosteriorSummary,
+    expand,
+    no_grid,
     without_levels,
     without_negligible,
 )
-from tvbandits.gp.state_space import FeatureRows, Filter, StateSpacePosterior, filtered, recall
+from tvbandits.gp.state_space import (
+    FeatureRows,
+    Filter,
+    StateSpacePosterior,
+    condition_filter,
+    recall,
+)
+from tvbandits.gp.top_candidates import CandidateScorer
 from tvbandits.validation import Array, Index, finite_number, flag, positive_number
 
 
 @dataclass(frozen=True)
-class SparsePosterior(KernelPosterior):
-    """A conditioned sparse Gaussian process. Made by `Nystrom.condition`.
+class SparsePosterior:
+    """A conditioned sparse Gaussian process, as `Nystrom.condition` returns it.
 
     Attributes
     ----------
@@ -90,15 +96,15 @@ class SparsePosterior(KernelPosterior):
     log_det_ratio : float
         log det V: twice the information gain of the embedded observations.
     now : float
-        The time that `on_surface` speaks about.
+        The time of predictions at the candidates.
     variance : array of shape (A,), optional
-        At the fixed points, where there are any.
+        At the candidates, where there are any.
     exact : bool
         Whether the dictionary spans every observed point, by construction: nothing is approximated.
     raised : float
         The most that was added to the noise variance of a row that was too small for the dictionary.
     filter : Filter, optional
-        Under a kernel that forgets: what is known at the time of the latest observation.
+        Under a kernel that forgets: the weights of the dictionary at the time of the latest observation.
     """
 
     kernel: Any
@@ -118,105 +124,28 @@ class SparsePosterior(KernelPosterior):
     raised: float = 0.0
     filter: Filter | None = None
 
-    dense: ClassVar[bool] = False
-
     @property
     def size(self) -> int:
-        """Number of observed inputs."""
+        """Number of distinct observed inputs."""
         return len(self.rows.Z)
 
     @property
-    def dictionary_size(self) -> int | None:
-        """Number of inducing points m; None where they are only a way to the exact posterior."""
-        return None if self.exact else self.dictionary.size
-
-    @property
-    def jitter(self) -> float:
-        """The most that the root needed on its diagonal, or a noise too small for the dictionary."""
-        return max(self.dictionary.jitter, self.raised)
-
-    def predict(self, Z: Array) -> tuple[Array, Array]:
-        """Means (n, c) and variances (n,) at kernel inputs `Z` of shape (n, p)."""
-        if self.filter is not None and not self._follows(Z[:, -1]):
-            return self._recalled(self.filter, Z)
-        z = embed(self.dictionary, Z)
-        return z @ self.coefficients, self.variances_of(Z, z)
-
-    def _follows(self, times: Array) -> bool:
-        """Whether what is known of those times is what is known of now, faded by the kernel."""
-        latest = self.filter is None or self.now >= self.filter.time
-        return bool((times >= self.now).all() if latest else (times == self.now).all())
-
-    def _recalled(self, known: Filter, Z: Array) -> tuple[Array, Array]:
-        """`predict` about any time: the same dictionary, with its weights of then."""
-        here, told = (
-            np.column_stack([each[:, :-1], np.full(len(each), self.now)])
-            for each in (Z, self.data.Z)
+    def summary(self) -> PosteriorSummary:
+        """Facts about it; jitter is that of the root, or a noise too small for the dictionary."""
+        return PosteriorSummary(
+            kernel=self.kernel,
+            data=self.data,
+            size=self.size,
+            products=self.products,
+            log_det_ratio=self.log_det_ratio,
+            effective_dimension=self._effective_dimension,
+            jitter=max(self.dictionary.jitter, self.raised),
+            dictionary_size=self.dictionary.size,
+            exact=self.exact,
         )
-        z, H = embed(self.dictionary, here), embed(self.dictionary, told)
-        left = np.asarray(self.kernel.diag(here)) - np.einsum("ij,ij->i", z, z)
-        noise = with_left_out(self.kernel, told, H, self.data.variance)
-        rows = FeatureRows(self.data.Z[:, -1], H, self.data.Y, noise, noise, together=True)
-        means, spread = recall(Filter.prior(known.model, self.data.Y.shape[1]), rows, Z[:, -1], z)
-        return means, np.maximum(left, 0.0) + np.maximum(np.diagonal(spread), 0.0)
 
-    def variances_of(self, Z: Array, z: Array) -> Array:
-        """Variances (n,) at kernel inputs `Z` (n, p) whose embedding `z` (n, m) is known."""
-        prior = np.asarray(self.kernel.diag(Z))
-        return variances(prior - np.einsum("ij,ij->i", z, z), z.T, self.factor)
-
-    def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
-        """Posterior covariance (m1, m2) between kernel inputs `Z1` and `Z2`."""
-        z1, z2 = embed(self.dictionary, Z1), embed(self.dictionary, Z2)
-        half1, half2 = (linalg.solve_lower(self.factor, z.T) for z in (z1, z2))
-        return np.asarray(self.kernel(Z1, Z2) - z1 @ z2.T + half1.T @ half2)
-
-    def shrunk(
-        self,
-        Z: Array,
-        noise: float | Array,
-        surface: CandidateGrid | None,  # noqa: ARG002 - one face for all
-    ) -> SparsePosterior:
-        """The same with more observations at inputs `Z` (k, p), their values unknown.
-
-        Variances are those of the larger set; means stay.
-        """
-        factor = self.factor
-        for x, own in zip(embed(self.dictionary, Z), np.full(len(Z), noise), strict=True):
-            factor = linalg.rank_one_update(factor, x / np.sqrt(own))
-        return replace(self, factor=factor)._with_variance()
-
-    def continued(self, rows: Data, now: float, surface: CandidateGrid | None) -> None:
-        """None: more observations take `condition`."""
-
-    def at_points(self, surface: CandidateGrid) -> SparsePosterior:
-        """The same with these fixed points, at the time of conditioning."""
-        V = embed(self.dictionary, surface.at(self.now)).T
-        weights, prior = self.dictionary.weights.array, surface.prior_variance(self.now)
-        on = GridPosterior.of(V, weights, prior, self.now)
-        return replace(self, dictionary=replace(self.dictionary, surface=on))._with_variance()
-
-    def _with_variance(self) -> SparsePosterior:
-        """With the variances at the fixed points, where there are any."""
-        if self.dictionary.surface is None:
-            return self
-        on = self.dictionary.fixed_points
-        z = np.ascontiguousarray(on.V.array)
-        residual = on.prior - on.explained * on.shrink**2
-        z = z if on.shrink == 1.0 else z * on.shrink
-        return replace(self, variance=variances(residual, z, self.factor))
-
-    def expansion(self, worst: float) -> Expansion | None:
-        """On the dictionary of root R: with R^-T (1 - V^-1) R^-1 and R^-T V^-1 sum_i z_i y_i / v_i."""
-        root = self.dictionary
-        if self.size == 0 or root.size == 0 or root.condition_number > worst:
-            return None
-        half = linalg.solve_lower(root.factor.array, np.eye(root.size))
-        less = linalg.solve_lower(self.factor, half)
-        return Expansion(root.rows.Z, half.T @ half - less.T @ less, half.T @ self.coefficients)
-
-    def effective_dimension(self) -> float:
-        """Sum over observations of posterior variance over noise variance.
+    def _effective_dimension(self) -> float:
+        """Sum posterior variance over noise variance of the observations.
 
         The part in the span of the dictionary is tr(V^-1 (V - I)) = m - tr V^-1.
         """
@@ -225,153 +154,267 @@ class SparsePosterior(KernelPosterior):
         beyond = np.maximum(prior - (self.embedded**2).sum(axis=1), 0.0) / self.rows.variance
         return float(beyond.sum()) + len(self.factor) - float((inverse**2).sum())
 
-    def on_surface(self) -> tuple[Array, Array]:
-        """Means (A, c) and variances (A,) at the fixed points, at the time of conditioning."""
-        if self.variance is None:
-            raise ValueError(UNCONDITIONED)
-        return self.means_on_surface(), self.variance
+    def predict(self, Z: Array | CandidateGrid) -> tuple[Array, Array]:
+        """Return means (n, c) and variances (n,) at kernel inputs (n, p), or at candidates."""
+        if isinstance(Z, CandidateGrid):
+            if self.variance is None:
+                raise no_grid()
+            on_grid = self.dictionary.grid_posterior
+            means = on_grid.V.array.T @ (self.coefficients * on_grid.shrink)
+            return np.asarray(means), self.variance
+        if self.filter is not None and not self._fades_to(Z[:, -1]):
+            return self._recall(self.filter, Z)
+        z = embed(self.dictionary, Z)
+        return z @ self.coefficients, self.variances_of(Z, z)
 
-    def means_on_surface(self) -> Array:
-        """Means (A, c) at the fixed points."""
-        on = self.dictionary.fixed_points
-        return np.asarray(on.V.array.T @ (self.coefficients * on.shrink))
+    def _fades_to(self, times: Array) -> bool:
+        """Return whether the posterior of those times is that of now, faded by the kernel."""
+        latest = self.filter is None or self.now >= self.filter.time
+        return bool((times >= self.now).all() if latest else (times == self.now).all())
 
-    def times_embedding(self, w: Array) -> Array:
-        """w^T z at all fixed points, shape (A,)."""
-        on = self.dictionary.fixed_points
-        return np.asarray((w * on.shrink) @ on.V.array)
+    def _recall(self, latest: Filter, Z: Array) -> tuple[Array, Array]:
+        """Return `predict` of any time: the same dictionary, with its weights of then."""
+        here, there = (
+            np.column_stack([each[:, :-1], np.full(len(each), self.now)])
+            for each in (Z, self.data.Z)
+        )
+        z, H = embed(self.dictionary, here), embed(self.dictionary, there)
+        residual = np.asarray(self.kernel.diag(here)) - np.einsum("ij,ij->i", z, z)
+        noise = noise_with_residual(self.kernel, there, H, self.data.variance)
+        rows = FeatureRows(self.data.Z[:, -1], H, self.data.Y, noise, noise, together=True)
+        prior = Filter.prior(latest.model, self.data.Y.shape[1])
+        means, spread = recall(prior, rows, Z[:, -1], z)
+        return means, np.maximum(residual, 0.0) + np.maximum(np.diagonal(spread), 0.0)
 
-    def embedding_on_surface(self) -> Array:
-        """Z of the fixed points, shape (A, m)."""
-        on = self.dictionary.fixed_points
-        return np.asarray(on.V.array.T * on.shrink)
+    def variances_of(self, Z: Array, z: Array) -> Array:
+        """Return variances (n,) at kernel inputs `Z` (n, p) with the embedding `z` (n, m)."""
+        prior = np.asarray(self.kernel.diag(Z))
+        return variances(prior - np.einsum("ij,ij->i", z, z), z.T, self.factor)
 
-    def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
-        """Centred draws at the fixed points, shape (count, A), in O(m A) each.
+    def covariance(self, Z1: Array, Z2: Array | CandidateGrid) -> Array:
+        """Return the posterior covariance (n1, n2) of inputs (n1, p) with others, or with candidates."""
+        z1 = embed(self.dictionary, Z1)
+        half1 = linalg.solve_lower(self.factor, z1.T)
+        if isinstance(Z2, CandidateGrid):
+            twist = linalg.solve_lower(self.factor, half1, transposed=True).T - z1
+            prior = Z2.kernel(Z1, Z2.at(self.now))
+            return np.asarray(prior + self.combine_on_grid(twist))
+        z2 = embed(self.dictionary, Z2)
+        half2 = linalg.solve_lower(self.factor, z2.T)
+        return np.asarray(self.kernel(Z1, Z2) - z1 @ z2.T + half1.T @ half2)
 
-        f(x) = z(x)^T w + e(x) with w ~ N(0, V^-1), and e(x) ~ N(0, k(x, x) - z(x)^T z(x)) for each point
-        on its own.
+    def fantasize(
+        self,
+        Z: Array,
+        noise: float | Array,
+        grid: CandidateGrid | None,  # noqa: ARG002 - all posteriors have it
+    ) -> SparsePosterior:
+        """Return the posterior with more observations, whose values are unknown; means stay."""
+        factor = self.factor
+        for x, own in zip(embed(self.dictionary, Z), np.full(len(Z), noise), strict=True):
+            factor = linalg.rank_one_update(factor, x / np.sqrt(own))
+        return replace(self, factor=factor)._with_variance()
+
+    def update(self, rows: Data, now: float, grid: CandidateGrid | None) -> None:
+        """Return None: more observations need another dictionary."""
+
+    def at_candidates(self, grid: CandidateGrid) -> SparsePosterior:
+        """Return the posterior with these candidates, at the time of conditioning."""
+        V = embed(self.dictionary, grid.at(self.now)).T
+        weights, prior = self.dictionary.weights.array, grid.prior_variance(self.now)
+        on_grid = GridPosterior.of(V, weights, prior, self.now)
+        dictionary = replace(self.dictionary, on_grid=on_grid)
+        return replace(self, dictionary=dictionary)._with_variance()
+
+    def _with_variance(self) -> SparsePosterior:
+        """Return the posterior with variances at the candidates, where there are any."""
+        on_grid = self.dictionary.on_grid
+        if on_grid is None:
+            return self
+        z = np.ascontiguousarray(on_grid.V.array)
+        residual = on_grid.prior - on_grid.explained * on_grid.shrink**2
+        z = z if on_grid.shrink == 1.0 else z * on_grid.shrink
+        return replace(self, variance=variances(residual, z, self.factor))
+
+    def combine_on_grid(self, weights: Array) -> Array:
+        """Return weights (count, m) times the embedding of all candidates, shape (count, A)."""
+        on_grid = self.dictionary.grid_posterior
+        return np.asarray((weights * on_grid.shrink) @ on_grid.V.array)
+
+    def half_on_grid(self) -> Array:
+        """Return L^-1 z of all candidates, L the factor of V, shape (m, A).
+
+        Products of its columns are covariances in the span of the dictionary.
+        """
+        on_grid = self.dictionary.grid_posterior
+        return linalg.solve_lower(self.factor, np.asarray(on_grid.V.array.T * on_grid.shrink).T)
+
+    def scorer(self, columns: Array, mean: float) -> CandidateScorer:
+        """Return what scores points at the time of conditioning, under a kernel over points.
+
+        The mean is that of the value columns times `columns` (c,), plus `mean`.
+        """
+        kernel, Z = self.kernel, self.dictionary.rows.Z
+        term = markov(kernel)
+        if term is not None:  # all is of one time, at which the rest of the kernel is 1
+            kernel, Z = term.at_one_time, Z[:, :-1]
+        return CandidateScorer(
+            kernel, Z, self.dictionary.lower, self.factor, self.V, self.coefficients @ columns, mean
+        )
+
+    def sample(self, grid: CandidateGrid, count: int, rng: np.random.Generator) -> Array:
+        """Return centred draws (count, A) at the candidates, in O(m A) each.
+
+        f(x) = z(x)^T w + e(x) with w ~ N(0, V^-1), and e(x) ~ N(0, k(x, x) - z(x)^T z(x)) for each
+        candidate on its own.
         """
         normal = rng.standard_normal((self.dictionary.size, count))
         w = linalg.solve_lower(self.factor, normal, transposed=True).T
-        _, beyond = self.dictionary.on_surface()
-        own = rng.standard_normal((count, len(beyond))) * np.sqrt(beyond)
-        return self.times_embedding(w) + own
+        _, residual = self.dictionary.predict(grid)
+        own = rng.standard_normal((count, len(residual))) * np.sqrt(residual)
+        return self.combine_on_grid(w) + own
 
 
-def with_left_out(kernel: Any, Z: Array, z: Array, variance: Array) -> Array:
-    """Noise (n,) of readings at inputs `Z`: what a dictionary leaves out there, where that is more.
+@expand.register
+def _(posterior: SparsePosterior, largest_condition: float) -> Expansion | None:
+    """On the dictionary of root R: with R^-T (1 - V^-1) R^-1 and R^-T V^-1 sum_i z_i y_i / v_i."""
+    root = posterior.dictionary
+    if posterior.size == 0 or root.size == 0 or root.condition_number > largest_condition:
+        return None
+    half = linalg.solve_lower(root.factor.array, np.eye(root.size))
+    rest = linalg.solve_lower(posterior.factor, half)
+    less, means = half.T @ half - rest.T @ rest, half.T @ posterior.coefficients
+    return Expansion(posterior.kernel, root.rows.Z, less, means)
 
-    A filter's dictionary drops places that count little now. What was read there is no statement about
-    the rest of it, however precise: taken for one it moved means by many prior deviations.
+
+def noise_with_residual(kernel: Any, Z: Array, z: Array, variance: Array) -> Array:
+    """Return the noise (n,) of readings at inputs `Z`: what a dictionary leaves out, where it is more.
+
+    A filter's dictionary drops places that count little now. A reading of such a place is no statement
+    about the rest of the dictionary, however precise: as one it moved means by many prior deviations.
     """
-    left_out = np.asarray(kernel.diag(Z)) - np.einsum("ij,ij->i", z, z)
-    return np.asarray(np.maximum(variance, left_out))
+    residual = np.asarray(kernel.diag(Z)) - np.einsum("ij,ij->i", z, z)
+    return np.asarray(np.maximum(variance, residual))
 
 
 def variances(residual: Array, z: Array, factor: Array) -> Array:
-    """K - z^T z, given, + z^T V^-1 z for z of shape (m, n); shape (n,)."""
-    half = linalg.solve_lower(factor, z)
-    return np.asarray(np.maximum(residual, 0.0) + np.einsum("ij,ij->j", half, half))
+    """Return the residuals K - z^T z (n,) plus z^T V^-1 z, for z of shape (m, n)."""
+    return np.asarray(np.maximum(residual, 0.0) + linalg.quadratic_forms(factor, z))
 
 
 def assemble(
-    given: Conditioning,
+    conditioning: Conditioning,
     groups: Groups,
     dictionary: ExactPosterior,
     *,
     lowest: float,
     exact: bool = False,
 ) -> SparsePosterior:
-    """The sparse posterior of a dictionary: V, its factor and what follows from it.
+    """Return the sparse posterior of a dictionary: V, its factor and what follows from it.
 
     `lowest` is the share of its prior variance that a point may keep and yet depend on the dictionary.
     To such a point the model leaves its noise as the only reason for a misfit: one below that share is
     raised to it, since otherwise the misfit would count as many deviations of the noise.
     """
-    rows = groups.merge(given.data)
-    told = rows.variance
+    kernel = conditioning.kernel
+    rows = groups.merge(conditioning.data)
+    variance = rows.variance
     if len(rows):
-        raised = np.maximum(told, lowest * np.asarray(given.kernel.diag(rows.Z)))
+        raised = np.maximum(variance, lowest * np.asarray(kernel.diag(rows.Z)))
         rows = Data(rows.Z, rows.Y, raised, rows.levels)
-    embedded = embedding(rows.Z, dictionary, given.previous)
-    if rows.levels is not None:  # Z' P Z with the P that is left of the precisions without levels
+    embedded = embedding(rows.Z, dictionary, conditioning.previous)
+    if rows.levels is not None:  # Z' P Z with the P of the precisions without levels
         embedded = without_levels(rows.levels, embedded, rows.variance)
     weighted = embedded / np.sqrt(rows.variance)[:, None]
     V = np.eye(dictionary.size) + weighted.T @ weighted  # of one array: half of the products
-    made = linalg.cholesky(V, "sparse posterior's V")
+    factor = linalg.cholesky(V, "sparse posterior's V").L
     precision = 1.0 / rows.variance
-    half = linalg.solve_lower(made.L, embedded.T @ (precision[:, None] * rows.Y))
-    coefficients = linalg.solve_lower(made.L, half, transposed=True)
+    half = linalg.solve_lower(factor, embedded.T @ (precision[:, None] * rows.Y))
+    coefficients = linalg.solve_lower(factor, half, transposed=True)
     # The smallest value of |y - Z w|^2 / v + |w|^2, which is at the coefficients: a sum of squares.
     # Y^T Y / v - half^T half is the same, but the difference of two numbers of the size of 1 / v.
     misfit = rows.Y - embedded @ coefficients
     return SparsePosterior(
-        kernel=given.kernel,
-        data=given.data,
+        kernel=kernel,
+        data=conditioning.data,
         groups=groups,
         rows=rows,
         dictionary=dictionary,
         embedded=embedded,
         V=V,
-        factor=made.L,
+        factor=factor,
         coefficients=coefficients,
         products=(precision[:, None] * misfit).T @ misfit + coefficients.T @ coefficients,
-        log_det_ratio=linalg.log_determinant(made.L),
-        now=given.now,
+        log_det_ratio=linalg.log_determinant(factor),
+        now=conditioning.now,
         exact=exact,
-        raised=float((rows.variance - told).max(initial=0.0)),
+        raised=float((rows.variance - variance).max(initial=0.0)),
     )._with_variance()
 
 
 def embedding(Z: Array, dictionary: ExactPosterior, previous: Posterior | None) -> Array:
-    """Z of inputs (u, p) on a root; what a sparse posterior has of the first of them is continued.
+    """Return z of inputs (u, p) on a root, from that of a previous posterior where it has the first.
 
     Where the root is that of before and has more rows, the columns of these are all that is new.
     """
-    known = 0 if previous is None else previous.size
+    n = previous.size if isinstance(previous, SparsePosterior) else 0
     if (
         not isinstance(previous, SparsePosterior)
-        or not 0 < known <= len(Z)
+        or not 0 < n <= len(Z)
         or previous.rows.levels is not None
-        or not np.array_equal(Z[:known], previous.rows.Z)
+        or not np.array_equal(Z[:n], previous.rows.Z)
         or not dictionary.begins_with(previous.dictionary)
     ):
         return embed(dictionary, Z)
     m, root = previous.dictionary.size, dictionary.factor.array
     z = np.empty((len(Z), dictionary.size))
-    z[:known, :m], z[known:] = previous.embedded, embed(dictionary, Z[known:])
+    z[:n, :m], z[n:] = previous.embedded, embed(dictionary, Z[n:])
     if m < dictionary.size:
-        beyond = np.asarray(dictionary.kernel(dictionary.rows.Z[m:], Z[:known]))
+        beyond = np.asarray(dictionary.kernel(dictionary.rows.Z[m:], Z[:n]))
         beyond -= root[m:, :m] @ previous.embedded.T
-        z[:known, m:] = linalg.solve_lower(np.asfortranarray(root[m:, m:]), beyond).T
+        z[:n, m:] = linalg.solve_lower(np.asfortranarray(root[m:, m:]), beyond).T
     return z
 
 
-# By what the noise falls from level to level, at the most.
-STEP = 2.0
+@dataclass(frozen=True)
+class LeverageConfig:
+    """The constants of the search for a dictionary by levels of noise.
+
+    Attributes
+    ----------
+    step : float
+        Factor by which the noise falls from level to level, at the most.
+    candidates : float
+        A level above the last looks at an input with this many times the bound of its score.
+    candidates_each : int
+        Such a level looks at this many inputs for each point of the dictionary so far, and for
+        `candidates_beyond` more.
+    candidates_beyond : int
+    oversampling : float
+        That of the dictionaries on the way.
+    dependent : float
+        Points that keep less than this share of their prior variance add nothing to a dictionary.
+    many : int
+        With more new inputs at once than this, and than there were, the posterior before says little
+        about their leverage: the search is for all of them.
+    """
+
+    step: float = 2.0
+    candidates: float = 8.0
+    candidates_each: int = 32
+    candidates_beyond: int = 16
+    oversampling: float = 4.0
+    dependent: float = 1e-9
+    many: int = 500
 
 
-# A level above the last looks at an input with this many times the bound of its score.
-CANDIDATES = 8.0
-
-
-# Such a level looks at this many inputs for each point of the dictionary so far, and for 16 more.
-CANDIDATES_EACH = 32
-
-
-# Oversampling of the dictionaries on the way.
-DICTIONARY = 4.0
-
-
-# Points that keep less than this share of their prior variance add nothing to a dictionary.
-DEPENDENT = 1e-9
+CONFIG = LeverageConfig()
 
 
 def leverage_dictionary(
     kernel: Any, Z: Array, variance: Array, oversampling: float, rng: np.random.Generator
 ) -> Index:
-    """Rows of a dictionary, each drawn with probability min(1, oversampling score_i).
+    """Draw the rows of a dictionary, each with probability min(1, oversampling score_i).
 
     O(u m^2) for u inputs and a dictionary of m, without any matrix of u x u.
 
@@ -397,67 +440,64 @@ def leverage_dictionary(
     bound = np.asarray(kernel.diag(Z)) / variance
     inducing, uniform = np.empty(0, dtype=np.int64), rng.random(len(Z))
     for s in _levels(float(bound.sum())):
-        probability = _candidates(bound / s, len(inducing))
-        seen = _drawn(probability, uniform)
-        scores = _scores(kernel, Z, s * variance, inducing, seen, probability[seen])
-        kept = seen[_drawn(np.minimum(probability[seen], DICTIONARY * scores), uniform[seen])]
-        inducing, uniform = _independent(kernel, Z, kept), rng.random(len(Z))
-    scores = _scores(kernel, Z, variance, inducing, np.arange(len(Z)), np.ones(len(Z)))
-    return _drawn(oversampling * scores, uniform)
+        probability = _inclusion_probability(bound / s, len(inducing))
+        subset = _draw(probability, uniform)
+        scores = leverage_scores(kernel, Z, s * variance, inducing, subset, probability[subset])
+        inclusion = np.minimum(probability[subset], CONFIG.oversampling * scores)
+        rows = subset[_draw(inclusion, uniform[subset])]
+        inducing, uniform = _independent(kernel, Z, rows), rng.random(len(Z))
+    everything, certain = np.arange(len(Z)), np.ones(len(Z))
+    scores = leverage_scores(kernel, Z, variance, inducing, everything, certain)
+    return _draw(oversampling * scores, uniform)
 
 
 def _levels(total: float) -> Array:
-    """The factors s of the noise above 1, in falling order; at the first, the scores sum up to 1."""
-    steps = math.ceil(math.log(total, STEP)) if total > 1.0 else 0
+    """Return the factors s of the noise above 1, falling; at the first, the scores sum up to 1."""
+    steps = math.ceil(math.log(total, CONFIG.step)) if total > 1.0 else 0
     return np.asarray(total ** (np.arange(steps, 0, -1) / max(steps, 1)))
 
 
-def _candidates(bound: Array, size: int) -> Array:
-    """With which probability each input is looked at, on a dictionary of `size` points.
+def _inclusion_probability(bound: Array, size: int) -> Array:
+    """Return with which probability each input is looked at, on a dictionary of `size` points.
 
     Where so many have a large bound, as with little noise, some of them are enough.
     """
-    probability = np.minimum(1.0, CANDIDATES * bound)
-    enough = CANDIDATES_EACH * (size + 16)
+    probability = np.minimum(1.0, CONFIG.candidates * bound)
+    enough = CONFIG.candidates_each * (size + CONFIG.candidates_beyond)
     return probability * min(1.0, enough / float(probability.sum()))
 
 
-def _drawn(probability: Array, uniform: Array) -> Index:
-    """Rows drawn with these probabilities, at least one."""
+def _draw(probability: Array, uniform: Array) -> Index:
+    """Draw rows with these probabilities, at least one."""
     rows = np.flatnonzero(uniform < probability)
     return rows if len(rows) else np.array([probability.argmax()], dtype=np.int64)
 
 
-def _scores(
-    kernel: Any, Z: Array, variance: Array, inducing: Index, seen: Index, probability: Array
+def leverage_scores(
+    kernel: Any, Z: Array, variance: Array, inducing: Index, subset: Index, probability: Array
 ) -> Array:
-    """Scores of the inputs seen, as the sparse posterior has them (DTC), shape (n,).
+    """Return the ridge leverage scores (n,) of a subset of inputs, by the sparse posterior (DTC).
 
-    The information of all inputs is estimated from those seen, each counted 1 / probability times.
+    The information of all inputs is estimated from the subset, each counted 1 / probability times.
     """
-    prior, noise = np.asarray(kernel.diag(Z[seen])), variance[seen]
+    prior, noise = np.asarray(kernel.diag(Z[subset])), variance[subset]
     if len(inducing) == 0:
         return np.asarray(prior / noise)
     root = linalg.cholesky(np.asarray(kernel(Z[inducing]))).L
-    z = linalg.solve_lower(root, np.asarray(kernel(Z[inducing], Z[seen])))
+    z = linalg.solve_lower(root, np.asarray(kernel(Z[inducing], Z[subset])))
     V = np.eye(len(inducing)) + (z / (noise * probability)) @ z.T
-    left = prior - np.einsum("ij,ij->j", z, z)
-    return np.asarray(variances(left, z, linalg.cholesky(V).L) / noise)
+    residual = prior - np.einsum("ij,ij->j", z, z)
+    return np.asarray(variances(residual, z, linalg.cholesky(V).L) / noise)
 
 
 def _independent(kernel: Any, Z: Array, rows: Index) -> Index:
-    """The rows whose points do not depend on the others."""
+    """Return the rows whose points do not depend on the others."""
     unit = np.sqrt(np.asarray(kernel.diag(Z[rows])))
     rows, unit = rows[unit > 0], unit[unit > 0]
     if len(rows) == 0:
         return rows
     correlation = np.asarray(kernel(Z[rows])) / np.outer(unit, unit)
-    return np.sort(rows[linalg.greedy_pivots(correlation, DEPENDENT)])
-
-
-# With more new inputs at once than this, and than are known, what was known before says little
-# about their leverage: it is found bottom up.
-MANY = 500
+    return np.sort(rows[linalg.greedy_pivots(correlation, CONFIG.dependent)])
 
 
 @dataclass(frozen=True)
@@ -479,9 +519,10 @@ class Nystrom(PosteriorRule):
     --------
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from tvbandits import Box, Nystrom, policies
+    >>> from tvbandits import Box, Nystrom, Options, policies
+    >>> on_dictionary = Options(posterior=Nystrom())
     >>> bandit = policies.sw_gp_ucb(
-    ...     Box([(0, 10)]), kernel=RBF(2.0), noise_variance=0.01, window=50, posterior=Nystrom()
+    ...     Box([(0, 10)]), kernel=RBF(2.0), noise_variance=0.01, window=50, options=on_dictionary
     ... )
     >>> X = np.linspace(0, 10, 40)[:, None]
     >>> info = bandit.tell(X, np.sin(X[:, 0]), 1)
@@ -502,15 +543,15 @@ class Nystrom(PosteriorRule):
         finite_number("tolerance", self.tolerance, above=0.0, below=1.0)
 
     def on_dictionary(self, kernel: Any) -> bool:
-        """Unless it is a filter over time."""
+        """Return whether it is no filter over time."""
         return not is_space_time(kernel)
 
-    def condition(self, given: Conditioning) -> SparsePosterior | StateSpacePosterior:
+    def condition(self, conditioning: Conditioning) -> SparsePosterior | StateSpacePosterior:
         """Condition on data, from a previous posterior where that is cheaper.
 
         Under a kernel space * time whose correlation in time is Markov, it is a filter, and nothing is
         drawn: its features are inducing points that leave no point more than `tolerance` of its prior
-        variance, taken from the fixed points, or else from those observed, and then made anew for an
+        variance, from the candidates, or else from the observations, and then computed anew for an
         observation beyond them.
 
         The variances of a previous `SparsePosterior` give the inclusion probabilities, the prior's
@@ -518,74 +559,74 @@ class Nystrom(PosteriorRule):
         input, in order of first appearance, whenever the inputs of the observations are others than
         before; several where there are many new ones at once (`tvbandits.gp.sparse`).
         """
-        kernel, data, surface, now, previous, *_ = given
+        kernel, data, grid, now, previous, *_ = conditioning
         data = without_negligible(kernel, data)
-        given = given._replace(data=data)
-        plain = surface is not None and not surface.space_time
+        conditioning = conditioning._replace(data=data)
+        plain = grid is not None and not grid.space_time
         drift = None if plain else markov(kernel)
         if drift is not None:
-            grows = self.tolerance if surface is None else None
-            return filtered(given, lambda: self._state(drift, data, surface), grows)
+            residual = self.tolerance if grid is None else None
+            return condition_filter(conditioning, lambda: self._state(drift, data, grid), residual)
         previous = previous if isinstance(previous, SparsePosterior) else None
         groups = Groups.of(data.Z, None if previous is None else previous.groups)
         rows = groups.merge(data)
         if previous is not None and np.array_equal(data.Z, previous.data.Z):
-            # The same inducing points, embedding the fixed points at another time.
-            known = previous.dictionary
-            dictionary = by_cholesky(kernel, known.data, surface=surface, now=now, previous=known)
+            # The same inducing points, embedding the candidates at another time.
+            start = previous.dictionary
+            dictionary = by_cholesky(kernel, start.data, grid=grid, now=now, previous=start)
         else:
-            dictionary = self.drawn(given, rows)
+            dictionary = self.draw(conditioning, rows)
         # [BB] Algorithm 1, L17 and L18.
-        return assemble(given, groups, dictionary, lowest=self.tolerance)
+        return assemble(conditioning, groups, dictionary, lowest=self.tolerance)
 
-    def _state(self, drift: Term, data: Data, surface: CandidateGrid | None) -> SpaceFeatures:
-        """Of a filter, on the fixed points or on those observed."""
-        if surface is not None:
-            return SpaceFeatures.of((drift,), surface.points, self.tolerance)
+    def _state(self, drift: Term, data: Data, grid: CandidateGrid | None) -> SpaceFeatures:
+        """Return the state of a filter, on the candidates or on the observed points."""
+        if grid is not None:
+            return SpaceFeatures.of((drift,), grid.points, self.tolerance)
         features = Features.in_order(drift.space, data.Z[:, :-1], self.tolerance)
         prior = np.full(len(features.pivots), drift.amplitude)
         return SpaceFeatures((drift,), (features,), (0,), prior)
 
-    def drawn(self, given: Conditioning, rows: Data) -> ExactPosterior:
-        """Resparsify: the next dictionary, of rows that are merged."""
+    def draw(self, conditioning: Conditioning, rows: Data) -> ExactPosterior:
+        """Resparsify: draw the next dictionary, of merged rows."""
         if len(rows) == 0:
             # [BB] Algorithm 1, L2.
-            return on_points(given, rows.Z)
-        kernel, previous = given.kernel, given.previous
+            return on_points(conditioning, rows.Z)
+        kernel, previous, rng = conditioning.kernel, conditioning.previous, conditioning.rng
         previous = previous if isinstance(previous, SparsePosterior) else None
-        rng = np.random.default_rng(0) if given.rng is None else given.rng
+        rng = np.random.default_rng(0) if rng is None else rng
         prior = np.asarray(kernel.diag(rows.Z))
-        known = 0 if previous is None else previous.size
-        if len(rows) - known > max(MANY, known):
+        n = 0 if previous is None else previous.size
+        if len(rows) - n > max(CONFIG.many, n):
             first = leverage_dictionary(kernel, rows.Z, rows.variance, self.oversampling, rng)
             fresh = self._independent(kernel, rows.Z[first], np.empty((len(first), 0)))
-            return on_points(given, fresh)
+            return on_points(conditioning, fresh)
         z, variance = np.empty((len(rows), 0)), prior
         if previous is not None:
             z = embedding(rows.Z, previous.dictionary, previous)
             variance = previous.variances_of(rows.Z, z)
         # A new scale may have raised every noise since those variances: scores go by the lower noise.
         noise = rows.variance.copy()
-        if previous is not None and np.array_equal(rows.Z[:known], previous.rows.Z):
-            noise[:known] = np.minimum(noise[:known], previous.rows.variance)
+        if previous is not None and np.array_equal(rows.Z[:n], previous.rows.Z):
+            noise[:n] = np.minimum(noise[:n], previous.rows.variance)
         # [BB] Algorithm 1, L13, for each distinct input of L12.
         probability = np.minimum(1.0, self.oversampling * variance / noise)
         # L14.
-        kept = rng.random(len(rows)) < probability
-        if not kept.any():
-            kept[probability.argmax()] = True
+        included = rng.random(len(rows)) < probability
+        if not included.any():
+            included[probability.argmax()] = True
         if self.keep and previous is not None:
             start = previous.dictionary
-            new = self._independent(kernel, rows.Z[kept], z[kept])
+            new = self._independent(kernel, rows.Z[included], z[included])
             if start.size + len(new) <= 2 * max(float(probability.sum()), 8.0):
                 grown = np.concatenate([start.rows.Z, new])
-                return on_points(given, grown, start)
-        # L11 and L15: a dictionary of what was drawn, and of nothing else.
-        fresh = self._independent(kernel, rows.Z[kept], z[kept, :0])
-        return on_points(given, fresh)
+                return on_points(conditioning, grown, start)
+        # L11 and L15: a dictionary of this draw, and of nothing else.
+        fresh = self._independent(kernel, rows.Z[included], z[included, :0])
+        return on_points(conditioning, fresh)
 
     def _independent(self, kernel: Any, Z: Array, z: Array) -> Array:
-        """The points, in their order, without those that depend on others or on a dictionary.
+        """Return the points, in their order, without those that depend on others or on a dictionary.
 
         `z` is their embedding (n, m) by that dictionary.
         """
@@ -597,12 +638,12 @@ class Nystrom(PosteriorRule):
         if len(far) < 2:  # of one alone nothing depends
             return Z
         C = (np.asarray(kernel(Z)) - z @ z.T) / np.outer(unit, unit)
-        made = linalg.pivoted_cholesky(share[far], lambda i: C[i], len(Z), self.tolerance)
-        return np.asarray(Z[np.sort(made.pivots)])
+        pivots = linalg.pivoted_cholesky(share[far], lambda i: C[i], len(Z), self.tolerance).pivots
+        return np.asarray(Z[np.sort(pivots)])
 
 
 def markov(kernel: Any) -> Term | None:
-    """A kernel as one term space * time whose state in time is a single number, if it is one."""
+    """Return a kernel as one term space * time whose state in time is a single number, if it is one."""
     terms = terms_of(kernel) if is_space_time(kernel) else None
     if terms is None or len(terms) > 1:
         return None
@@ -610,8 +651,11 @@ def markov(kernel: Any) -> Term | None:
     return terms[0] if single else None
 
 
-def on_points(given: Conditioning, Z: Array, start: ExactPosterior | None = None) -> ExactPosterior:
-    """The noise-free process on inducing points; its noise is what a root needs at the least."""
-    noise = 1e-12 * np.asarray(given.kernel.diag(Z)) if len(Z) else np.empty(0)
+def on_points(
+    conditioning: Conditioning, Z: Array, start: ExactPosterior | None = None
+) -> ExactPosterior:
+    """Return the noise-free process on inducing points; its noise is what a root needs at the least."""
+    kernel, grid, now = conditioning.kernel, conditioning.grid, conditioning.now
+    noise = 1e-12 * np.asarray(kernel.diag(Z)) if len(Z) else np.empty(0)
     data = Data(Z, np.empty((len(Z), 0)), noise)
-    return by_cholesky(given.kernel, data, surface=given.surface, now=given.now, previous=start)
+    return by_cholesky(kernel, data, grid=grid, now=now, previous=start)

@@ -6,15 +6,15 @@ of a dictionary's embedding z (`tvbandits.gp.sparse`) move in time, each on its 
     f(x, t) = z(x)^T w_t + what the dictionary leaves out
     after a time h:    w -> r w,    P -> r^2 P + (1 - r^2) I       (`state_space`)
 
-With V = P^-1 of now it is a sparse posterior as that of BBKB, with the same bounds, batches and leaders;
-where nothing moves it is BBKB's. A dictionary is made of points that count now: in the leverage score
-of a point each reading has its noise as a statement about now, (k (1 - r^2) + v) / r^2, so that places
-which nobody has visited for long leave the dictionary. What it leaves out of such a place is noise of
-what was read there, where that is more than its own.
+With V = P^-1 of now it is a sparse posterior as that of BBKB, with the same bounds, batches and top
+candidates; where nothing moves it is BBKB's. A dictionary is made of points that count now: in the
+leverage score of a point each reading has its noise as a statement about now, (k (1 - r^2) + v) / r^2,
+so that places which nobody has visited for long leave the dictionary. What it leaves out of such a place
+is noise of the readings there, where that is more than their own.
 
 As long as the dictionary stays, a reward costs O(m^2), and nothing is approximated anew. For another one
 all rewards that still count are filtered again: nothing is lost but those whose noise about now exceeds
-`COUNTS` prior variances.
+`NystromFilter.largest_noise` prior variances.
 """
 
 from __future__ import annotations
@@ -29,14 +29,10 @@ from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import ExactPosterior, embed
 from tvbandits.gp.features import SpaceFeatures
 from tvbandits.gp.kernels.terms import Term
-from tvbandits.gp.posterior import Conditioning, as_of_now
-from tvbandits.gp.rows import Data, Groups, without_negligible
-from tvbandits.gp.sparse import Nystrom, SparsePosterior, markov, with_left_out
+from tvbandits.gp.posterior import Conditioning, Data, Groups, as_of_now, without_negligible
+from tvbandits.gp.sparse import Nystrom, SparsePosterior, markov, noise_with_residual
 from tvbandits.gp.state_space import FeatureRows, Filter, recall
 from tvbandits.validation import Array
-
-# A reading counts as long as its noise about now is at most so many prior variances.
-COUNTS = 1e4
 
 
 @dataclass(frozen=True)
@@ -63,11 +59,14 @@ class NystromFilter(Nystrom):
 
     in_rows: ClassVar[bool] = False
 
+    largest_noise: ClassVar[float] = 1e4
+    """A reading counts as long as its noise about now is at most so many prior variances."""
+
     def on_dictionary(self, kernel: Any) -> bool:  # noqa: ARG002
-        """Always."""
+        """Return True: it always is on a dictionary."""
         return True
 
-    def condition(self, given: Conditioning) -> SparsePosterior:
+    def condition(self, conditioning: Conditioning) -> SparsePosterior:
         """Condition on data, in any order, from a previous posterior where that is cheaper.
 
         Raises
@@ -75,7 +74,7 @@ class NystromFilter(Nystrom):
         ValueError
             If the kernel is not one term space * time whose state in time is a single number.
         """
-        kernel, data, surface, _, previous, *_ = given
+        kernel, data, grid, _, previous, *_ = conditioning
         term = markov(kernel)
         if term is None:
             needs = "a kernel over points times one over time, OnTime(Matern(nu=0.5)) or Drift"
@@ -83,54 +82,61 @@ class NystromFilter(Nystrom):
         data = without_negligible(kernel, data).in_time()
         lowest = self.tolerance * np.asarray(kernel.diag(data.Z))
         raised = float((lowest - data.variance).max(initial=0.0))
-        noise = np.maximum(data.variance, lowest)  # as `nystrom.assemble` has it
-        given = given._replace(data=Data(data.Z, data.Y, noise))
-        known = previous if isinstance(previous, SparsePosterior) and previous.filter else None
-        dictionary = self._dictionary(given, term, known)
-        made = replace(_filtered(given, term, dictionary, known), raised=raised)
-        return made if surface is None else made.at_points(surface)
+        noise = np.maximum(data.variance, lowest)  # as `tvbandits.gp.sparse.assemble` has it
+        conditioning = conditioning._replace(data=Data(data.Z, data.Y, noise))
+        start = previous if isinstance(previous, SparsePosterior) and previous.filter else None
+        dictionary = self._dictionary(conditioning, term, start)
+        posterior = replace(_filter(conditioning, term, dictionary, start), raised=raised)
+        return posterior if grid is None else posterior.at_candidates(grid)
 
     def _dictionary(
-        self, given: Conditioning, term: Term, known: SparsePosterior | None
+        self, conditioning: Conditioning, term: Term, previous: SparsePosterior | None
     ) -> ExactPosterior:
-        """Inducing points at the time `now`: those of before, if nothing is new, or resparsified."""
-        data, now, before = given.data, given.now, None
-        if known is not None:
-            rows = known.dictionary.rows
-            rows = replace(rows, Z=present(rows, now))  # all of one time: their root stays
-            start = replace(known.dictionary, data=rows, rows=rows, surface=None)
-            if np.array_equal(data.Z, known.data.Z):
+        """Return inducing points at the time `now`: those of before, if nothing is new, or others."""
+        data, now, before = conditioning.data, conditioning.now, None
+        if previous is not None:
+            rows = previous.dictionary.rows
+            rows = replace(rows, Z=inputs_of_now(rows, now))  # all of one time: their root stays
+            start = replace(previous.dictionary, data=rows, rows=rows, on_grid=None)
+            if np.array_equal(data.Z, previous.data.Z):
                 return start
-            before = _filtered(given._replace(data=known.data), term, start, known)
-        recent, _ = faded(given.kernel, term, data, now)
-        return self.drawn(given._replace(surface=None, previous=before), recent)
+            before = _filter(conditioning._replace(data=previous.data), term, start, previous)
+        recent, _ = fade(conditioning.kernel, term, data, now)
+        return self.draw(conditioning._replace(grid=None, previous=before), recent)
 
 
-def _filtered(
-    given: Conditioning, term: Term, dictionary: ExactPosterior, known: SparsePosterior | None
+def _filter(
+    conditioning: Conditioning,
+    term: Term,
+    dictionary: ExactPosterior,
+    previous: SparsePosterior | None,
 ) -> SparsePosterior:
-    """The posterior about the time `now` on a dictionary of that time; data are in order of time."""
-    kernel, data, _, now, *_ = given
-    rows, counts = faded(kernel, term, data, now)
-    m, here = dictionary.size, present(data, now)
+    """Return the posterior about the time `now` on a dictionary of that time.
+
+    Data are in order of time.
+    """
+    kernel, data, _, now, *_ = conditioning
+    rows, counts = fade(kernel, term, data, now)
+    m, here = dictionary.size, inputs_of_now(data, now)
     weights = SpaceFeatures((term,), (), (0,), np.ones(m))
     prior, first = Filter.prior(weights, data.Y.shape[1]), int(counts.argmax()) if len(data) else 0
 
-    def since(n: int) -> FeatureRows:
-        """The observations from row n on, on the dictionary."""
+    def rows_from(n: int) -> FeatureRows:
+        """Return the observations from row n on, on the dictionary."""
         Z, Y, variance = data.rows(n)
         H = embed(dictionary, here[n:])
-        noise = with_left_out(kernel, here[n:], H, variance)
+        noise = noise_with_residual(kernel, here[n:], H, variance)
         return FeatureRows(Z[:, -1], H, Y, noise, noise, together=True)
 
-    if known is not None and known.filter is not None and _goes_on(known, data, dictionary):
-        last = known.filter.told(since(len(known.data)))
+    if previous is not None and previous.filter and _continues(previous, data, dictionary):
+        latest = previous.filter.update(rows_from(len(previous.data)))
     else:
-        last = prior.told(since(first))
-    if now >= last.time:
-        mean, P = last.at(now).mean, last.at(now).covariance
+        latest = prior.update(rows_from(first))
+    if now >= latest.time:
+        present = latest.predict(now)
+        mean, P = present.mean, present.covariance
     else:
-        mean, P = recall(prior, since(first), np.full(m, now), np.eye(m))
+        mean, P = recall(prior, rows_from(first), np.full(m, now), np.eye(m))
     V = linalg.inverse(linalg.cholesky(P, "weights of a dictionary").L)
     return SparsePosterior(
         kernel=kernel,
@@ -142,32 +148,32 @@ def _filtered(
         V=V,
         factor=linalg.cholesky(V, "sparse posterior's V").L,
         coefficients=mean,
-        products=last.products,
-        log_det_ratio=last.log_det_ratio,
+        products=latest.products,
+        log_det_ratio=latest.log_det_ratio,
         now=now,
-        filter=last,
+        filter=latest,
     )
 
 
-def present(data: Data, now: float) -> Array:
-    """Inputs (n, p) of observations as if they were of the time `now`."""
+def inputs_of_now(data: Data, now: float) -> Array:
+    """Return the inputs (n, p) of observations as if they were of the time `now`."""
     return np.column_stack([data.Z[:, :-1], np.full(len(data), now)])
 
 
-def faded(kernel: Any, term: Term, data: Data, now: float) -> tuple[Data, NDArray[np.bool_]]:
-    """Observations as statements about the time `now`, one for each point, and which of them count."""
-    here = present(data, now)
+def fade(kernel: Any, term: Term, data: Data, now: float) -> tuple[Data, NDArray[np.bool_]]:
+    """Return observations as statements about the time `now`, one for each point, and which count."""
+    here = inputs_of_now(data, now)
     r2 = np.exp(-2.0 * np.abs(now - data.Z[:, -1]) / term.time_scale)
-    counts = r2 * (1.0 + COUNTS) >= 1.0
+    counts = r2 * (1.0 + NystromFilter.largest_noise) >= 1.0
     here, r2 = here[counts], r2[counts]
     noise = as_of_now(data.variance[counts], np.asarray(kernel.diag(here)), r2)
     return Groups.of(here).merge(Data(here, data.Y[counts], noise)), counts
 
 
-def _goes_on(known: SparsePosterior, data: Data, dictionary: ExactPosterior) -> bool:
-    """Whether a filter on the same dictionary has to be told the last of the data alone."""
-    assert known.filter is not None
-    same = np.array_equal(known.dictionary.rows.Z[:, :-1], dictionary.rows.Z[:, :-1])
-    rest = data.Z[len(known.data) :, -1]
-    later = len(rest) == 0 or bool(rest[0] >= known.filter.time)
-    return same and later and data.starts_with(known.data)
+def _continues(previous: SparsePosterior, data: Data, dictionary: ExactPosterior) -> bool:
+    """Return whether a filter on the same dictionary lacks nothing but the last of the data."""
+    assert previous.filter is not None
+    same = np.array_equal(previous.dictionary.rows.Z[:, :-1], dictionary.rows.Z[:, :-1])
+    rest = data.Z[len(previous.data) :, -1]
+    later = len(rest) == 0 or bool(rest[0] >= previous.filter.time)
+    return same and later and data.starts_with(previous.data)

@@ -37,7 +37,7 @@ from tvbandits.integrations.playing import (
     value_at,
     with_pending,
 )
-from tvbandits.validation import Array, as_time, shown, whole_number
+from tvbandits.validation import Array, as_time, describe, whole_number
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 
@@ -190,7 +190,7 @@ class TVSampler(optuna.samplers.BaseSampler):
         seed: int | None = None,
     ) -> None:
         if not callable(policy):
-            raise TypeError(f"policy must be a recipe such as gp_ucb, got {shown(policy)}")
+            raise TypeError(f"policy must be a recipe such as gp_ucb, got {describe(policy)}")
         self._policy, self._time = policy, time
         self._seed = _any_seed() if seed is None else whole_number("seed", seed, 0, LARGEST_SEED)
         self._first = optuna.samplers.RandomSampler(self._seed)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.data import Plays
 from tvbandits.domains.space import Space
-from tvbandits.validation import LARGEST_VALUE, Array, shown
+from tvbandits.validation import LARGEST_VALUE, Array, describe
 
 # `maker(space, kernel, None, minimize=..., seed=...)`: a recipe, or a function like one.
 Maker: TypeAlias = Callable[..., Bandit]
@@ -47,7 +47,7 @@ def bandit_on(policy: Maker, space: Space, *, minimize: bool, seed: int) -> Band
     """
     made = policy(space, minimize=minimize, seed=seed)
     if not isinstance(made, Bandit):
-        raise TypeError(f"policy must make a Bandit, got {shown(made)}")
+        raise TypeError(f"policy must make a Bandit, got {describe(made)}")
     return made
 
 

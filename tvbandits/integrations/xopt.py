@@ -44,7 +44,7 @@ from tvbandits.integrations.playing import (
     value_at,
     with_pending,
 )
-from tvbandits.validation import Array, shown
+from tvbandits.validation import Array, describe
 
 DAY = 86_400.0
 
@@ -287,7 +287,7 @@ def _second(value: Any, what: str) -> float:
         return date.timestamp()
     if not isinstance(value, Real):
         needs = "numbers, such as time.time(), or dates with a time zone"
-        raise ValueError(f"{what} must have {needs}, got {shown(value)}")
+        raise ValueError(f"{what} must have {needs}, got {describe(value)}")
     return float(value)
 
 
@@ -304,7 +304,7 @@ def _function(given: Any) -> Callable[..., Any]:
         found = partial(_function(given["name"]), **options)
     if not callable(found):
         needs = "a function, its name, or a dict of its name and options"
-        raise ValueError(f"policy and clock must be {needs}, got {shown(given)}")
+        raise ValueError(f"policy and clock must be {needs}, got {describe(given)}")
     return cast("Callable[..., Any]", found)
 
 

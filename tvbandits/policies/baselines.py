@@ -27,7 +27,7 @@ from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.policies import adapter
 from tvbandits.policies.common import Seed
-from tvbandits.validation import Array, positive_number, shown, whole_number
+from tvbandits.validation import Array, describe, positive_number, whole_number
 
 
 @dataclass(eq=False)
@@ -256,6 +256,6 @@ def evolution(
     whole_number("tournament", tournament)
     choices = adapter.domain_of_choice(domain)
     if not isinstance(choices, Candidates | Box):
-        raise ValueError(f"mutations are known on Candidates and on a Box, got {shown(choices)}")
+        raise ValueError(f"mutations are known on Candidates and on a Box, got {describe(choices)}")
     rule = RegularisedEvolution(choices, tournament, population)
     return adapter.adapt(domain, rule, minimize=minimize, seed=seed)

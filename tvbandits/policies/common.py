@@ -22,7 +22,7 @@ from tvbandits.gp.fitting.online import Every, as_every
 from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.sparse import Nystrom
-from tvbandits.validation import check_part, choice, of_kind, shown
+from tvbandits.validation import check_part, choice, describe, of_kind
 
 Width: TypeAlias = Confidence | float | str
 Seed: TypeAlias = int | np.random.Generator
@@ -159,7 +159,7 @@ def with_season(posterior: PosteriorRule, season: Season) -> PosteriorRule:
     if season is None:
         return posterior
     raise ValueError(
-        f"season={shown(season)} needs an ensemble of models, which is played on candidates where "
+        f"season={describe(season)} needs an ensemble of models, which is played on candidates where "
         "no kernel, refit, mean or other posterior is given"
     )
 

@@ -41,10 +41,10 @@ from tvbandits.validation import (
     LARGEST_WHOLE,
     SMALLEST_VARIANCE,
     choice,
+    describe,
     finite_number,
     noise_variance_number,
     optional,
-    shown,
     whole_number,
 )
 
@@ -341,7 +341,7 @@ def tv_gp_ucb(
     """
     kernel, posterior = prior_kernel(domain, kernel), posterior_of(options)
     if posterior is not None and posterior.self_learning:
-        needs = f"tv_gp_ucb has one model, adaptive_gp_ucb an ensemble; got {shown(posterior)}"
+        needs = f"tv_gp_ucb has one model, adaptive_gp_ucb an ensemble; got {describe(posterior)}"
         raise ValueError(needs)
     number, rule = learning_rule(forgetting_rate, ONCE)
     if rule is ONCE:

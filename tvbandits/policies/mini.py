@@ -42,7 +42,7 @@ class RepeatedUpperBound(UpperConfidenceBound):
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """One point B times, shape (B, d); of `n` points, each the next best one."""
         X = super().choose(replace(decision, batching=Batching()), rng)
-        if decision.n is not None or decision.view.posterior.size == 0:
+        if decision.n is not None or decision.view.posterior.summary.size == 0:
             return X
         (deviation,) = decision.deviation()(X)
         times = (self.ratio_bound**2 - 1.0) * decision.noise_variance / max(deviation**2, 1e-300)

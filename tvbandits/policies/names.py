@@ -17,7 +17,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from tvbandits.validation import cleaned, error_line
+from tvbandits.validation import clean, error_line
 
 WORDS = {"true": True, "false": False}
 
@@ -95,7 +95,7 @@ def find_spec(kind: str, text: str, known: Iterable[str]) -> str | None:
     if path_of(text):
         return None
     raise ValueError(
-        f'unknown {kind} "{cleaned(name, 80)}"; {meant(name, alike.values())}'
+        f'unknown {kind} "{clean(name, 80)}"; {meant(name, alike.values())}'
         f"there are: {', '.join(alike.values())}"
     )
 
@@ -262,7 +262,7 @@ def _convert(name: str, value: str, parameter: inspect.Parameter) -> Any:
     if parameter.default is not None and means_none("none", declared):
         allowed += ['"none"']  # else one leaves the parameter out
     allowed += ["package.module:attribute"] if objects else []
-    raise ValueError(f"{name} must be {' or '.join(allowed)}, got {cleaned(value, 200)}")
+    raise ValueError(f"{name} must be {' or '.join(allowed)}, got {clean(value, 200)}")
 
 
 def means_none(value: object, declared: Any) -> bool:

@@ -35,20 +35,20 @@ from tvbandits.experts.protocol import Expert
 from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.linalg import first_largest
 from tvbandits.gp.lookahead import JointPosterior
-from tvbandits.gp.rows import Data
+from tvbandits.gp.posterior import Data
 from tvbandits.queries import k_dpp
 from tvbandits.validation import (
     Array,
     Index,
     check_part,
     choice,
+    describe,
     finite_number,
     flag,
     not_negative,
     optional,
     require,
     several,
-    shown,
     whole_number,
 )
 
@@ -204,7 +204,7 @@ def as_budget(budget: Budget | int) -> Budget:
         return PerStep(whole_number("budget", budget, at_least=0))
     if isinstance(budget, type) or not callable(budget):
         needs = "a whole number per step, or a budget such as OnAverage(3)"
-        raise ValueError(f"budget must be {needs}; got {shown(budget)}")
+        raise ValueError(f"budget must be {needs}; got {describe(budget)}")
     return budget
 
 

@@ -78,7 +78,7 @@ def test_arms_posterior_is_mixture_of_dense_processes() -> None:
     Z = np.column_stack([ARMS.X[[4, 1]], [now, now]])
     np.testing.assert_allclose(posterior.predict(Z)[0][:, 0], mean[[4, 1]], atol=1e-4)
     np.testing.assert_allclose(
-        posterior.cross_covariance(Z, Z), covariance[np.ix_([4, 1], [4, 1])], rtol=1e-4, atol=1e-4
+        posterior.covariance(Z, Z), covariance[np.ix_([4, 1], [4, 1])], rtol=1e-4, atol=1e-4
     )
 
 
@@ -104,7 +104,7 @@ def test_posterior_of_past_ignores_later_readings() -> None:
 
 def test_samples_have_covariance_of_mixture() -> None:
     posterior = conditioned(bandit_with_readings(arms_bandit()), 45.0)
-    drawn = posterior.samples(posterior.surface, 200_000, np.random.default_rng(0))
+    drawn = posterior.sample(posterior.grid, 200_000, np.random.default_rng(0))
     error = 4 * np.sqrt(posterior.variance / 200_000)
     assert (np.abs(drawn.mean(axis=0)) < error).all()
     np.testing.assert_allclose(np.cov(drawn.T), posterior.filters.covariance(), rtol=0.1, atol=0.1)
@@ -113,13 +113,13 @@ def test_samples_have_covariance_of_mixture() -> None:
 def test_shrunk_lowers_variances_as_conditioning() -> None:
     posterior = conditioned(bandit_with_readings(arms_bandit()), 45.0)
     Z = np.column_stack([ARMS.X[[2, 2, 4]], np.full(3, 45.0)])
-    shrunk = posterior.shrunk(Z, 0.7, posterior.surface)
+    shrunk = posterior.fantasize(Z, 0.7, posterior.grid)
     C = posterior.filters.covariance()
     G = C[:, [2, 2, 4]]
     expected = C - G @ np.linalg.solve(C[np.ix_([2, 2, 4], [2, 2, 4])] + 0.7 * np.eye(3), G.T)
     np.testing.assert_allclose(shrunk.variance, np.diagonal(expected), rtol=1e-8)
-    one = posterior.shrunk(Z[:1], 0.7, posterior.surface).shrunk(Z[1:2], 0.7, posterior.surface)
-    both = posterior.shrunk(Z[:2], 0.7, posterior.surface)
+    one = posterior.fantasize(Z[:1], 0.7, posterior.grid).fantasize(Z[1:2], 0.7, posterior.grid)
+    both = posterior.fantasize(Z[:2], 0.7, posterior.grid)
     np.testing.assert_allclose(one.variance, both.variance, rtol=1e-8)
 
 

@@ -21,8 +21,7 @@ from tvbandits.gp.ensemble.posterior import (
     effective_noise,
 )
 from tvbandits.gp.kernels.additive import structured_kernel
-from tvbandits.gp.posterior import Conditioning, Posterior
-from tvbandits.gp.rows import CandidateGrid, Data
+from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data, Posterior
 from tvbandits.validation import Array
 
 POINTS = np.random.default_rng(3).uniform(0, 5, (9, 2))
@@ -41,7 +40,7 @@ def observations(steps: int = 12, seed: int = 0) -> Dataset:
     return Dataset(POINTS[rows], t, y, np.full(len(t), 0.01))
 
 
-SURFACE = CandidateGrid(KERNEL, POINTS)
+GRID = CandidateGrid(KERNEL, POINTS)
 
 
 def data_of(readings: Dataset) -> Data:
@@ -55,7 +54,7 @@ def conditioned(
     previous: Posterior | None = None,
 ) -> EnsemblePosterior:
     data = data_of(observations() if readings is None else readings)
-    return rule.condition(Conditioning(KERNEL, data, SURFACE, now, previous, noise_variance=0.01))
+    return rule.condition(Conditioning(KERNEL, data, GRID, now, previous, noise_variance=0.01))
 
 
 def ensemble_of(models: list[ModelSpec] | None = None) -> FilterEnsemble:
@@ -80,17 +79,17 @@ def inputs(X: Array, t: float = 13.0) -> Array:
     return np.column_stack([X, np.full(len(X), t)])
 
 
-def test_on_surface_is_forecast_of_ensemble() -> None:
+def test_prediction_of_grid_is_forecast_of_ensemble() -> None:
     posterior: Posterior = conditioned()
     forecast = ensemble_of().predict(13.0)
-    mean, variance = posterior.on_surface()
+    mean, variance = posterior.predict(GRID)
     np.testing.assert_array_equal(mean[:, 0], forecast.mean)
     np.testing.assert_array_equal(variance, forecast.learnable**2)
-    np.testing.assert_array_equal(posterior.means_on_surface(), mean)
+    np.testing.assert_array_equal(posterior.predict(GRID)[0], mean)
     again = posterior.predict(inputs(POINTS[[4, 1]]))
     np.testing.assert_array_equal(again[0], mean[[4, 1]])
     np.testing.assert_array_equal(again[1], variance[[4, 1]])
-    assert posterior.size == 24
+    assert posterior.summary.size == 24
 
 
 def test_nugget_is_inflated() -> None:
@@ -98,8 +97,8 @@ def test_nugget_is_inflated() -> None:
     wide = replace(
         posterior, buffer=ReplayBuffer(replace(posterior.ensemble, mean_squared_innovation=4.0))
     )
-    _, learnable = wide.on_surface()
-    deviation = np.sqrt(learnable + wide.nugget)
+    _, learnable = wide.predict(GRID)
+    deviation = np.sqrt(learnable + wide.prior.nugget)
     np.testing.assert_allclose(deviation, wide.ensemble.predict(13.0).deviation)
 
 
@@ -110,7 +109,7 @@ def test_condition_takes_readings_in_any_order_once() -> None:
     both = conditioned(
         readings=readings, previous=conditioned(12.0, readings.take(readings.t < 12.0))
     )
-    assert both.size == 24
+    assert both.summary.size == 24
     np.testing.assert_array_equal(both.forecast.mean, conditioned().forecast.mean)
     # Also where those that are new are not the last ones.
     gap = conditioned(readings=readings.take(readings.t != 11.0))
@@ -136,59 +135,59 @@ def test_condition_ignores_previous_posterior_of_other_data_or_rule() -> None:
 
 @pytest.mark.parametrize("readings", [NONE, observations()])
 def test_condition_before_readings_is_prior(readings: Dataset) -> None:
-    prior = ModelEnsemble().condition(Conditioning(KERNEL, data_of(readings), SURFACE, 0.5))
-    mean, variance = prior.on_surface()
+    prior = ModelEnsemble().condition(Conditioning(KERNEL, data_of(readings), GRID, 0.5))
+    mean, variance = prior.predict(GRID)
     assert (mean == 0).all()
     np.testing.assert_allclose(variance, KERNEL.diag(inputs(POINTS)))
-    assert prior.nugget == 0.0
-    assert not prior.learned
-    less = prior.shrunk(inputs(POINTS[[2]], 0.5), 0.01, SURFACE).on_surface()[1]
+    assert ModelEnsemble().prior(prior).nugget == 0.0
+    assert not ModelEnsemble().prior(prior).parameters
+    less = prior.fantasize(inputs(POINTS[[2]], 0.5), 0.01, GRID).predict(GRID)[1]
     assert (less <= variance + 1e-12).all()
     assert less[2] < 0.1 * variance[2]
 
 
-def test_cross_covariance_is_that_of_joint_posterior() -> None:
+def test_covariance_is_that_of_joint_posterior() -> None:
     posterior = conditioned()
     everyone = range(len(POINTS))
-    C = posterior.cross_covariance(inputs(POINTS), inputs(POINTS))
+    C = posterior.covariance(inputs(POINTS), inputs(POINTS))
     np.testing.assert_allclose(C, C.T, atol=1e-12)
     assert np.linalg.eigvalsh(C).min() > -1e-9
     widening = posterior.ensemble.inflation**2
-    np.testing.assert_allclose(widening * np.diag(C), posterior.on_surface()[1], rtol=1e-8)
+    np.testing.assert_allclose(widening * np.diag(C), posterior.predict(GRID)[1], rtol=1e-8)
     np.testing.assert_array_equal(C, posterior.joint_posterior(13.0, 2.0).among(everyone, everyone))
 
 
 def test_shrunk_lowers_variances_as_conditioning() -> None:
     posterior = conditioned()
-    C = posterior.cross_covariance(inputs(POINTS), inputs(POINTS))
+    C = posterior.covariance(inputs(POINTS), inputs(POINTS))
     noise = 0.04 + posterior.own_nugget
-    once = posterior.shrunk(inputs(POINTS[[3]]), 0.04, None)
-    before, after = posterior.on_surface()[1], once.on_surface()[1]
+    once = posterior.fantasize(inputs(POINTS[[3]]), 0.04, None)
+    before, after = posterior.predict(GRID)[1], once.predict(GRID)[1]
     np.testing.assert_allclose(after, before - C[3] ** 2 / (C[3, 3] + noise), rtol=1e-9)
-    np.testing.assert_array_equal(once.on_surface()[0], posterior.on_surface()[0])
-    twice = once.shrunk(inputs(POINTS[[5]]), 0.04, None).on_surface()[1]
+    np.testing.assert_array_equal(once.predict(GRID)[0], posterior.predict(GRID)[0])
+    twice = once.fantasize(inputs(POINTS[[5]]), 0.04, None).predict(GRID)[1]
     among = C[np.ix_([3, 5], [3, 5])] + noise * np.eye(2)
     expected = before - np.einsum("ij,ij->j", C[[3, 5]], np.linalg.solve(among, C[[3, 5]]))
     np.testing.assert_allclose(twice, expected, rtol=1e-8)
-    np.testing.assert_array_equal(posterior.on_surface()[1], before)  # nothing changed it
+    np.testing.assert_array_equal(posterior.predict(GRID)[1], before)  # nothing changed it
     # Together they are one after the other, also where a candidate is read again.
     rows = inputs(POINTS[[3, 5, 3]])
-    again = once.shrunk(rows[1:2], 0.2, None).shrunk(rows[2:], 0.1, None)
-    together = posterior.shrunk(rows, np.array([0.04, 0.2, 0.1]), None)
-    np.testing.assert_allclose(together.on_surface()[1], again.on_surface()[1], rtol=1e-8)
+    again = once.fantasize(rows[1:2], 0.2, None).fantasize(rows[2:], 0.1, None)
+    together = posterior.fantasize(rows, np.array([0.04, 0.2, 0.1]), None)
+    np.testing.assert_allclose(together.predict(GRID)[1], again.predict(GRID)[1], rtol=1e-8)
 
 
 def test_samples_have_covariance() -> None:
     posterior = conditioned()
-    C = posterior.cross_covariance(inputs(POINTS), inputs(POINTS))
-    drawn = posterior.samples(posterior.surface, 40_000, np.random.default_rng(0))
+    C = posterior.covariance(inputs(POINTS), inputs(POINTS))
+    drawn = posterior.sample(posterior.grid, 40_000, np.random.default_rng(0))
     np.testing.assert_allclose(drawn.mean(axis=0), 0.0, atol=0.03 * np.sqrt(C.max()))
     np.testing.assert_allclose(np.cov(drawn.T), C, atol=0.05 * C.max())
 
 
-def test_predict_of_candidates_among_other_points_is_on_surface() -> None:
+def test_predict_of_candidates_among_other_points_is_that_of_grid() -> None:
     posterior = conditioned()
-    mean, variance = posterior.on_surface()
+    mean, variance = posterior.predict(GRID)
     some = np.concatenate([POINTS[[2, 6]], POINTS[[2]] + 1e-7, [[1e4, 1e4]]])
     means, variances = posterior.predict(inputs(some))
     np.testing.assert_allclose(means[:2], mean[[2, 6]])
@@ -204,11 +203,11 @@ def test_predict_of_other_points_is_dense_kriging() -> None:
     K = np.exp(-distance(SCALED, SCALED) / 0.5)
     k = np.exp(-distance(X / RANGES, SCALED) / 0.5)
     W = k @ np.linalg.inv(K)
-    mean, middle = posterior.on_surface()[0][:, 0], posterior.on_surface()[0].mean()
+    mean, middle = posterior.predict(GRID)[0][:, 0], posterior.predict(GRID)[0].mean()
     means, variance = posterior.predict(inputs(X))
     np.testing.assert_allclose(means[:, 0], middle + W @ (mean - middle), rtol=1e-4)
-    C = posterior.cross_covariance(inputs(POINTS), inputs(POINTS))
-    residual = posterior.learned["scale"] ** 2 * (1.0 - np.einsum("ij,ij->i", W, k))
+    C = posterior.covariance(inputs(POINTS), inputs(POINTS))
+    residual = posterior.prior.parameters["scale"] ** 2 * (1.0 - np.einsum("ij,ij->i", W, k))
     W = W + (1.0 - W.sum(axis=1, keepdims=True)) / len(POINTS)
     expected = posterior.ensemble.inflation**2 * (np.diag(W @ C @ W.T) + residual)
     np.testing.assert_allclose(variance, expected, rtol=1e-3)
@@ -223,8 +222,8 @@ def test_prior_covariance_is_that_of_heaviest_model() -> None:
     near, later = np.exp(-apart), 0.4 * np.exp(-6.0 / 50.0) + 0.5 * np.exp(-6.0 / 5.0)
     across = 0.5 * near * np.exp(-6.0 / 5.0)
     expected = [[0.9, 0.5 * near, across], [0.5 * near, 0.9, later], [across, later, 0.9]]
-    unit = posterior.learned["scale"] ** 2
-    np.testing.assert_allclose(posterior.prior_covariance(Z), unit * np.array(expected))
+    unit = posterior.prior.parameters["scale"] ** 2
+    np.testing.assert_allclose(posterior.prior.covariance(Z), unit * np.array(expected))
 
 
 def test_condition_refuses_points_that_are_no_candidates() -> None:

@@ -21,8 +21,7 @@ from tvbandits.gp.ensemble.models import function_models, models_for
 from tvbandits.gp.ensemble.posterior import EnsemblePosterior, ModelEnsemble, ReplayBuffer
 from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.kernels.units import in_column_units
-from tvbandits.gp.posterior import Conditioning, Posterior
-from tvbandits.gp.rows import CandidateGrid, Data
+from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data, Posterior
 from tvbandits.validation import Array
 
 POINTS = np.random.default_rng(1).uniform(0, 4, (6, 2))

@@ -28,7 +28,7 @@ from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.rows import Data
+from tvbandits.gp.posterior import Data
 from tvbandits.validation import Array
 
 Constant = ConstantKernel
@@ -496,9 +496,8 @@ def test_learn_has_noise_as_smallest_scale() -> None:
 
 def centre_of(made: Scaling, seen: Dataset, origin: float) -> float:
     values = np.column_stack([seen.y - origin, np.ones(len(seen))])
-    return made.centre(
-        by_cholesky(RBF(0.2), Data(seen.X, values, seen.variance / made.scale**2)).products, origin
-    )
+    posterior = by_cholesky(RBF(0.2), Data(seen.X, values, seen.variance / made.scale**2))
+    return made.centre(posterior.summary.products, origin)
 
 
 @pytest.mark.parametrize("origin", [0.0, 5.0, -40.0])

@@ -45,7 +45,7 @@ from tvbandits.campaign.store.journal import without_nan
 from tvbandits.campaign.times import time_in
 from tvbandits.domains.candidates import candidates_of
 from tvbandits.experts.protocol import ExpertError
-from tvbandits.validation import Array, shown
+from tvbandits.validation import Array, describe
 
 T = TypeVar("T")
 
@@ -352,7 +352,7 @@ async def _invalid(_: Request, error: Any) -> JSONResponse:
     wrong = [first, *(each for each in more if each["loc"][:2] == first["loc"][:2])][-1]
     place = ".".join(str(each) for each in wrong["loc"][1:])
     there = wrong["type"] not in ("missing", "json_invalid")
-    text = wrong["msg"] + (f", got {shown(wrong['input'])}" if there else "")
+    text = wrong["msg"] + (f", got {describe(wrong['input'])}" if there else "")
     return JSONResponse({"detail": f"{place}: {text}" if place else text}, 422)
 
 

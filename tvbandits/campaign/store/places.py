@@ -16,7 +16,7 @@ import sqlalchemy as sql
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from tvbandits.campaign.store.errors import BusyError, CampaignError, NoCampaignError, StorageError
-from tvbandits.io import limit_cells, naming, put_in_place
+from tvbandits.io import limit_cells, naming, replace_file
 from tvbandits.validation import file_path
 
 # How a file is opened: as it stands, which leaves nothing beside it; with its log; to be written.
@@ -145,7 +145,7 @@ class SQLitePlace:
         check_name(target)
         check_beside(target)
         try:
-            put_in_place(target, write, durable=True, replaces=lambda _: False)
+            replace_file(target, write, durable=True, replaces=lambda _: False)
         except FileExistsError as error:
             raise CampaignError(str(error)) from error
         except (OSError, sqlite3.Error) as error:

@@ -37,8 +37,8 @@ from tvbandits.campaign.store.errors import (
 )
 from tvbandits.campaign.store.journal import as_text, digest_of
 from tvbandits.campaign.store.places import PostgreSQLPlace, SQLitePlace, place_of, reason_of
-from tvbandits.io import Saved, SavedFileError, limit_of
-from tvbandits.validation import require, shown
+from tvbandits.io import SavedFile, SavedFileError, limit_of
+from tvbandits.validation import describe, require
 
 # The version of the tables and of what is saved in them; one that is not known is refused.
 SCHEMA = 7
@@ -161,10 +161,10 @@ class Snapshot:
     data: bytes
     made_by: str
 
-    def saved(self, trusted: Mapping[str, Any]) -> Saved:
+    def saved(self, trusted: Mapping[str, Any]) -> SavedFile:
         """Return what it holds; a `SavedFileError`, as of another version, names the campaign."""
         try:
-            return Saved(self.data, trusted)
+            return SavedFile(self.data, trusted)
         except SavedFileError as error:
             raise SavedFileError(f"{self.place}: the snapshot in it: {error}") from error
 
@@ -458,7 +458,7 @@ def _check_tables(connection: sql.Connection, place: str) -> bool:
     for table in METADATA.sorted_tables:
         there = inspector.get_columns(table.name) if table.name in tables else []
         if {each["name"] for each in there} != {*table.c.keys()}:
-            has = shown(sorted(tables))
+            has = describe(sorted(tables))
             raise NoCampaignError(f"{place}: it is no campaign: it has the tables {has}")
     text = connection.execute(sql.select(JOURNAL.c.body).where(JOURNAL.c.seq == 0)).scalar()
     with reading(f"{place}: row 0 of the journal"):
@@ -470,7 +470,7 @@ def _check_tables(connection: sql.Connection, place: str) -> bool:
     if odd := sorted(_foreign_objects(connection)):
         kind, name = odd[0]
         raise NoCampaignError(
-            f"{place}: it is no campaign as it was made: it has the {kind} {shown(name)}, and what "
+            f"{place}: it is no campaign as it was made: it has the {kind} {describe(name)}, and what "
             "stands in a database besides the tables could change what is written; take that out "
             "only if you know where it comes from"
         )

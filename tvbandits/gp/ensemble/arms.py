@@ -27,14 +27,24 @@ from tvbandits.gp.cholesky import ExactPosterior
 from tvbandits.gp.ensemble.candidate_posterior import (
     CandidatePosterior,
     candidate_rows,
+    prior_of,
     prior_posterior,
     readings_by_time,
 )
 from tvbandits.gp.ensemble.dynamics import largest_extent, pairwise_distances
 from tvbandits.gp.kernels.units import in_column_units
 from tvbandits.gp.lookahead import JointPosterior
-from tvbandits.gp.posterior import FAINT, Conditioning, PosteriorRule, as_of_now
-from tvbandits.gp.rows import CandidateGrid, Data, without_levels
+from tvbandits.gp.posterior import (
+    NOISE_LIMITS,
+    CandidateGrid,
+    Conditioning,
+    Data,
+    Posterior,
+    PosteriorRule,
+    Prior,
+    as_of_now,
+    without_levels,
+)
 from tvbandits.validation import Array, Index
 
 
@@ -135,13 +145,13 @@ class ArmFilters:
     evidence: Array
 
     @classmethod
-    def of(cls, arms: int, grid: GridSpec) -> ArmFilters:
+    def of(cls, arms: int, spec: GridSpec) -> ArmFilters:
         """Return the filters of all variances and time scales, before any reading."""
-        times = grid.step * 10.0 ** np.array(CONFIG.difference_times)
-        signal, scale = (each.ravel() for each in np.meshgrid(grid.variances, times))
+        times = spec.step * 10.0 ** np.array(CONFIG.difference_times)
+        signal, scale = (each.ravel() for each in np.meshgrid(spec.variances, times))
         zeros, zero = np.zeros((len(signal), arms)), np.zeros(len(signal))
         variance = np.repeat(signal[:, None], arms, axis=1)
-        prior = grid.log_prior(signal, scale)
+        prior = spec.log_prior(signal, scale)
         return cls(-math.inf, signal, scale, zeros, zeros, variance, zero, zero, prior)
 
     def predict(self, t: float) -> ArmFilters:
@@ -233,9 +243,9 @@ class ArmFilters:
         covariance += (apart * weights[:, None]).T @ apart
         return covariance + np.diag((weights * decay) @ self.variance)
 
-    def persistent_variance(self, grid: GridSpec) -> Array:
+    def persistent_variance(self, spec: GridSpec) -> Array:
         """Return the variances (A,) of the next reward that readings of all later steps would remove."""
-        removable = self.variance**2 / (self.variance + _later_noise(grid))
+        removable = self.variance**2 / (self.variance + _later_noise(spec))
         return np.asarray(self.weights @ (removable + self.level_variances))
 
     def prior_covariance(self, rows: Index, lags: Array) -> Array:
@@ -263,12 +273,12 @@ def _sum_by_scale(scale: Array, part: Array) -> tuple[Array, Array]:
 
 
 @lru_cache(maxsize=64)
-def _later_noise(grid: GridSpec) -> Array:
+def _later_noise(spec: GridSpec) -> Array:
     """Return the noise (M, 1) of one reading with the information of those of all later steps."""
-    models = ArmFilters.of(1, grid)
-    decay2 = np.exp(-2.0 * grid.step / models.scale)
+    models = ArmFilters.of(1, spec)
+    decay2 = np.exp(-2.0 * spec.step / models.scale)
     process_noise = models.signal * (1.0 - decay2)
-    return 1.0 / steady_precision(decay2, process_noise, grid.noise)[:, None]
+    return 1.0 / steady_precision(decay2, process_noise, spec.noise)[:, None]
 
 
 def steady_precision(decay2: Array, process_noise: Array, noise: float) -> Array:
@@ -341,15 +351,15 @@ class EffectFilters:
 
     @classmethod
     def of(
-        cls, points: Array, control: int, lengths: Sequence[float], grid: GridSpec
+        cls, points: Array, control: int, lengths: Sequence[float], spec: GridSpec
     ) -> EffectFilters:
         """Return the filters of all variances, time scales and lengths, before any reading.
 
         Points (A, d) at a distance r have the correlation exp(-(r / l)^2 / 2), with lengths l in extents
         of the points; at a length of 0 they are independent.
         """
-        times = grid.step * 10.0 ** np.array(CONFIG.effect_times)
-        axes = grid.variances, times, np.arange(len(lengths))
+        times = spec.step * 10.0 ** np.array(CONFIG.effect_times)
+        axes = spec.variances, times, np.arange(len(lengths))
         mesh = np.meshgrid(*axes, indexing="ij")
         signal, scale = mesh[0].ravel(), mesh[1].ravel()
         distance = pairwise_distances(points, points) / largest_extent(points)
@@ -359,7 +369,7 @@ class EffectFilters:
         ]
         beside = [S - S[control] - S[:, [control]] + S[control, control] for S in correlations]
         prior = signal[:, None, None] * np.array(beside)[mesh[2].ravel()]
-        log_prior = grid.log_prior(signal, scale)
+        log_prior = spec.log_prior(signal, scale)
         return cls(-math.inf, signal, scale, prior, prior, np.zeros(prior.shape[:2]), log_prior)
 
     def predict(self, t: float) -> EffectFilters:
@@ -385,7 +395,7 @@ class EffectFilters:
         covariance = CP[:, :, arms] @ C.T + np.eye(len(C))
         errors = (value - now.means[:, arms]) @ C.T
         sides = np.concatenate([CP, errors[:, :, None]], axis=2)
-        root, solution = linalg.whitened_each(covariance, sides)
+        root, solution = linalg.whiten_each(covariance, sides)
         projection, errors_white = solution[:, :, :-1], solution[:, :, -1]
         log_root = np.log(np.einsum("mii->mi", root)).sum(axis=1)
         return replace(
@@ -422,11 +432,11 @@ class EffectFilters:
         within = np.tensordot(weights * decay, self.covariances, axes=1)
         return np.asarray(within + (apart * weights[:, None]).T @ apart)
 
-    def persistent_variance(self, grid: GridSpec) -> Array:
+    def persistent_variance(self, spec: GridSpec) -> Array:
         """Return the variances (A,) that later readings beside the control would remove."""
-        decay2 = np.exp(-2.0 * grid.step / self.scale)[:, None]
+        decay2 = np.exp(-2.0 * spec.step / self.scale)[:, None]
         process_noise = np.einsum("maa->ma", self.prior) * (1.0 - decay2)
-        later_noise = 1.0 / steady_precision(decay2, process_noise, 2.0 * grid.noise)
+        later_noise = 1.0 / steady_precision(decay2, process_noise, 2.0 * spec.noise)
         removable = self.variance**2 / (self.variance + later_noise)
         return np.asarray(self.weights @ removable)
 
@@ -482,38 +492,42 @@ class IndependentArms(PosteriorRule):
     self_learning: ClassVar[bool] = True
     points_apart: ClassVar[bool] = True
 
-    def condition(self, given: Conditioning) -> ArmsPosterior | ExactPosterior:
+    def prior(self, posterior: Posterior) -> Prior:
+        """Return what a posterior has learned of the reward; before any reading, that of the kernel."""
+        return prior_of(posterior)
+
+    def condition(self, conditioning: Conditioning) -> ArmsPosterior | ExactPosterior:
         """Return the posterior as `ModelEnsemble.condition`; readings have their own noise."""
-        kernel, data, surface, now, previous, *_ = given
-        if surface is None:
+        kernel, data, grid, now, previous, *_ = conditioning
+        if grid is None:
             raise ValueError("arms are candidates: there are none")
         data = data.in_time()
-        prior = prior_posterior(kernel, data, surface, now)
+        prior = prior_posterior(kernel, data, grid, now)
         if prior is not None:
             return prior
-        grid, reward_range = _grid_of(data, relative=self.control is not None)
+        spec, reward_range = _spec_of(data, relative=self.control is not None)
         past: Past = ()
-        if isinstance(previous, ArmsPosterior) and previous.grid == grid:
-            new = data.beyond(previous.data)
+        if isinstance(previous, ArmsPosterior) and previous.spec == spec:
+            new = data.rows_missing_from(previous.data)
             if new is not None:
                 past = _before(previous.past, float(new.Z[:, -1].min(initial=math.inf)))
-        past = past or (self._filters_at_prior(surface, grid),)
-        past = _update_past(past, past[-1], data, surface)
+        past = past or (self._filters_at_prior(grid, spec),)
+        past = _update_past(past, past[-1], data, grid)
         if now < past[-1].time:  # a time in the past, without the later readings
             earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], now, "right")))
-            posterior = self.condition(Conditioning(kernel, earlier, surface, now))
+            posterior = self.condition(Conditioning(kernel, earlier, grid, now))
             assert isinstance(posterior, ArmsPosterior)  # it has a reading
-            return replace(posterior, data=data, past=past, grid=grid, reward_range=reward_range)
+            return replace(posterior, data=data, past=past, spec=spec, reward_range=reward_range)
         filters = past[-1].predict(now)
-        return ArmsPosterior(kernel, surface, data, now, grid, past, filters, reward_range)
+        return ArmsPosterior(kernel, grid, data, now, spec, past, filters, reward_range)
 
-    def _filters_at_prior(self, surface: CandidateGrid, grid: GridSpec) -> AnyFilters:
+    def _filters_at_prior(self, grid: CandidateGrid, spec: GridSpec) -> AnyFilters:
         """Return the filters before any reading."""
         if self.control is None:
-            return ArmFilters.of(len(surface.points), grid)
-        row = surface.index(np.array(self.control))
+            return ArmFilters.of(len(grid.points), spec)
+        row = grid.index(np.array(self.control))
         assert row is not None  # a recipe checks it
-        return EffectFilters.of(in_column_units(surface.points), row, self.lengths, grid)
+        return EffectFilters.of(in_column_units(grid.points), row, self.lengths, spec)
 
 
 def _before(past: Past, t: float) -> Past:
@@ -521,20 +535,20 @@ def _before(past: Past, t: float) -> Past:
     return tuple(each for each in past if each.time < t)
 
 
-def _update_past(past: Past, latest: AnyFilters, data: Data, surface: CandidateGrid) -> Past:
+def _update_past(past: Past, latest: AnyFilters, data: Data, grid: CandidateGrid) -> Past:
     """Return the past, updated with all readings since, time after time.
 
     `latest` are the last of the filters at their time or a later one, such as that of the latest
     decision: most readings are of that time, and nothing has to be predicted again.
     """
     start = int(data.Z[:, -1].searchsorted(past[-1].time, "right"))
-    for t, readings in readings_by_time(surface, data.rows(start)):
+    for t, readings in readings_by_time(grid, data.rows(start)):
         latest = (latest if latest.time == t else past[-1]).update(t, *readings)
         past = (*past[1 - CONFIG.stored_times :], latest)
     return past
 
 
-def _grid_of(data: Data, *, relative: bool) -> tuple[GridSpec, tuple[float, float] | None]:
+def _spec_of(data: Data, *, relative: bool) -> tuple[GridSpec, tuple[float, float] | None]:
     """Return what models are made for, and the range of the rewards as soon as only that can change it.
 
     Relative to a control, differences are those of one time.
@@ -547,8 +561,8 @@ def _grid_of(data: Data, *, relative: bool) -> tuple[GridSpec, tuple[float, floa
     settled = len(times) > first and len(data) >= 4 * first and not relative
     times = times if len(times) > first else np.unique(data.Z[:, -1])
     gaps = np.diff(times[: first + 1]).tolist()
-    grid = GridSpec(noise, _largest_power(reward_range, noise), median(gaps) if gaps else 1.0)
-    return grid, reward_range if settled else None
+    spec = GridSpec(noise, _largest_power(reward_range, noise), median(gaps) if gaps else 1.0)
+    return spec, reward_range if settled else None
 
 
 def _largest_power(reward_range: tuple[float, float], noise: float) -> int:
@@ -566,12 +580,12 @@ class ArmsPosterior(CandidatePosterior):
     Attributes
     ----------
     kernel : scikit-learn kernel
-    surface : CandidateGrid
+    grid : CandidateGrid
     data : Data
         All readings, in order of time.
     now : float
         The time it is about.
-    grid : GridSpec
+    spec : GridSpec
         What the models are made for.
     past : tuple of filters
         After each of the latest times.
@@ -584,22 +598,18 @@ class ArmsPosterior(CandidatePosterior):
     """
 
     kernel: Any
-    surface: CandidateGrid
+    grid: CandidateGrid
     data: Data
     now: float
-    grid: GridSpec
+    spec: GridSpec
     past: Past = field(repr=False, compare=False)
     filters: AnyFilters = field(repr=False, compare=False)
     reward_range: tuple[float, float] | None = field(default=None, repr=False, compare=False)
     fantasy: JointPosterior | None = field(default=None, repr=False, compare=False)
 
-    nugget: ClassVar[float] = 0.0
-
-    def continued(
-        self, rows: Data, now: float, surface: CandidateGrid | None
-    ) -> ArmsPosterior | None:
+    def update(self, rows: Data, now: float, grid: CandidateGrid | None) -> ArmsPosterior | None:
         """Return the posterior with more readings; None where some are late, or need other models."""
-        if surface is not self.surface:
+        if grid is not self.grid:
             return None
         rows, data, past, reward_range = rows.in_time(), self.data, self.past, self.reward_range
         if len(rows):
@@ -609,21 +619,19 @@ class ArmsPosterior(CandidatePosterior):
             data, past = data.append(rows), _before(past, first)
             if reward_range is None:
                 relative = isinstance(self.filters, EffectFilters)
-                grid, reward_range = _grid_of(data, relative=relative)
+                spec, reward_range = _spec_of(data, relative=relative)
             else:
-                y, noise = rows.Y[:, 0].tolist(), self.grid.noise
+                y, noise = rows.Y[:, 0].tolist(), self.spec.noise
                 reward_range = min(reward_range[0], *y), max(reward_range[1], *y)
-                grid = self.grid._replace(largest_power=_largest_power(reward_range, noise))
-            if not past or grid != self.grid:
+                spec = self.spec._replace(largest_power=_largest_power(reward_range, noise))
+            if not past or spec != self.spec:
                 return None
         latest = self.filters if past is self.past else past[-1]
-        past = _update_past(past, latest, data, surface)
+        past = _update_past(past, latest, data, grid)
         if now < past[-1].time:
             return None
         filters = past[-1].predict(now)
-        return ArmsPosterior(
-            self.kernel, surface, data, now, self.grid, past, filters, reward_range
-        )
+        return ArmsPosterior(self.kernel, grid, data, now, self.spec, past, filters, reward_range)
 
     @cached_property
     def mean(self) -> Array:
@@ -640,30 +648,15 @@ class ArmsPosterior(CandidatePosterior):
         return np.asarray(filters.weights @ each)
 
     @property
-    def learned(self) -> Mapping[str, Any]:
-        """Return the level, and the deviation of the differences."""
-        filters, weights = self.filters, self.filters.weights
-        return {"centre": filters.level, "scale": math.sqrt(float(weights @ filters.signal))}
+    def prior(self) -> ArmsPrior:
+        """Return what the filters have learned of the reward."""
+        return ArmsPrior(self.kernel, self.filters, self.grid, self.spec)
 
-    def prior_covariance(self, Z: Array) -> Array:
-        """Return the prior covariance (n, n) of the differences, over all models."""
-        lags = np.abs(Z[:, -1, None] - Z[:, -1])
-        return self.filters.prior_covariance(candidate_rows(self.surface, Z), lags)
-
-    @cached_property
-    def lasting_share(self) -> Array:
-        """Return the share (A,) of the deviations that readings of later steps would remove."""
-        total = self.filters.weights @ self.filters.total_variance
-        # That of the control is 0.
-        return np.sqrt(
-            self.filters.persistent_variance(self.grid) / np.where(total <= 0.0, 1.0, total)
-        )
-
-    def on_surface(self) -> tuple[Array, Array]:
+    def predict_candidates(self) -> tuple[Array, Array]:
         """Return means (A, 1) and variances (A,) of the arms."""
         return self.mean[:, None], self.variance
 
-    def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
+    def sample(self, grid: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Return centred normal draws (count, A) at the arms, with the covariance of the mixture."""
         return self.filters.sample(count, rng)
 
@@ -682,8 +675,50 @@ class ArmsPosterior(CandidatePosterior):
             present=np.diagonal(among),
         )  # fmt: skip
 
-    def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
-        """Return the effective noise (n,) of values of some ages ago, as readings of the time `now`."""
+
+@dataclass(frozen=True)
+class ArmsPrior:
+    """What filters have learned of the reward: a `Prior` of `gp.posterior`.
+
+    Attributes
+    ----------
+    kernel : scikit-learn kernel
+        The prior before any reading.
+    filters : ArmFilters or EffectFilters
+    candidates : CandidateGrid
+    spec : GridSpec
+        What the models are made for.
+    """
+
+    kernel: Any
+    filters: AnyFilters
+    candidates: CandidateGrid
+    spec: GridSpec
+
+    nugget: ClassVar[float] = 0.0
+
+    def covariance(self, Z: Array) -> Array:
+        """Return the prior covariance (n, n) of the differences, over all models."""
+        lags = np.abs(Z[:, -1, None] - Z[:, -1])
+        return self.filters.prior_covariance(candidate_rows(self.candidates, Z), lags)
+
+    @property
+    def persistent_share(self) -> Array:
+        """Return the share (A,) of the deviations that readings of later steps would remove."""
+        total = self.filters.weights @ self.filters.total_variance
+        # That of the control is 0.
+        return np.sqrt(
+            self.filters.persistent_variance(self.spec) / np.where(total <= 0.0, 1.0, total)
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Return the level, and the deviation of the differences."""
+        filters, weights = self.filters, self.filters.weights
+        return {"centre": filters.level, "scale": math.sqrt(float(weights @ filters.signal))}
+
+    def effective_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
+        """Return the effective noise (n,) of values of some ages ago, as readings of now."""
         filters = self.filters
         part = filters.weights * filters.signal
         total = part.sum()
@@ -691,4 +726,5 @@ class ArmsPosterior(CandidatePosterior):
         decay = np.exp(-np.asarray(ages)[:, None] / scales)
         r2 = (decay @ parts / total) ** 2
         variance = as_of_now(noise, total, r2)
-        return np.asarray(np.where(variance <= FAINT * (total + noise), variance, np.inf))
+        limit = NOISE_LIMITS.faint * (total + noise)
+        return np.asarray(np.where(variance <= limit, variance, np.inf))

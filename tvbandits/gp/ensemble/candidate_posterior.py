@@ -12,13 +12,23 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.lookahead import JointPosterior
-from tvbandits.gp.rows import CandidateGrid, Data, Groups
+from tvbandits.gp.posterior import (
+    CandidateGrid,
+    Data,
+    Groups,
+    KernelPrior,
+    Posterior,
+    PosteriorSummary,
+    Prior,
+    discard_before,
+)
+from tvbandits.gp.predictions import ScaledPosterior, look_ahead
 from tvbandits.validation import Array, Index
 
 
@@ -38,7 +48,7 @@ class Readings(NamedTuple):
     variance: Array
 
 
-def candidate_rows(surface: CandidateGrid, Z: Array) -> Index:
+def candidate_rows(grid: CandidateGrid, Z: Array) -> Index:
     """Return the numbers (n,) of the candidates at inputs [x, t] (n, p).
 
     Raises
@@ -46,31 +56,31 @@ def candidate_rows(surface: CandidateGrid, Z: Array) -> Index:
     ValueError
         If a point is no candidate.
     """
-    X = Z[:, : surface.points.shape[1]]
-    rows = [surface.index(x) for x in X]
+    X = Z[:, : grid.points.shape[1]]
+    rows = [grid.index(x) for x in X]
     if None in rows:
         raise ValueError(f"an ensemble observes candidates, got the point {X[rows.index(None)]}")
     return np.array(rows, dtype=np.int64)
 
 
-def readings_by_time(surface: CandidateGrid, data: Data) -> Iterator[tuple[float, Readings]]:
+def readings_by_time(grid: CandidateGrid, data: Data) -> Iterator[tuple[float, Readings]]:
     """Yield the different times of data, which are in order of time, and the readings of each."""
     start = 0
     for t, same in groupby(data.Z[:, -1].tolist()):
         part = slice(start, start + len(list(same)))
-        rows = candidate_rows(surface, data.Z[part])
+        rows = candidate_rows(grid, data.Z[part])
         yield t, Readings(rows, data.Y[part, 0], data.variance[part])
         start = part.stop
 
 
 def prior_posterior(
-    kernel: Any, data: Data, surface: CandidateGrid, now: float
+    kernel: Any, data: Data, grid: CandidateGrid, now: float
 ) -> ExactPosterior | None:
     """Return the prior of the kernel; None if data, which are in order of time, has a reading by now."""
     if len(data) and now >= data.Z[0, -1]:
         return None
-    none = Data(surface.at(now)[:0], data.Y[:0], data.variance[:0])
-    return by_cholesky(kernel, none, surface=surface, now=now)
+    none = Data(grid.at(now)[:0], data.Y[:0], data.variance[:0])
+    return by_cholesky(kernel, none, grid=grid, now=now)
 
 
 class CandidatePosterior:
@@ -78,7 +88,8 @@ class CandidatePosterior:
 
     Attributes
     ----------
-    surface : CandidateGrid
+    kernel : scikit-learn kernel
+    grid : CandidateGrid
     data : Data
         All readings, in order of time.
     now : float
@@ -87,18 +98,11 @@ class CandidatePosterior:
         About that time, if some more candidates had been read.
     """
 
-    surface: CandidateGrid
+    kernel: Any
+    grid: CandidateGrid
     data: Data
     now: float
     fantasy: JointPosterior | None
-
-    dictionary_size: ClassVar[None] = None
-    dense: ClassVar[bool] = False
-    jitter: ClassVar[float] = 0.0
-    products: ClassVar[Array] = np.full((1, 1), np.nan)
-    """Not a number: the mean is not linear in the values."""
-    log_det_ratio: ClassVar[float] = math.nan
-    """Widths that depend on it belong to theorems about a single known kernel."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all fields but what can be computed again."""
@@ -111,65 +115,95 @@ class CandidatePosterior:
         """Return the posterior of all candidates now, with what readings of a time would change."""
         raise NotImplementedError
 
-    def on_surface(self) -> tuple[Array, Array]:
+    def predict_candidates(self) -> tuple[Array, Array]:
         """Return means (A, 1) and variances (A,) at the candidates."""
         raise NotImplementedError
 
-    def predict(self, Z: Array) -> tuple[Array, Array]:
+    def update(self, rows: Data, now: float, grid: CandidateGrid | None) -> Self | None:
+        """Return the posterior with more readings; None where that needs conditioning."""
+        raise NotImplementedError
+
+    def sample(self, grid: CandidateGrid, count: int, rng: np.random.Generator) -> Array:
+        """Return centred draws (count, A) at the candidates."""
+        raise NotImplementedError
+
+    @property
+    def prior(self) -> Prior:
+        """What was learned of the reward."""
+        raise NotImplementedError
+
+    @property
+    def summary(self) -> PosteriorSummary:
+        """Facts about it: the mean is not linear in the values.
+
+        Widths that depend on the information gain belong to theorems about a single known kernel.
+        """
+        nan = np.full((1, 1), np.nan)
+        size = len(self.data)
+        return PosteriorSummary(self.kernel, self.data, size, nan, math.nan, lambda: math.nan)
+
+    def predict(self, Z: Array | CandidateGrid) -> tuple[Array, Array]:
         """Return means (n, 1) and variances (n,) at candidates [x, t], all of them now."""
-        rows = candidate_rows(self.surface, Z)
-        mean, variance = self.on_surface()
+        mean, variance = self.predict_candidates()
+        if isinstance(Z, CandidateGrid):
+            return mean, variance
+        rows = candidate_rows(self.grid, Z)
         return mean[rows], variance[rows]
-
-    def means_on_surface(self) -> Array:
-        """Return the means (A, 1) of `on_surface`."""
-        return self.on_surface()[0]
-
-    def since(self, t: float) -> Self:
-        """Return the same without the readings before a time: the models do not need them again."""
-        return replace(self, data=self.data.since(t))  # type: ignore[type-var]  # a dataclass
 
     @property
     def own_nugget(self) -> float:
         """Return the variance of the nugget, as the models have it."""
         return 0.0
 
-    @property
-    def size(self) -> int:
-        """Return the number of readings."""
-        return len(self.data)
-
-    def lookahead(
-        self, points: Array, about: float, beta: float, noise_variance: float
-    ) -> JointPosterior:
-        """Return the posterior of candidates (n, d) now, with what answers of a time would change."""
-        joint = self.joint_posterior(about, beta, noise_variance)
-        if len(points) == len(joint):
-            return joint
-        return joint.take(candidate_rows(self.surface, points))
-
     @cached_property
     def _joint_now(self) -> JointPosterior:
         """Return the posterior of all candidates now, with what readings of now would change."""
         return self.joint_posterior(self.now, 1.0) if self.fantasy is None else self.fantasy
 
-    def shrunk(self, Z: Array, noise: float | Array, surface: CandidateGrid | None) -> Self:  # noqa: ARG002
+    def fantasize(self, Z: Array, noise: float | Array, grid: CandidateGrid | None) -> Self:  # noqa: ARG002
         """Return the same with more readings of candidates Z (k, p), whose values are unknown."""
         readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise) + self.own_nugget)
         readings = Groups.of(Z).merge(readings)
-        rows = candidate_rows(self.surface, readings.Z)
-        variance = np.zeros(len(self.surface.points))
+        rows = candidate_rows(self.grid, readings.Z)
+        variance = np.zeros(len(self.grid.points))
         variance[rows] = readings.variance
         fantasy = replace(self._joint_now, noise_variance=variance).after(*rows.tolist())
         return replace(self, fantasy=fantasy)  # type: ignore[type-var]  # a dataclass
 
-    def cross_covariance(self, Z1: Array, Z2: Array) -> Array:
+    def covariance(self, Z1: Array, Z2: Array | CandidateGrid) -> Array:
         """Return the posterior covariance (n1, n2) of candidates [x, t], all of them now."""
-        return self._joint_now.among(*(candidate_rows(self.surface, Z).tolist() for Z in (Z1, Z2)))
+        every = list(range(len(self.grid.points)))
+        rows, others = (
+            every if isinstance(Z, CandidateGrid) else candidate_rows(self.grid, Z).tolist()
+            for Z in (Z1, Z2)
+        )
+        return self._joint_now.among(rows, others)
 
-    def expansion(self, worst: float) -> None:
-        """Return None: this posterior is no sum of kernel rows."""
 
-    def effective_dimension(self) -> float:
-        """Return NaN, as `log_det_ratio`."""
-        return math.nan
+def prior_of(posterior: Posterior) -> Prior:
+    """Return what a posterior has learned of the reward; before any reading, that of its kernel."""
+    if isinstance(posterior, CandidatePosterior):
+        return posterior.prior
+    return KernelPrior(posterior.summary.kernel)
+
+
+@discard_before.register
+def _(posterior: CandidatePosterior, t: float) -> Any:
+    """Without those readings: the models do not need them again."""
+    return replace(posterior, data=posterior.data.rows_since(t))  # type: ignore[type-var]
+
+
+@look_ahead.register
+def _(
+    posterior: CandidatePosterior,
+    scaled: ScaledPosterior,  # noqa: ARG001 - rewards are in their own unit
+    points: Array,
+    about: float,
+    beta: float,
+    noise_variance: float,
+) -> JointPosterior:
+    """From the models, which know how noisy an answer of that time is."""
+    joint = posterior.joint_posterior(about, beta, noise_variance)
+    if len(points) == len(joint):
+        return joint
+    return joint.take(candidate_rows(posterior.grid, points))

@@ -24,7 +24,7 @@ from scipy.linalg import block_diag
 
 from tvbandits.gp import linalg
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
-from tvbandits.gp.features import LARGEST_RANK, TOLERANCE
+from tvbandits.gp.features import CONFIG as FEATURE_CONFIG
 from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
 from tvbandits.validation import Array, Index
 
@@ -145,7 +145,7 @@ class Dynamics:
                 [space.correlation(distance, extent) for space in both] for both in spaces
             ]
         else:
-            static, drift = (features_of(space, LARGEST_RANK) for space in spaces[0])
+            static, drift = (features_of(space, FEATURE_CONFIG.largest_rank) for space in spaces[0])
             identities = [np.eye(static[0].shape[1]), np.eye(drift[0].shape[1])]
             correlations = [identities] * len(models)
         shared = rough or first.static_space == first.drift_space
@@ -409,7 +409,7 @@ def largest_extent(points: Array) -> float:
 
 
 def features(
-    space: SpatialSpec, points: Array, largest_rank: int = LARGEST_RANK
+    space: SpatialSpec, points: Array, largest_rank: int = FEATURE_CONFIG.largest_rank
 ) -> tuple[Array, Array]:
     """Return features (A, r) of points (A, d), and the variance (A,) that they leave out.
 
@@ -422,14 +422,14 @@ def features(
         return space.correlation(pairwise_distances(points[i : i + 1], points)[0], extent)
 
     rank = min(largest_rank, count)
-    factor = linalg.pivoted_cholesky(np.ones(count), column, rank, TOLERANCE)
+    factor = linalg.pivoted_cholesky(np.ones(count), column, rank, FEATURE_CONFIG.tolerance)
     return np.asarray(factor.G.T), np.asarray(factor.residual)
 
 
 def is_rough(model: ModelSpec, points: int) -> bool:
     """Return whether each of so many points needs nearly a feature of its own."""
     shapes = {model.static_space.shape, model.drift_space.shape}
-    return points <= LARGEST_RANK and shapes <= {"identity", "matern12"}
+    return points <= FEATURE_CONFIG.largest_rank and shapes <= {"identity", "matern12"}
 
 
 def basis_of(model: ModelSpec, points: int) -> object:
@@ -441,7 +441,7 @@ def basis_of(model: ModelSpec, points: int) -> object:
 
 def representable_models(models: tuple[ModelSpec, ...], points: Array) -> tuple[ModelSpec, ...]:
     """Return the models whose features represent a function on points (A, d); all, if none do."""
-    if len(points) <= LARGEST_RANK:
+    if len(points) <= FEATURE_CONFIG.largest_rank:
         return models
     spaces = {each.drift_space for each in models}
     residual = {space: features(space, points)[1].mean() for space in spaces}

@@ -294,7 +294,7 @@ class _Whitened(NamedTuple):
         diagonal += noise  # of `covariance`, of which this is a view
         errors = values - np.matmul(H, filters.mean[:, :, None])[:, :, 0]
         sides = np.concatenate([HP, errors[:, :, None]], axis=2)
-        root, solution = linalg.whitened_each(covariance, sides)
+        root, solution = linalg.whiten_each(covariance, sides)
         size, errors_white = H.shape[1], solution[:, :, -1]
         squares = (errors_white**2).sum(axis=1)
         log_root = np.log(root.diagonal(0, 1, 2).copy("F")).sum(axis=1)

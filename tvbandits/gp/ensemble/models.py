@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import ive
 
-from tvbandits.gp.features import LARGEST_RANK
+from tvbandits.gp.features import CONFIG as FEATURE_CONFIG
 from tvbandits.gp.kernels import matern
 from tvbandits.validation import Array
 
@@ -314,7 +314,7 @@ def allows_both_kinds(points: Array, season: float | None) -> bool:
     There may be at most as many as a model has features, and no season: points with a season are taken
     for a network.
     """
-    return season is None and len(points) <= LARGEST_RANK
+    return season is None and len(points) <= FEATURE_CONFIG.largest_rank
 
 
 def models_for(

@@ -28,6 +28,7 @@ from tvbandits.gp.ensemble.candidate_posterior import (
     CandidatePosterior,
     Readings,
     candidate_rows,
+    prior_of,
     prior_posterior,
     readings_by_time,
 )
@@ -38,8 +39,15 @@ from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, ModelSpec
 from tvbandits.gp.ensemble.seasons import SeasonSearch
 from tvbandits.gp.kernels.units import column_units, in_column_units
 from tvbandits.gp.lookahead import JointPosterior
-from tvbandits.gp.posterior import Conditioning, PosteriorRule, as_of_now
-from tvbandits.gp.rows import CandidateGrid, Data
+from tvbandits.gp.posterior import (
+    CandidateGrid,
+    Conditioning,
+    Data,
+    Posterior,
+    PosteriorRule,
+    Prior,
+    as_of_now,
+)
 from tvbandits.validation import Array, finite_number, not_negative, of_kind, require, several
 
 
@@ -61,7 +69,7 @@ class PosteriorConfig:
     kriging_residual : float
         Fewer are used where they leave only this share of the variance at each candidate.
     shown_models : int
-        Models of the largest weight that `EnsemblePosterior.learned` names.
+        Models of the largest weight that `EnsemblePrior.parameters` names.
     carried_weight : float
         Models of less weight are left out of the prior weights for another bandit.
     """
@@ -208,10 +216,11 @@ class ModelEnsemble(PosteriorRule):
 
     Examples
     --------
-    >>> from tvbandits import Candidates, policies
+    >>> from tvbandits import Candidates, Options, policies
     >>> from tvbandits.gp.ensemble.posterior import ModelEnsemble
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.adaptive_gp_ucb(sites, noise_variance=0.01, posterior=ModelEnsemble())
+    >>> ensemble = Options(posterior=ModelEnsemble())
+    >>> bandit = policies.adaptive_gp_ucb(sites, noise_variance=0.01, options=ensemble)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
@@ -240,9 +249,9 @@ class ModelEnsemble(PosteriorRule):
             of_kind(name, model, ModelSpec, "a ModelSpec, with its weight")
             finite_number("each weight of prior_weights", weight, low=0.0, high=1.0)
 
-    def informed_by(self, known: Any) -> ModelEnsemble:
+    def warm_start(self, posterior: Any) -> ModelEnsemble:
         """Return the rule with weights and scale of another posterior as prior."""
-        ensemble: FilterEnsemble = known.ensemble
+        ensemble: FilterEnsemble = posterior.ensemble
         pairs = zip(ensemble.active_models, ensemble.weights.tolist(), strict=True)
         heavy = tuple((each, w) for each, w in pairs if w >= CONFIG.carried_weight)
         return replace(self, prior_weights=heavy, prior_scale=ensemble.transform.scale)
@@ -265,34 +274,39 @@ class ModelEnsemble(PosteriorRule):
         ensemble = FilterEnsemble.of(points, noise_variance, both=self.both, season=season)
         return changed(ensemble, prior_weights=self.prior_weights, prior_scale=self.prior_scale)
 
-    def condition(self, given: Conditioning) -> EnsemblePosterior | ExactPosterior:
+    def prior(self, posterior: Posterior) -> Prior:
+        """Return what a posterior has learned of the reward; before any reading, that of the kernel."""
+        return prior_of(posterior)
+
+    def condition(self, conditioning: Conditioning) -> EnsemblePosterior | ExactPosterior:
         """Return the posterior given rewards of candidates, some of which the previous one may have.
 
         They are in their own unit, at inputs [x, t], in any order. The kernel is the prior before the
         first of them; nothing later depends on it.
         """
-        kernel, data, surface, now, previous, _, noise_variance = given
-        if surface is None:
+        kernel, data, grid, now, previous, _, noise_variance = conditioning
+        if grid is None:
             raise ValueError("an ensemble of models needs candidates")
         data = data.in_time()
-        prior = prior_posterior(kernel, data, surface, now)
+        prior = prior_posterior(kernel, data, grid, now)
         if prior is not None:
             return prior
         if isinstance(previous, EnsemblePosterior) and (
             (previous.rule, previous.buffer.start.noise_variance) == (self, noise_variance)
         ):
-            new = data.beyond(previous.data)
+            new = data.rows_missing_from(previous.data)
             if new is not None and len(new) == 0 and now == previous.now:
                 return previous
             if new is not None:
-                return changed(previous, kernel=kernel, surface=surface).update(new, data, now)
-        points = in_column_units(surface.points)
+                start = changed(previous, kernel=kernel, grid=grid)
+                return start.observe(new, data, now)
+        points = in_column_units(grid.points)
         buffer = ReplayBuffer(self.initial_ensemble(points, noise_variance, None))
         # On a function of many points a season would take more features than a step can afford.
         searches = self.season == "find" and len(points) <= MODEL_CONFIG.largest_network
         search = SeasonSearch() if searches else None
-        posterior = EnsemblePosterior(kernel, surface, self, data, buffer, now, search)
-        return posterior.update(data, data, now)
+        posterior = EnsemblePosterior(kernel, grid, self, data, buffer, now, search)
+        return posterior.observe(data, data, now)
 
 
 # --- the posterior --------------------------------------------------------------------------------
@@ -307,7 +321,7 @@ class EnsemblePosterior(CandidatePosterior):
     Attributes
     ----------
     kernel : scikit-learn kernel
-    surface : CandidateGrid
+    grid : CandidateGrid
     rule : ModelEnsemble
     data : Data
         All readings of the ensemble, in order of time.
@@ -321,7 +335,7 @@ class EnsemblePosterior(CandidatePosterior):
     """
 
     kernel: Any
-    surface: CandidateGrid
+    grid: CandidateGrid
     rule: ModelEnsemble
     data: Data
     buffer: ReplayBuffer
@@ -331,14 +345,14 @@ class EnsemblePosterior(CandidatePosterior):
 
     # --- readings ---------------------------------------------------------------------------------
 
-    def update(self, new: Data, data: Data, now: float) -> EnsemblePosterior:
+    def observe(self, new: Data, data: Data, now: float) -> EnsemblePosterior:
         """Return the posterior at a time, of all `data`, of which `new` is not in the ensemble yet."""
-        buffer, search, surface = self.buffer, self.search, self.surface
-        for t, readings in readings_by_time(surface, new):
+        buffer, search, grid = self.buffer, self.search, self.grid
+        for t, readings in readings_by_time(grid, new):
             if search is not None and t > search.latest:
                 buffer, search = self._search_season(search, buffer, t, data)
             buffer = buffer.add(t, readings)
-        return EnsemblePosterior(self.kernel, surface, self.rule, data, buffer, now, search)
+        return EnsemblePosterior(self.kernel, grid, self.rule, data, buffer, now, search)
 
     def _search_season(
         self, search: SeasonSearch, buffer: ReplayBuffer, t: float, data: Data
@@ -351,7 +365,7 @@ class EnsemblePosterior(CandidatePosterior):
         if not due:
             return buffer, search
         earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
-        places = candidate_rows(self.surface, earlier.Z)
+        places = candidate_rows(self.grid, earlier.Z)
         period = search.period_of(earlier.Z[:, -1], places, earlier.Y[:, 0])
         if period != search.period:
             search = replace(search, period=period)
@@ -362,19 +376,19 @@ class EnsemblePosterior(CandidatePosterior):
         """Return a new ensemble, updated with `data`, with a season of this period or without."""
         ensemble = self.rule.initial_ensemble(start.points, start.noise_variance, period)
         buffer = ReplayBuffer(ensemble)
-        for t, readings in readings_by_time(self.surface, data):
+        for t, readings in readings_by_time(self.grid, data):
             buffer = buffer.add(t, readings)
         return buffer
 
-    def continued(
-        self, rows: Data, now: float, surface: CandidateGrid | None
+    def update(
+        self, rows: Data, now: float, grid: CandidateGrid | None
     ) -> EnsemblePosterior | None:
         """Return the posterior with more readings; None where `now` is before all of its own."""
-        if surface is not self.surface or now < self.data.Z[0, -1]:
+        if grid is not self.grid or now < self.data.Z[0, -1]:
             return None
         if len(rows.Z) == 0:
             return self if now == self.now else changed(self, now=now)
-        return self.update(rows.in_time(), self.data.append(rows).in_time(), now)
+        return self.observe(rows.in_time(), self.data.append(rows).in_time(), now)
 
     # --- predictions ------------------------------------------------------------------------------
 
@@ -400,22 +414,24 @@ class EnsemblePosterior(CandidatePosterior):
         more = noise_variance - ensemble.noise_variance
         return changed(joint, noise_variance=np.maximum(joint.noise_variance + more, 1e-300))
 
-    def on_surface(self) -> tuple[Array, Array]:
+    def predict_candidates(self) -> tuple[Array, Array]:
         """Return means (A, 1) and learnable variances (A,) at the candidates."""
         deviation = self.forecast.learnable if self.fantasy is None else self.fantasy.deviation
         return self.forecast.mean[:, None], deviation**2
 
-    def predict(self, Z: Array) -> tuple[Array, Array]:
+    def predict(self, Z: Array | CandidateGrid) -> tuple[Array, Array]:
         """Return means (n, 1) and variances (n,) at inputs [x, t], all of them now.
 
         A point that is no candidate is predicted from the candidates by the correlations of the models
         (simple kriging around the mean of all candidates); what these leave adds to its variance.
         """
-        X = Z[:, : self.surface.points.shape[1]]
-        rows = [self.surface.index(x) for x in X]
+        if isinstance(Z, CandidateGrid):
+            return self.predict_candidates()
+        X = Z[:, : self.grid.points.shape[1]]
+        rows = [self.grid.index(x) for x in X]
         if None not in rows:
             return super().predict(Z)
-        mean, variance = self.on_surface()
+        mean, variance = self.predict_candidates()
         weights, residual = self._kriging(X, float(variance.max()))
         everyone = range(len(mean))
         covariance = self._joint_now.among(everyone, everyone)
@@ -430,7 +446,7 @@ class EnsemblePosterior(CandidatePosterior):
     @cached_property
     def _units(self) -> Array:
         """Return the units (d,) in which the ensemble has the coordinates of the candidates."""
-        points = self.surface.points
+        points = self.grid.points
         return column_units(points.min(axis=0), points.max(axis=0))
 
     def _kriging(self, X: Array, largest: float) -> tuple[Array, Array]:
@@ -476,9 +492,9 @@ class EnsemblePosterior(CandidatePosterior):
         residual = np.maximum(total - (half**2).sum(axis=0), 0.0) * max(1.0, most / total)
         return weights, residual
 
-    def samples(self, surface: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
+    def sample(self, grid: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Return centred draws (count, A) at the candidates at the time `now`."""
-        everyone = range(len(self.surface.points))
+        everyone = range(len(self.grid.points))
         root = linalg.square_root(self._joint_now.among(everyone, everyone))
         return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
 
@@ -489,14 +505,43 @@ class EnsemblePosterior(CandidatePosterior):
         """Return the variance of the nugget, as the models have it."""
         return self.ensemble.nugget
 
+    @cached_property
+    def prior(self) -> EnsemblePrior:
+        """Return what the ensemble has learned of the reward."""
+        return EnsemblePrior(self.kernel, self.ensemble, self._units, self.now, self.own_nugget)
+
+
+@dataclass(frozen=True)
+class EnsemblePrior:
+    """What an ensemble has learned of the reward: a `Prior` of `gp.posterior`.
+
+    Attributes
+    ----------
+    kernel : scikit-learn kernel
+        The prior before any reading.
+    ensemble : FilterEnsemble
+        Without readings after the time `now`.
+    units : array of shape (d,)
+        The units in which the ensemble has the coordinates of the candidates.
+    now : float
+    own_nugget : float
+        Variance of the nugget, as the models have it.
+    """
+
+    kernel: Any
+    ensemble: FilterEnsemble
+    units: Array
+    now: float
+    own_nugget: float
+
     @property
     def nugget(self) -> float:
         """Return the variance of the nugget, inflated as all variances are; no forecast can know it."""
         return self.ensemble.inflation**2 * self.own_nugget
 
-    def prior_covariance(self, Z: Array) -> Array:
+    def covariance(self, Z: Array) -> Array:
         """Return the prior covariance (n, n) of static part and drift in the heaviest model."""
-        ensemble, X, times = self.ensemble, Z[:, :-1] / self._units, Z[:, -1]
+        ensemble, X, times = self.ensemble, Z[:, :-1] / self.units, Z[:, -1]
         heaviest = int(ensemble.weights.argmax())
         step = ensemble.step_length if math.isfinite(ensemble.step_length) else 1.0
         lags, extent = np.abs(times[:, None] - times) / step, largest_extent(ensemble.points)
@@ -505,12 +550,12 @@ class EnsemblePosterior(CandidatePosterior):
         return np.asarray(ensemble.squared_scales[heaviest] * covariance)
 
     @property
-    def lasting_share(self) -> Array:
+    def persistent_share(self) -> Array:
         """Return `FilterEnsemble.persistent_share` of a decision at the time `now`."""
         return self.ensemble.persistent_share(max(self.now, self.ensemble.time))
 
     @property
-    def learned(self) -> Mapping[str, Any]:
+    def parameters(self) -> Mapping[str, Any]:
         """Return origin, scale, nugget and inflation, and the models of the largest weights."""
         ensemble, weights = self.ensemble, self.ensemble.weights
         heaviest = (-weights).argsort(kind="stable")[: CONFIG.shown_models].tolist()
@@ -523,6 +568,6 @@ class EnsemblePosterior(CandidatePosterior):
             "coverage": ensemble.coverage,
         }
 
-    def pending_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
+    def effective_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
         """Return the effective noise (n,) of values of some ages ago, as readings of the time `now`."""
         return effective_noise(self.ensemble, ages, noise)

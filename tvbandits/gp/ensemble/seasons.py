@@ -279,7 +279,7 @@ def _gain(rows: Index, y: Array, basis: Array, periods: Array, harmonics: int) -
     inner = np.matmul(waves.transpose(0, 2, 1), waves)
     number = np.arange(2 * harmonics)
     inner[:, number, number] += CONFIG.ridge * len(rows)
-    _, white = linalg.whitened_each(inner, np.matmul(y, waves)[:, :, None])
+    _, white = linalg.whiten_each(inner, np.matmul(y, waves)[:, :, None])
     return np.asarray((white[:, :, 0] ** 2).sum(axis=1))
 
 

@@ -41,7 +41,7 @@ from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.gp.kernels.structure import eigen_features
 from tvbandits.gp.linalg import cholesky, inverse
-from tvbandits.gp.state_space import ROUNDING
+from tvbandits.gp.state_space import CONFIG as FILTER_CONFIG
 from tvbandits.policies import adapter
 from tvbandits.policies.adapter import RunningMean
 from tvbandits.policies.common import Seed, prior_kernel
@@ -265,7 +265,8 @@ class Opkb:
     @property
     def ridge(self) -> float:
         """What is added to the diagonal of every S(P): more than rounding takes off it."""
-        rounding = ROUNDING * float(np.einsum("ar,ar->a", self.features, self.features).max())
+        largest = float(np.einsum("ar,ar->a", self.features, self.features).max())
+        rounding = FILTER_CONFIG.smallest_noise * largest
         return max(math.sqrt(self.noise) / self.constants.horizon, rounding)
 
     @property

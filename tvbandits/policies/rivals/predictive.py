@@ -33,7 +33,7 @@ from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.gp.kernels.structure import eigen_features
 from tvbandits.gp.linalg import cholesky, solve_lower, square_root
-from tvbandits.gp.state_space import ROUNDING
+from tvbandits.gp.state_space import CONFIG as FILTER_CONFIG
 from tvbandits.policies import adapter
 from tvbandits.policies.adapter import RunningMean
 from tvbandits.policies.common import Mean, Seed, prior_kernel
@@ -109,7 +109,9 @@ class ArmFilter:
         h = self.features[row]
         reach = self.covariance @ h
         # A noise below the rounding of the prior variance would leave a covariance of rounding errors.
-        spread = max(float(h @ reach), 0.0) + max(noise, ROUNDING * float(h @ h))
+        spread = max(float(h @ reach), 0.0) + max(
+            noise, FILTER_CONFIG.smallest_noise * float(h @ h)
+        )
         gain = reach / spread
         mean = self.mean + np.outer(gain, np.array([y, 1.0]) - h @ self.mean)
         return replace(self, mean=mean, covariance=self.covariance - np.outer(gain, reach))

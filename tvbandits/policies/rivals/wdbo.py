@@ -39,10 +39,10 @@ from tvbandits.validation import (
     LARGEST_VARIANCE,
     Array,
     choice,
+    describe,
     noise_variance_number,
     not_negative,
     optional,
-    shown,
     whole_number,
 )
 
@@ -391,7 +391,9 @@ def w_dbo(
     choice("removal", removal, ("relevance", "oldest", "random"))
     choices = adapter.domain_of_choice(domain)
     if not isinstance(choices, Box | Candidates):
-        raise ValueError(f"the domain of W-DBO must be a Box or Candidates, got {shown(choices)}")
+        raise ValueError(
+            f"the domain of W-DBO must be a Box or Candidates, got {describe(choices)}"
+        )
     low, high = choices.bounds.T
     side, none = np.where(high > low, high - low, 1.0), Dataset.empty(choices.dimension)
     rule = Relevant(choices, noise_variance, alpha, removal, initial_points, low, side, none)
