@@ -52,7 +52,7 @@ class SQLitePlace:
             "sqlite://", creator=creator, poolclass=sql.QueuePool, max_overflow=50
         )
         sql.event.listen(self.engine, "begin", _begin)
-        # For whoever does not close it. The engine knows nothing of the place, which it would keep alive.
+        # For whoever does not close it; the engine does not refer to the place, and so does not keep it.
         weakref.finalize(self, self.engine.dispose)
 
     def __str__(self) -> str:
@@ -124,7 +124,7 @@ def _in_use(file: Path) -> bool:
 
 
 def _connect(file: Path) -> sqlite3.Connection:
-    """Open a file to be written; on a disk that cannot be written, one that nobody has open as it stands."""
+    """Open a file to be written, or as it stands where the disk cannot be written."""
     try:
         return _open(file, WRITE)
     except sqlite3.OperationalError:
