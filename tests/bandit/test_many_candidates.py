@@ -252,12 +252,12 @@ def test_what_is_not_in_memory_needs_a_policy_of_leaders(tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["uniform", "adaptive-gp-ucb", "frugal-gp-ucb", "w-dbo", "boba"])
 def test_who_looks_at_all_at_once_says_so(name: str, place: str, tmp_path: Path) -> None:
     domain, recipe = Candidates(elsewhere(place, tmp_path)), policies.POLICIES[name].recipe
-    with pytest.raises(ValueError, match=r"not in memory .* got (Candidates|.*Rows)"):
+    with pytest.raises(ValueError, match=r"got (Candidates|.*Rows)"):
         recipe(domain, **learnable(recipe)).ask(1)
 
 
 def test_a_measured_context_needs_candidates_in_memory(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="must be in memory, got MappedRows"):
+    with pytest.raises(ValueError, match="MappedRows"):
         Candidates(elsewhere("file", tmp_path), context={"outside": (0, 1)})  # type: ignore[arg-type]
 
 
