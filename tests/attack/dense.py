@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from tests.helpers.conditioning import condition
+from tests.helpers.views import condition
 from tvbandits import Bandit, Exact, Nystrom
 from tvbandits.acquisition.rules import UpperConfidenceBound
 from tvbandits.bandit.state import State

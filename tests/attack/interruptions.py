@@ -294,7 +294,8 @@ class Duel:
             return True
         if same_state(after, before):
             return False
-        if lines.asked and same_state(replace(after, expert=before.expert), before):
+        queries = replace(after.queries, expert=before.queries.expert)
+        if lines.asked and same_state(replace(after, queries=queries), before):
             # The expert was asked, and knows it: what it was paid for is not taken back. From here on
             # the twin is a bandit of new parts that was given this state.
             self.count.also["after the expert was asked"] += 1

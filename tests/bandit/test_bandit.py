@@ -349,10 +349,10 @@ def test_a_state_goes_on_under_another_mean(first: Any, then: Any) -> None:
 
 def test_a_state_that_does_not_fit_is_refused() -> None:
     bandit = told(make(), [3], [1])
-    with pytest.raises(ValueError, match="points of 1 coordinates, the recipe's domain of 2"):
+    with pytest.raises(ValueError, match=r"1 coordinates, .* 2"):
         Bandit.from_state(make(domain=SQUARE, kernel=RBF(0.3)).recipe, bandit.state)
     elsewhere = make(domain=Candidates([[50.0], [60.0]]))
-    with pytest.raises(ValueError, match=r"points played must be candidates, but \[0.75\]"):
+    with pytest.raises(ValueError, match=r"candidates, .*\[0\.75\]"):
         Bandit.from_state(elsewhere.recipe, bandit.state)
 
 

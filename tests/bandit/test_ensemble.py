@@ -11,6 +11,7 @@ from tests.helpers.conditioning import condition
 from tests.helpers.players import NOISE, SITES, deciding, tides as value
 from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
+from tests.helpers.views import condition
 from tvbandits import Answers, Bandit, Box, Candidates, Every, Options, Recipe, policies
 from tvbandits.acquisition.widths import Theory
 from tvbandits.experts.keyed_noise import keyed_normal
@@ -111,7 +112,7 @@ def test_it_plays_what_a_plain_loop_plays() -> None:
 
 
 def test_a_season_is_part_of_an_ensemble() -> None:
-    refused(ValueError, "season=24 needs an ensemble of models", frugal, season=24, learn=True)
+    refused(ValueError, "season=24", frugal, season=24, learn=True)
 
 
 def test_without_an_expert_the_width_counts() -> None:
@@ -199,9 +200,7 @@ def test_parts_that_do_not_fit_are_named(change: dict[str, Any], match: str) -> 
 
 
 def test_who_has_one_model_takes_no_ensemble() -> None:
-    with pytest.raises(
-        ValueError, match="has one model, adaptive_gp_ucb an ensemble; got 'ensemble'"
-    ):
+    with pytest.raises(ValueError, match=r"adaptive_gp_ucb .*'ensemble'"):
         policies.tv_gp_ucb(
             SITES,
             kernel=RBF(1.0),

@@ -76,7 +76,7 @@ def test_two_and_eight_questions_asked_are_two_states() -> None:
         each.questions(1.0)
     same_draws = replace(eight.state, random=two.state.random)
     assert two.state != same_draws
-    assert two.state == replace(same_draws, questions=replace(same_draws.questions, asked=2))
+    assert two.state == replace(same_draws, queries=replace(same_draws.queries, asked=2))
 
 
 CHANGES: dict[str, Any] = {

@@ -165,4 +165,6 @@ def test_who_learns_nothing() -> None:
     there = played(policies.gp_ucb(THERE, kernel=RBF(2.0), noise_variance=1.0), 3)
     beside = policies.adaptive_gp_ucb(HERE).with_options(control=HERE.X[0])
     for each in (beside, policies.gp_ucb(HERE, kernel=RBF(2.0), noise_variance=1.0)):
-        refused(ValueError, "could learn from another one", each.learn_from, there)
+        before = each.state
+        refused(ValueError, "learn from another", each.learn_from, there)
+        assert each.state == before

@@ -62,7 +62,7 @@ MAKERS: dict[str, Any] = {
         kernel=KERNEL,
         noise_variance=0.01,
         expert=Exactly(),
-        queries=1.0,
+        queries_per_step=1.0,
     ),
     "learned": lambda: policies.adaptive_gp_ucb(
         LINE, noise_variance=0.01, options=Options(refit=SHORT)
@@ -257,7 +257,9 @@ def test_a_late_reward_is_welcome_after_the_history_was_cut() -> None:
     ],
 )
 def test_where_every_reward_counts_none_can_leave(maker: Any) -> None:
-    refused(ValueError, "nothing can leave the history", maker().with_options, max_history=1000)
+    bandit = maker()
+    refused(ValueError, "history", bandit.with_options, max_history=1000)
+    assert bandit.recipe.options.max_history is None
 
 
 @pytest.mark.parametrize("wrong", [0, 499, 1.5, "all"])

@@ -196,14 +196,14 @@ def test_a_context_for_a_domain_without_one(domain: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Space(x=(0, 1), context={"x": (0, 1)}), "'x' is either chosen or of the context"),
+        (lambda: Space(x=(0, 1), context={"x": (0, 1)}), "'x' "),
         (lambda: Space(x=(0, 1), context=["x"]), "context must"),
         (lambda: Box([(0, 1)], context=np.array([0.0, 1.0])), "context must"),
-        (lambda: Space(x=(0, 1), context={"y": (1, 0)}), "y: low must be below high"),
-        (lambda: Space(x=(0, 1), context={1: (0, 1)}), "a name of the context must be a text"),
-        (lambda: Space(context={"y": (0, 1)}), "a space must have a parameter"),
-        (lambda: Box([(0, 1)], context={"y": ["a", "b"]}), "an interval .*; for words take"),
-        (lambda: Candidates([[0]], context={"y": ["a", "b"]}), "must be numbers; for words take"),
+        (lambda: Space(x=(0, 1), context={"y": (1, 0)}), "y: low must .*1 and 0"),
+        (lambda: Space(x=(0, 1), context={1: (0, 1)}), "context must .*1"),
+        (lambda: Space(context={"y": (0, 1)}), "parameter"),
+        (lambda: Box([(0, 1)], context={"y": ["a", "b"]}), "interval .*Space"),
+        (lambda: Candidates([[0]], context={"y": ["a", "b"]}), "numbers.*Table|numbers.*Space"),
         (lambda: Candidates([[0.0]], context={"y": 3}), "y must"),
     ],
 )

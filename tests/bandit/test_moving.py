@@ -162,8 +162,10 @@ def test_a_function_that_returns_no_cost(value: Any) -> None:
 
 
 def test_a_distance_from_nowhere() -> None:
-    with pytest.raises(ValueError, match="near=1 is from the last point"):
-        bandit_on(LINE).ask(1, near=1.0)
+    bandit = bandit_on(LINE)
+    with pytest.raises(ValueError, match="near=1"):
+        bandit.ask(1, near=1.0)
+    assert len(bandit.pending) == 0
 
 
 def test_a_distance_that_rounding_swallows() -> None:

@@ -116,12 +116,12 @@ def test_what_is_wrong_is_named() -> None:
     refused(ValueError, "candidates must", bandit.with_candidates, [[1.0], [1.0]])
     refused(ValueError, "X must", bandit.with_candidates, [[1.0, 2.0]])
     on_box = policies.gp_ucb(Box([(0, 1)]), kernel=RBF(0.3), noise_variance=0.05)
-    with pytest.raises(ValueError, match=r"with_candidates needs .*Box"):
+    with pytest.raises(ValueError, match="Box"):
         on_box.with_candidates([[0.5]])
     for retired, said in (
-        ([5], "retired must be from 0 to 4, got 5"),
-        ([1, 1], "retired must be distinct, got 1 twice"),
-        (range(5), "retired must leave a row to play, got all 5"),
+        ([5], "retired .*0 to 4.* 5"),
+        ([1, 1], "retired .* 1 twice"),
+        (range(5), "retired .* all 5"),
     ):
         refused(ValueError, said, Candidates, OLD, retired=retired)
 

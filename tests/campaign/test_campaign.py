@@ -316,16 +316,13 @@ def test_rows_that_are_missing_are_found(tmp_path: Path) -> None:
     place = tmp_path / "campaign.db"
     with Campaign.create(place, plain(), snapshot_every=6) as campaign:
         play(campaign, 1, 3)
-    for rows, message in (
-        ("seq = 2", "row 2 of the journal is missing"),
-        ("seq > 5", "after row 6"),
-    ):
+    for rows, message in (("seq = 2", "row 2 "), ("seq > 5", "after row 6")):
         copy = tmp_path / "copy.db"
         shutil.copy(place, copy)
         execute(copy, f"DELETE FROM journal WHERE {rows}")
         refused(DamagedCampaignError, message, Campaign.open, copy)
     execute(place, "UPDATE snapshots SET data = zeroblob(20) WHERE seq = 6")
-    with pytest.raises(DamagedCampaignError, match="snapshot after row 6 is not as it was written"):
+    with pytest.raises(DamagedCampaignError, match="after row 6"):
         Campaign.open(place)
 
 
@@ -334,15 +331,15 @@ def test_a_snapshot_of_another_version_names_the_campaign(
 ) -> None:
     with Campaign.create(tmp_path / "c.db", plain()) as campaign:
         monkeypatch.setattr("tvbandits.io.VERSION", 0)
-        with pytest.raises(SavedFileError, match=r"c\.db: .* of version \d+, and 0 is known"):
+        with pytest.raises(SavedFileError, match=r"c\.db: .* version \d+.* 0 "):
             campaign.ask(1.0)
 
 
 def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:
     refused(NoCampaignError, "there is no campaign", Campaign.open, tmp_path / "nothing.db")
-    with pytest.raises(NoCampaignError, match="in a file or on a PostgreSQL server, got 'mysql:"):
+    with pytest.raises(NoCampaignError, match="'mysql:"):
         Campaign.open("mysql://there/db")
-    match, other = "bandit must be a Bandit, with which a campaign begins", policies.uniform(LINE)
+    match, other = "bandit must be", policies.uniform(LINE)
     refused(ValueError, match, Campaign.create, tmp_path / "new.db", other)
     other = tmp_path / "other.db"
     other.symlink_to(other)
@@ -352,17 +349,15 @@ def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:
     for version in (1, 4, 99):
         schema = f"json_set(body, '$.schema', {version})"
         execute(other, f"UPDATE journal SET body = {schema} WHERE seq = 0")
-        refused(
-            NoCampaignError, f"of version {version}, and {SCHEMA} is known", Campaign.open, other
-        )
+        refused(NoCampaignError, f"version {version}, .*{SCHEMA}", Campaign.open, other)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("UPDATE journal SET body = zeroblob(200001) WHERE seq = 0", "a cell has more than 200000"),
-        ("UPDATE snapshots SET data = zeroblob(200001)", "a cell has more than 200000 bytes"),
-        ("UPDATE journal SET body = hex(zeroblob(100001))", "a cell has more than 200000 bytes"),
+        ("UPDATE journal SET body = zeroblob(200001) WHERE seq = 0", "more than 200000 "),
+        ("UPDATE snapshots SET data = zeroblob(200001)", "more than 200000 "),
+        ("UPDATE journal SET body = hex(zeroblob(100001))", "more than 200000 "),
     ],
 )
 def test_a_row_that_is_too_large_is_not_read(

@@ -63,9 +63,9 @@ def test_zones() -> None:
 @pytest.mark.parametrize(
     ("clock", "when", "said"),
     [
-        (HOURS, "2024-01-01T00:00Z", "origin has no time zone, but when has UTC"),
-        (HOURS, pd.date_range("2024", periods=2, tz="Asia/Tokyo"), "position 0, has Asia/Tokyo"),
-        (BERLIN, "2024-01-01", "has the time zone Europe/Berlin, but when has none"),
+        (HOURS, "2024-01-01T00:00Z", "origin .*UTC"),
+        (HOURS, pd.date_range("2024", periods=2, tz="Asia/Tokyo"), "position 0, .*Asia/Tokyo"),
+        (BERLIN, "2024-01-01", "Europe/Berlin, .*none"),
         (BERLIN, np.array(["2024-01-01"], dtype="datetime64[D]"), "position 0, has none"),
     ],
 )
@@ -76,16 +76,16 @@ def test_zones_are_not_mixed(clock: Clock, when: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("when", "said"),
     [
-        (3, "must be a date and time, got 3"),
-        (None, "must be a date and time, got None"),
-        ([1, 2], "position 0, must be a date and time, got 1"),
-        ([["2024-01-01"]], r"must be one time or have shape \(n,\), got shape \(1, 1\)"),
-        (pd.NaT, "must be a date and time, got NaT"),
-        (np.datetime64("NaT", "s"), "must be a date and time, got .*NaT"),
-        (np.array(["2024", "NaT"], dtype="datetime64[D]"), "position 1, must be .* got .*NaT"),
-        ("now", "must be ISO text such as .*, got 'now'"),
-        ("2024-02-30", "must be a date and time, .* got '2024-02-30'"),
-        ("3000-01-01", "within 292 years of 1970, got '3000-01-01'"),
+        (3, "when must .*3$"),
+        (None, "when must .*None"),
+        ([1, 2], "position 0, .* 1$"),
+        ([["2024-01-01"]], r"\(n,\), .*\(1, 1\)"),
+        (pd.NaT, "when must .*NaT"),
+        (np.datetime64("NaT", "s"), "when must .*NaT"),
+        (np.array(["2024", "NaT"], dtype="datetime64[D]"), "position 1, .*NaT"),
+        ("now", "when must .*'now'"),
+        ("2024-02-30", "when must .*'2024-02-30'"),
+        ("3000-01-01", "292 years .*'3000-01-01'"),
         (np.ma.array(["2024-01-01"] * 2, "datetime64[D]", mask=[0, 1]), "values are masked"),
     ],
 )

@@ -1,5 +1,6 @@
 """What a campaign finds on the disk and leaves there: nothing that is somebody else's is touched."""
 
+import gc
 import os
 import resource
 import shutil
@@ -235,6 +236,15 @@ def test_a_database_that_others_have_open_is_left_as_it_is(tmp_path: Path) -> No
         before = found(tmp_path)
         refused(NoCampaignError, r"it has the tables \['cats'\]", Campaign.open, place)
         assert {**found(tmp_path), "theirs.db-shm": b""} == {**before, "theirs.db-shm": b""}
+
+
+def test_a_campaign_that_nobody_closes_leaves_nothing_open(folder: Path) -> None:
+    campaign = Campaign.create("left.db", plain())
+    campaign.ask(1.0)
+    assert (folder / "left.db-wal").exists()
+    del campaign
+    gc.collect()
+    assert not (folder / "left.db-wal").exists()  # the last connection takes it away
 
 
 def test_a_campaign_stays_where_it_is_opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

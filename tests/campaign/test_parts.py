@@ -236,7 +236,7 @@ def test_a_warning_is_one_line_without_code(command: Command) -> None:
     ("text", "says"),
     [
         *(
-            (MOVING.replace("0.1\n\n", f"{cost}\n\n", 1), "move_cost must lie in")
+            (MOVING.replace("0.1\n\n", f"{cost}\n\n", 1), "move_cost must")
             for cost in ('"much"', "1e300", "-1", "[1]", "true")
         ),
         *(
@@ -246,10 +246,10 @@ def test_a_warning_is_one_line_without_code(command: Command) -> None:
         *(
             (MOVING.replace("move_cost = 0.1", line) + '[clock]\nunit = "1h"\n', says)
             for line, says in {
-                "drop_after = 0": r"\[campaign\] drop_after must be",
-                'drop_after = "6h"': r"drop_after must .* got '6h'",
-                "title = 3": r"\[campaign\] title must be a text, got 3",
-                "units = 1": "unknown 'units'; there are: drop_after, history, move_cost, title",
+                "drop_after = 0": r"\[campaign\] drop_after must .*0",
+                'drop_after = "6h"': r"drop_after must .*'6h'",
+                "title = 3": r"\[campaign\] title must .*3",
+                "units = 1": "'units'.*: drop_after, history, move_cost, title",
             }.items()
         ),
         (LIMITED.replace("[[limits]]", "[limits]"), r"\[\[limits\]\]"),

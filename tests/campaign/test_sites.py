@@ -160,4 +160,6 @@ def test_what_is_ragged_is_named(tmp_path: Path, ragged: Any, clock: Clock | Non
 def test_a_box_has_no_sites(tmp_path: Path) -> None:
     bandit = policies.gp_ucb(Box([(0, 1)]), kernel=RBF(1.0), noise_variance=0.1)
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
-        refused(ValueError, "among sites or arms, got Box", campaign.change_sites, {"D": [0.5]})
+        rows = campaign.journal()
+        refused(ValueError, "Box", campaign.change_sites, {"D": [0.5]})
+        assert campaign.journal() == rows

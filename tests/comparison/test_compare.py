@@ -315,14 +315,14 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"policies": ["nope"]}, 'unknown policy "nope"; there are: uniform, gp-ucb, '),
+        ({"policies": ["nope"]}, '"nope"; .*: uniform, gp-ucb, '),
         ({"policies": []}, "policies must"),
         ({"problems": []}, "problems must"),
         ({"problems": [BUMP, BUMP]},
-         r"different names, .* got \['drifting-bump', 'drifting-bump'\]"),
-        ({"problems": 3}, "got 3, which has no best, domain, horizon"),
+         r"\['drifting-bump', 'drifting-bump'\]"),
+        ({"problems": 3}, "got 3, .*best, domain, horizon"),
         ({"problems": Changed(BUMP, kernel=RBF(-1.0))},
-         "drifting-bump: the numbers of a kernel must be pos"),
+         "drifting-bump: .*kernel must"),
         ({"problems": Changed(BUMP, noise_variance=0.0)},
          "drifting-bump: noise_variance must .*0"),
         ({"problems": Changed(BUMP, value=lambda X, _: X[:, 0] * np.nan)},
@@ -336,11 +336,11 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
         ({"equal_information": True}, "uniform"),
         ({"batch": 0}, "batch must .*0"),
         ({"seeds": 0}, "seeds must .*0"),
-        ({"n_jobs": 0}, "n_jobs, unless it is -1 for all cores, must be .* got 0"),
-        ({"seeds": [[1], [1, 2]]}, r"each of seeds must be a whole number .* got \[1\]"),
+        ({"n_jobs": 0}, "n_jobs, .* must .* 0"),
+        ({"seeds": [[1], [1, 2]]}, r"each of seeds must .*\[1\]"),
         ({"seeds": np.array(3)}, "seeds must"),
-        ({"n_jobs": [1, 2]}, r"n_jobs, .* must be .* got \[1, 2\]"),
-        ({"n_jobs": np.array([True, False])}, "n_jobs, .* must be .* got array"),
+        ({"n_jobs": [1, 2]}, r"n_jobs, .* must .*\[1, 2\]"),
+        ({"n_jobs": np.array([True, False])}, "n_jobs, .* must .*array"),
         ({"n_jobs": 2**40}, "n_jobs, .* must .*1099511627776"),
         ({"policies": np.array(np.nan)}, "policies must"),
         ({"horizon": 2.5}, "horizon must .*2.5"),
@@ -349,8 +349,8 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
         ({"problems": "drifting-bump"},
          "problems must .*'drifting-bump'"),
         ({"problems": DriftingBump}, "problems must .*DriftingBump'>"),
-        ({"problems": ozone_network}, "got <function ozone_network .* has no best"),
-        ({"policies": ["uniform", at_origin]}, "a mapping of labels to makers; got <function at_"),
+        ({"problems": ozone_network}, "<function ozone_network .*best"),
+        ({"policies": ["uniform", at_origin]}, "makers; .*<function at_"),
         ({"policies": 3}, "policies must .*3"),
         ({"policies": {"mine": "gp-ucb"}},
          '"mine" must .*\'gp-ucb\''),
@@ -626,4 +626,4 @@ def test_tables_files_and_the_page_show_what_else_is_counted(
         said = command(*plan)
         assert said.status == 0, said.err
         assert said.out.count(shown) == 1
-    assert comparison_report(tmp_path / "out").count(f"{shown} a step") == 1
+    assert f">{shown} a step</th>" in comparison_report(tmp_path / "out")

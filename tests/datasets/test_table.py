@@ -75,7 +75,7 @@ def test_times_outside_the_table(t: float) -> None:
 def test_tables_that_cannot_be() -> None:
     refused(ValueError, "must be candidates", table_problem().value, np.array([[0.5]]), 1)
     refused(ValueError, "points must .*2", table_problem, points=[[0], [1]])
-    refused(ValueError, r"got nan in row 1, column 0", table_problem, [[1, 2, 3], [np.nan, 2, 3]])
+    refused(ValueError, r"nan in row 1, column 0", table_problem, [[1, 2, 3], [np.nan, 2, 3]])
     refused(ValueError, r"values must .*\(3,\)", references, [1, 2, 3])
     for wrong, message in (
         ({"noise_variance": 0}, "noise_variance must .*0"),

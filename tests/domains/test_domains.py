@@ -49,7 +49,7 @@ def test_candidates_keep_a_read_only_copy() -> None:
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (np.empty((0, 3)), r"must have a row and a column, got shape \(0, 3\)"),
+        (np.empty((0, 3)), r"candidates must .*\(0, 3\)"),
         ([1.0, 2.0], r"candidates must .*\(2,\)"),
         ([[1.0], [np.nan]], r"candidates must .*\[nan\] in row 1"),
         ([[1, 2], [3, 4], [5, 6], [3, 4]], r"row 3 repeats row 1: \[3.0, 4.0\]"),
@@ -153,10 +153,10 @@ def test_candidates_are_sampled_uniformly() -> None:
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [
-        ([[0.0, 1.0], [2.0, 2.0]], r"low < high, got \[2.0, 2.0\] in row 1"),
+        ([[0.0, 1.0], [2.0, 2.0]], r"\[2\.0, 2\.0\] in row 1"),
         ([[0.0, np.inf]], r"bounds must .*\[0.0, inf\] in row 0"),
         ([[0.0, 1.0, 2.0]], r"bounds must .*\(1, 3\)"),
-        (np.empty((0, 2)), r"at least one row, got shape \(0, 2\)"),
+        (np.empty((0, 2)), r"bounds must .*\(0, 2\)"),
     ],
 )
 def test_box_refuses(bounds: Any, message: str) -> None:
@@ -453,7 +453,7 @@ def test_recipe_refuses_an_unknown_option_by_its_name() -> None:
 
 @pytest.mark.parametrize("constant", [1e101, 1e300, 1e-76, 1e-300])
 def test_a_kernel_has_limits(constant: float) -> None:
-    with pytest.raises(ValueError, match="positive on the diagonal, from 1e-75 to 1e"):
+    with pytest.raises(ValueError, match="1e-75 to 1e"):
         policies.gp_ucb(LINE, kernel=ConstantKernel(constant) * RBF(1.0), noise_variance=0.01)
 
 

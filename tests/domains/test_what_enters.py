@@ -118,7 +118,7 @@ def test_times_are_those_that_have_a_next_one(t: float) -> None:
 
 
 def test_coordinates_have_squares() -> None:
-    with pytest.raises(ValueError, match=r"coordinates of candidates must be at most 1e\+150"):
+    with pytest.raises(ValueError, match=r"candidates .*1e\+150"):
         Candidates([[0.0], [1e200]])  # type: ignore[arg-type]
     refused(ValueError, "coordinates of bounds", Box, [[-1e308, 1e308]])
 

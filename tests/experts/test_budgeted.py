@@ -71,10 +71,10 @@ def test_nothing_left_nobody_called() -> None:
 
 
 def test_a_budget_without_a_limit_is_none() -> None:
-    with pytest.raises(ValueError, match="a budget needs a limit: give per_step=, total= or cost="):
+    with pytest.raises(ValueError, match="per_step=, total= or cost="):
         Budgeted(Meter())
-    refused(ValueError, "a budget needs a limit", Budgeted, Meter(), price=1.0)
-    match = r"expert must be an object with a method query\(X, t\), got"
+    refused(ValueError, "per_step=, total= or cost=", Budgeted, Meter(), price=1.0)
+    match = r"expert must .*query\(X, t\)"
     refused(ValueError, match, Budgeted, pd.DataFrame(), total=1)
 
 

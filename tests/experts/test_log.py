@@ -179,9 +179,9 @@ def test_bad_rows_are_named(bad: str) -> None:
 
 
 def test_bad_tables_and_parameters() -> None:
-    match = r"aging must be an aging map such as Linear\(0\.1\), got 3\.0"
+    match = r"aging must .*3\.0"
     refused(ValueError, match, CachedLogExpert, pd.DataFrame(GOOD), aging=3.0)
-    refused(ValueError, r"frame must be a pandas\.DataFrame, got dict", CachedLogExpert, GOOD)
+    refused(ValueError, r"frame must .*dict", CachedLogExpert, GOOD)
     with pytest.raises(ValueError, match=r"got x0, x2"):
         CachedLogExpert(pd.DataFrame({**GOOD, "x2": [0.0, 0.0]}))
     with pytest.raises(ValueError, match=r"got a, b"):

@@ -115,7 +115,7 @@ def test_extra_fields_are_left_alone_and_optional_ones_may_be_absent() -> None:
 @pytest.mark.parametrize("client", ["", "a/b", "+", "x" * 65, 3, None])
 def test_the_name_of_a_client_is_checked(client: Any) -> None:
     message = json.dumps({"request": 1, "client": client, "time": 1.0}).encode()
-    with pytest.raises(ValueError, match='"client" must be 1 to 64 letters, digits, _ or -, got'):
+    with pytest.raises(ValueError, match=r'"client" must .*64'):
         parse_question(message)
 
 
@@ -140,11 +140,11 @@ def test_a_prefix_is_a_topic(prefix: str) -> None:
 
 
 def test_a_client_must_speak_as_ours() -> None:
-    with pytest.warns(DeprecationWarning, match="Callback API version 1 is deprecated"):
+    with pytest.warns(DeprecationWarning, match="API version 1"):
         old = paho.Client(paho.CallbackAPIVersion.VERSION1)
-    with pytest.raises(ValueError, match=r"made with paho's CallbackAPIVersion\.VERSION2"):
+    with pytest.raises(ValueError, match=r"CallbackAPIVersion\.VERSION2"):
         MQTTTransport(client=lambda: old).request(["A"], 1.0)
-    with pytest.raises(ValueError, match="client must make a client of paho, it made 3"):
+    with pytest.raises(ValueError, match=r"client must .*3"):
         MQTTTransport(client=lambda: 3).request(["A"], 1.0)  # type: ignore[arg-type,return-value]
 
 

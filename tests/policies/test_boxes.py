@@ -8,6 +8,7 @@ import pytest
 
 from tests.helpers.conditioning import condition
 from tests.helpers.players import deciding
+from tests.helpers.views import condition
 from tvbandits import Bandit, Box, Options, policies
 from tvbandits.datasets import Lifted
 from tvbandits.domains.box_search import climb

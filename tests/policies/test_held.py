@@ -31,10 +31,10 @@ def test_a_rule_holds_its_fields_and_no_more(name: str) -> None:
 def test_what_is_no_rule_is_refused() -> None:
     player = made("eps-greedy")
     player.rule.decay = "many"
-    with pytest.raises(SavedFileError, match="decay of EpsilonGreedy cannot be 'many'"):
+    with pytest.raises(SavedFileError, match=r"decay of EpsilonGreedy .*'many'"):
         from_bytes(to_bytes(player))
     player.rule = "none"
-    refused(SavedFileError, "rule of PolicyAdapter cannot be 'none'", from_bytes, to_bytes(player))
+    refused(SavedFileError, "rule of PolicyAdapter .*'none'", from_bytes, to_bytes(player))
 
 
 def test_a_base_is_saved_by_its_name(tmp_path: Path) -> None:

@@ -101,9 +101,9 @@ def test_values_of_another_type(part: str, message: str) -> None:
 def test_unknown_parameters_name_the_known_ones() -> None:
     message = 'unknown parameter "x"; its parameters: whole, real, flag, word, free'
     refused(ValueError, re.escape(message), parse_call, OPTIONS, "m:x=1")
-    with pytest.raises(ValueError, match=r'"m:setting=1": unknown parameter "setting"'):
+    with pytest.raises(ValueError, match=r'"m:setting=1": .*"setting"'):
         parse_call(OPTIONS, "m:setting=1")
-    refused(ValueError, r'"m:x=1": unknown .* its parameters: none', parse_call, {}, "m:x=1")
+    refused(ValueError, r'"m:x=1": .*: none', parse_call, {}, "m:x=1")
 
 
 # --- options that take several values

@@ -303,7 +303,7 @@ def test_bad_kernels(K: Any, message: str) -> None:
         ({"start": [0, 1]}, "start must .*2"),
         ({"start": [0, 1, 1]}, "start must .*1 twice"),
         ({"start": [0, 1, 8]}, "start must .*8"),
-        ({"start": [0.0, 1.0, 2.0]}, "start must be a flat sequence of integers"),
+        ({"start": [0.0, 1.0, 2.0]}, "start must"),
     ],
 )
 def test_bad_options(options: dict[str, Any], message: str) -> None:
@@ -399,7 +399,7 @@ def test_exact_draw_beyond_floating_point_names_the_numbers() -> None:
 
 def test_exact_plan_takes_no_length_of_a_chain() -> None:
     refused(ValueError, "sweeps .* 2.0", KDPP, 3, sweeps=2.0, sampler="exact")
-    refused(ValueError, "sampler .* 'gibbs'|sampler .*gibbs", KDPP, 3, sampler="gibbs")
+    refused(ValueError, "sampler .*'gibbs'", KDPP, 3, sampler="gibbs")
 
 
 def test_sparq_with_exact_draws_is_reproduced_by_its_seed() -> None:

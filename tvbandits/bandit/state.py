@@ -84,11 +84,11 @@ class ModelState:
         How well the deviations of a kernel that is fitted have held.
     information_gain : float
         Sum of log(1 + 3 variance / noise variance) of the rewards, for the width of BBKB. Of an outcome:
-        the risk taken (`bandit.deciding.OutcomeBeliefs`).
+        the risk taken (`bandit.outcomes.OutcomeBeliefs`).
     reset_index : pair of int
         How many of the first rewards and of the first answers an event has made forgotten.
     next_model : ModelState or None
-        The model soon, with another noise variance (`inference.UPDATES`).
+        The model soon, with another noise variance (`inference.CONFIG`).
     """
 
     scaling: Scaling

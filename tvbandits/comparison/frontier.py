@@ -42,5 +42,7 @@ def frontier_table(rows: pd.DataFrame) -> pd.DataFrame:
     summary = summarise(rows)
     parsed = [parse_spec(text) for text in summary["policy"]]
     summary["plan"] = [parameters.get("plan", name) for name, parameters in parsed]
-    summary["budget"] = [float(parameters.get("budget", "nan")) for _, parameters in parsed]
+    summary["budget"] = [
+        float(parameters.get("queries_per_step", "nan")) for _, parameters in parsed
+    ]
     return summary

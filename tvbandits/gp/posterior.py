@@ -492,7 +492,7 @@ class Prior(Protocol):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """What was learned of the reward, by the names of `tvbandits.bandit.state.ModelInfo`."""
+        """What was learned of the reward, by the names of `tvbandits.bandit.info.ModelInfo`."""
 
 
 @dataclass(frozen=True)

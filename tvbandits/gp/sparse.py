@@ -519,9 +519,10 @@ class Nystrom(PosteriorRule):
     --------
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from tvbandits import Box, Nystrom, policies
+    >>> from tvbandits import Box, Nystrom, Options, policies
+    >>> on_dictionary = Options(posterior=Nystrom())
     >>> bandit = policies.sw_gp_ucb(
-    ...     Box([(0, 10)]), kernel=RBF(2.0), noise_variance=0.01, window=50, posterior=Nystrom()
+    ...     Box([(0, 10)]), kernel=RBF(2.0), noise_variance=0.01, window=50, options=on_dictionary
     ... )
     >>> X = np.linspace(0, 10, 40)[:, None]
     >>> info = bandit.tell(X, np.sin(X[:, 0]), 1)

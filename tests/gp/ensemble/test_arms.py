@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers.conditioning import condition
+from tests.helpers.views import condition
 from tvbandits import Arms, Bandit, policies
 from tvbandits.bandit.state import same_value
 from tvbandits.gp.ensemble.arms import ArmFilters, ArmsPosterior, GridSpec

@@ -126,10 +126,10 @@ def test_drift_refuses_a_rate_out_of_range(epsilon: float) -> None:
 
 
 def test_kernels_refuse_what_they_cannot_see() -> None:
-    refused(ValueError, 'give epsilon_bounds="fixed"', Drift, 0.0)
+    refused(ValueError, 'epsilon_bounds="fixed"', Drift, 0.0)
     with pytest.raises(ValueError, match="Y is None"):
         Drift(0.1)(rows(3), rows(3), eval_gradient=True)
-    with pytest.raises(ValueError, match=r"must have shape \(n, d \+ 1\), got \(3, 1\)"):
+    with pytest.raises(ValueError, match=r"\(n, d \+ 1\), .*\(3, 1\)"):
         OnSpace(RBF())(np.zeros((3, 1)))
 
 
@@ -233,7 +233,7 @@ class Broken(StationaryKernelMixin, Kernel):  # type: ignore[misc]
         ("nan", "prior must .*nan"),
         ("asymmetric", "prior must .*0.25"),
         ("zero", r"prior must .*\(0.0, "),
-        ("diagonal", r"diag\(X\) of prior must be the diagonal of its matrix: .* got 1"),
+        ("diagonal", r"diag\(X\) of prior must .* 1"),
         ("indefinite", "prior must .*-"),
         ("raises", r"prior .*\(9, 3\): no luck"),
     ],

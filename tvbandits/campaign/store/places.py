@@ -6,6 +6,7 @@ import hashlib
 import os
 import sqlite3
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
@@ -46,10 +47,13 @@ class SQLitePlace:
         # One file, whatever it is called and wherever the process goes; a loop of links is none.
         with naming(path):
             self._file = path.resolve()
+        creator = partial(_connect, self._file)
         self.engine = sql.create_engine(
-            "sqlite://", creator=self._connect, poolclass=sql.QueuePool, max_overflow=50
+            "sqlite://", creator=creator, poolclass=sql.QueuePool, max_overflow=50
         )
         sql.event.listen(self.engine, "begin", _begin)
+        # For whoever does not close it; the engine does not refer to the place, and so does not keep it.
+        weakref.finalize(self, self.engine.dispose)
 
     def __str__(self) -> str:
         return str(self.path)
@@ -60,7 +64,7 @@ class SQLitePlace:
             return 0
         if not self._file.is_file():
             raise NoCampaignError(f"{self}: it is no file")
-        creator = partial(self._opened, READ if self._in_use else STILL)
+        creator = partial(_open, self._file, READ if _in_use(self._file) else STILL)
         engine = sql.create_engine("sqlite://", creator=creator, poolclass=sql.NullPool)
         with engine.connect() as connection:
             return read(connection)
@@ -75,45 +79,7 @@ class SQLitePlace:
                 raise CampaignError(f"{self}: there is something already")
         else:
             check_beside(self._file)
-        self._opened(CREATE).close()
-
-    @property
-    def _in_use(self) -> bool:
-        """Whether somebody has it open, or was killed while he had."""
-        return Path(f"{self._file}-wal").exists()
-
-    def _connect(self) -> sqlite3.Connection:
-        try:
-            return self._opened(WRITE)
-        except sqlite3.OperationalError:
-            if not self._file.exists() or os.access(self._file, os.W_OK):
-                raise
-            # On a disk that cannot be written, a file that nobody has open is read as it stands.
-            return self._opened(READ if self._in_use else STILL)
-
-    def _opened(self, way: str) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            f"{self._file.as_uri()}?{way}",
-            uri=True,
-            timeout=5.0,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-        # A text that is none is found by its checksum, or where it is read.
-        connection.text_factory = _text
-        try:
-            if way in (WRITE, CREATE):
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA trusted_schema = OFF")
-            limit_cells(connection)
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        except BaseException as error:
-            connection.close()
-            if isinstance(error, UnicodeDecodeError):  # SQLite says what it cannot read, as it is
-                raise sqlite3.DatabaseError("malformed database schema") from error
-            raise
-        return connection
+        _open(self._file, CREATE).close()
 
     @contextmanager
     def turn(self, connection: sql.Connection, patience: float) -> Iterator[None]:  # noqa: ARG002
@@ -136,7 +102,7 @@ class SQLitePlace:
         """A copy at one moment, whoever writes meanwhile: in a new file, wholly or not at all."""
 
         def write(draft: Path) -> None:
-            with closing(self._connect()) as source, closing(sqlite3.connect(draft)) as copy:
+            with closing(_connect(self._file)) as source, closing(sqlite3.connect(draft)) as copy:
                 source.backup(copy)
                 copy.execute("PRAGMA journal_mode = DELETE")
 
@@ -150,6 +116,47 @@ class SQLitePlace:
             raise CampaignError(str(error)) from error
         except (OSError, sqlite3.Error) as error:
             raise StorageError(f"{target}: cannot be written: {reason_of(error)}") from error
+
+
+def _in_use(file: Path) -> bool:
+    """Return whether somebody has a file open, or was killed while he had."""
+    return Path(f"{file}-wal").exists()
+
+
+def _connect(file: Path) -> sqlite3.Connection:
+    """Open a file to be written, or as it stands where the disk cannot be written."""
+    try:
+        return _open(file, WRITE)
+    except sqlite3.OperationalError:
+        if not file.exists() or os.access(file, os.W_OK):
+            raise
+        return _open(file, READ if _in_use(file) else STILL)
+
+
+def _open(file: Path, mode: str) -> sqlite3.Connection:
+    """Open a file in one of the modes above, and look whether it is a database."""
+    connection = sqlite3.connect(
+        f"{file.as_uri()}?{mode}",
+        uri=True,
+        timeout=5.0,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    # A text that is none is found by its checksum, or where it is read.
+    connection.text_factory = _text
+    try:
+        if mode in (WRITE, CREATE):
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        limit_cells(connection)
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, UnicodeDecodeError):  # SQLite says what it cannot read, as it is
+            raise sqlite3.DatabaseError("malformed database schema") from error
+        raise
+    return connection
 
 
 def _text(data: bytes) -> str:

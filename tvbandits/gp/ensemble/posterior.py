@@ -216,10 +216,11 @@ class ModelEnsemble(PosteriorRule):
 
     Examples
     --------
-    >>> from tvbandits import Candidates, policies
+    >>> from tvbandits import Candidates, Options, policies
     >>> from tvbandits.gp.ensemble.posterior import ModelEnsemble
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.adaptive_gp_ucb(sites, noise_variance=0.01, posterior=ModelEnsemble())
+    >>> ensemble = Options(posterior=ModelEnsemble())
+    >>> bandit = policies.adaptive_gp_ucb(sites, noise_variance=0.01, options=ensemble)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)

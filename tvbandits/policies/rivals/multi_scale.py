@@ -274,7 +274,7 @@ def master(
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Candidates, policies
     >>> sites = Candidates([[0.0], [2.0], [4.0]])
-    >>> bandit = policies.master(sites, kernel=RBF(1.0), noise_variance=0.01, horizon=50)
+    >>> bandit = policies.master(sites, kernel=RBF(1.0), noise_variance=0.01)
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)

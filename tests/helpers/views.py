@@ -1,0 +1,11 @@
+"""What a bandit believes at a time, as a decision has it."""
+
+from tvbandits import Bandit
+from tvbandits.bandit.state import State
+from tvbandits.gp.predictions import View
+
+
+def condition(bandit: Bandit, t: float) -> tuple[State, View]:
+    """Return the state and the view of a decision at a time, without a change of the bandit."""
+    inference, state = bandit._inference, bandit.state
+    return inference.condition(state, t, inference.generator(state.random))
