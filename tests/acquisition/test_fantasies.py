@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern
 
-from tests.helpers.conditioning import condition
 from tests.helpers.players import SITES, tides as value
 from tests.helpers.recipes import build
 from tests.helpers.refusals import refused

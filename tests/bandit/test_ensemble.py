@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.conditioning import condition
 from tests.helpers.players import NOISE, SITES, deciding, tides as value
 from tests.helpers.recipes import build
 from tests.helpers.refusals import refused

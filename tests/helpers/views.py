@@ -2,10 +2,10 @@
 
 from tvbandits import Bandit
 from tvbandits.bandit.state import State
-from tvbandits.gp.predictions import View
+from tvbandits.gp.predictions import ScaledPosterior
 
 
-def condition(bandit: Bandit, t: float) -> tuple[State, View]:
+def condition(bandit: Bandit, t: float) -> tuple[State, ScaledPosterior]:
     """Return the state and the view of a decision at a time, without a change of the bandit."""
     inference, state = bandit._inference, bandit.state
     return inference.condition(state, t, inference.generator(state.random))

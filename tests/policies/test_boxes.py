@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers.conditioning import condition
 from tests.helpers.players import deciding
 from tests.helpers.views import condition
 from tvbandits import Bandit, Box, Options, policies
