@@ -269,19 +269,24 @@ def _test_text(ranks: Ranks) -> str:
         return "Over one problem alone: nothing can be tested."
     return (
         f"Over {ranks.problems} problems; mean ranks that differ by less than "
-        f"{_cell(ranks.critical_difference)} do not differ at the 5% level (Nemenyi); "
-        f"Friedman p = {_cell(ranks.p_value)}."
+        f"{_cell(ranks.critical_difference, 3)} do not differ at the 5% level (Nemenyi); "
+        f"Friedman p = {_cell(ranks.p_value, 3)}."
     )
 
 
 def _markdown(table: pd.DataFrame) -> str:
-    """Return a table in Markdown."""
+    """Return a table in Markdown; intervals and ratios have three digits, other numbers four."""
+    digits = [3 if name in ("95% +-", "times the best") else 4 for name in table]
+    cells = [
+        [_cell(*each) for each in zip(line, digits, strict=True)]
+        for line in table.to_numpy(dtype=object)
+    ]
     rule = ["---", *["---:"] * (len(table.columns) - 1)]
-    cells = [[_cell(value) for value in line] for line in table.to_numpy(dtype=object)]
     return "\n".join(f"| {' | '.join(line)} |" for line in (list(table.columns), rule, *cells))
 
 
-def _cell(value: object) -> str:
+def _cell(value: object, digits: int) -> str:
+    """Return the text of a cell; a dash stands for NaN."""
     if not isinstance(value, float):
         return str(value)
-    return "-" if math.isnan(value) else f"{value:.4g}"
+    return "-" if math.isnan(value) else f"{value:.{digits}g}"

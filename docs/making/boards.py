@@ -1,0 +1,57 @@
+"""Rank the boards in `benchmarks/results` again: `python -m docs.making.boards`.
+
+Rows of policies that the package no longer has are dropped, and tables, pictures and texts are made
+again from the other rows. No run is played.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+import pandas as pd
+
+from tvbandits.comparison.board import Board, board_text, write_ranks
+from tvbandits.policies import POLICIES
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def read_rows(path: Path) -> pd.DataFrame:
+    """Return the rows of a table whose policies exist."""
+    rows = pd.read_csv(path, keep_default_na=False, na_values=[""])
+    return rows[rows["policy"].str.partition(":")[0].isin(POLICIES)]
+
+
+def rank_again(folder: Path, pictures: Path) -> None:
+    """Write a board from its summary and its pairwise differences, and its pictures elsewhere."""
+    summary, differences = read_rows(folder / "summary.csv"), read_rows(folder / "paired.csv")
+    summary.to_csv(folder / "summary.csv", index=False)
+    differences.to_csv(folder / "paired.csv", index=False)
+    table = summary.pivot(index="problem", columns="policy", values="average_regret")
+    table = table.loc[summary["problem"].unique(), summary["policy"].unique()]
+    write_ranks(table, pictures)
+    shutil.copyfile(pictures / "ranks.csv", folder / "ranks.csv")
+    origin = json.loads((folder / "made.json").read_text())
+    (folder / "board.md").write_text(board_text(Board(summary, table, summary), origin))
+
+
+def main() -> None:
+    """Rank all boards; the pictures of two of them are part of the project."""
+    for summary in sorted(RESULTS.glob("*/summary.csv")):
+        folder = summary.parent
+        with tempfile.TemporaryDirectory() as name:
+            pictures = Path(name)
+            rank_again(folder, pictures)
+            for each in ("ranks.png", "profile.png"):
+                if folder.name == "quick":
+                    shutil.copyfile(pictures / each, folder / each)
+                elif folder.name == "paper":
+                    shutil.copyfile(pictures / each, ROOT / "docs" / f"leaderboard-{each}")
+
+
+if __name__ == "__main__":
+    main()
