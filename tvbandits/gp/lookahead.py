@@ -160,7 +160,7 @@ class JointPosterior:
         )
 
     def gains(self, rows: Rows, candidates: Index, rounding: float = 1e-12) -> Array:
-        """Return how much an answer about each of some points would raise the best mean on average, (r,).
+        """Return by how much an answer about each of some points would raise the best mean, (r,).
 
         With the answer one unit Z ~ N(0, 1) of its deviation off, the means become mean + moves Z:
         the gain is E[max_j (mean_j + moves_j Z)] - max_j mean_j over the candidates, the knowledge
