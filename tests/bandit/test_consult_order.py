@@ -195,7 +195,7 @@ def test_beliefs_are_about_the_decision_that_answers_are_for(consult: Any) -> No
     np.testing.assert_allclose(beliefs.mean, 0.1 + data.mean(at)[:, 0], atol=1e-8)
     np.testing.assert_allclose(beliefs.deviation, data.deviation(at), atol=1e-8)
     asked = np.column_stack([LINE.X[[7]], [4.5]])
-    np.testing.assert_allclose(beliefs.reach([7]), data.covariance(asked, at), atol=1e-8)
+    np.testing.assert_allclose(beliefs.cross_covariance([7]), data.covariance(asked, at), atol=1e-8)
     assert (pool.rewards, pool.asked, pool.decisions) == (len(told), 6, 3)
 
 

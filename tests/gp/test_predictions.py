@@ -316,7 +316,7 @@ def test_beliefs_are_in_the_unit_of_reward() -> None:
     assert bandit.info.model.scale != 1.0
     known = beliefs.after(3)
     scale = bandit.info.model.scale
-    covariance = beliefs.reach([3])[0]
+    covariance = beliefs.cross_covariance([3])[0]
     wanted = deviation**2 - covariance**2 / (covariance[3] + NOISE_OF_BANDIT)
     np.testing.assert_allclose(known.deviation**2, wanted, rtol=1e-8)
     assert covariance[3] == pytest.approx(deviation[3] ** 2)

@@ -107,7 +107,7 @@ class Features:
 
 @dataclass(frozen=True)
 class SpaceFeatures:
-    """The state of all terms: what observes it, how it moves, and its prior.
+    """The state of all terms: the rows that observe it, how it moves, and its prior.
 
     The state of a term of order p with r features are p blocks of r numbers: values, then derivatives.
 

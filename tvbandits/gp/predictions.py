@@ -252,7 +252,7 @@ def _at_time(
 
 @dataclass(frozen=True)
 class Bound:
-    """sum of mean columns * `columns` + constant + times * deviation, as an acquisition with slopes.
+    """An acquisition with slopes: mean columns @ columns + constant + times * deviation.
 
     Attributes
     ----------
@@ -387,7 +387,7 @@ class ScaledPosterior:
         return self.inputs_at(X, self.now)
 
     def predict_reward(self, X: Array, *, test: bool = False) -> tuple[Array, Array]:
-        """Return mean and deviation of the reward at points (n, d), with all that is uncertain.
+        """Return mean and deviation of the reward at points (n, d), with everything that is uncertain.
 
         A prior variance that was learned is as certain as its few independent readings allow: the share
         of it that is left at a point is widened as Student's intervals are (`students_factor`).
@@ -401,7 +401,7 @@ class ScaledPosterior:
         mean, deviation = self.predict(X)
         learned = self.prior_is_learned and self.posterior.summary.size > 0
         if learned:
-            factor, prior = self._untested_factor
+            factor, prior = self._student_factor
             # Of the control alone, which has no prior variance, readings test nothing.
             share = np.minimum(deviation**2, prior) / prior if prior > 0 else 1.0
             deviation = deviation * (1.0 + (factor - 1.0) * share)
@@ -421,7 +421,7 @@ class ScaledPosterior:
         return excess_error(K, noise[latest], Y[latest, 0] / self.scale)
 
     @cached_property
-    def _untested_factor(self) -> tuple[float, float]:
+    def _student_factor(self) -> tuple[float, float]:
         """Factor on the deviation of what no reading has tested, and its prior variance."""
         K = self.prior.covariance(self.posterior.summary.data.Z[-CONFIG.most_tests :])
         prior = self.scale**2 * float(np.diagonal(K).mean())
@@ -514,10 +514,10 @@ def look_ahead(
     asked, later = scaled.inputs_at(points, about), scaled.inputs(points)
     unit = scaled.scale**2
 
-    def reach(rows: Rows, others: Index | slice = EVERY) -> Array:
+    def cross_covariance(rows: Rows, others: Index | slice = EVERY) -> Array:
         return np.asarray(unit * posterior.covariance(asked[list(rows)], later[others]))
 
-    def among(rows: Rows, others: Rows) -> Array:
+    def covariance(rows: Rows, others: Rows) -> Array:
         return np.asarray(unit * posterior.covariance(asked[list(rows)], asked[list(others)]))
 
-    return JointPosterior(mean, deviation, beta, noise_variance, reach, among)
+    return JointPosterior(mean, deviation, beta, noise_variance, cross_covariance, covariance)

@@ -88,7 +88,7 @@ def test_joint_posterior_is_in_unit_of_reward() -> None:
     np.testing.assert_allclose(beliefs.mean, forecast.mean, rtol=1e-9)
     np.testing.assert_allclose(beliefs.deviation, forecast.learnable, rtol=1e-9)
     every = list(range(8))
-    among, reach = beliefs.among(every, every), beliefs.reach(every)
+    among, reach = beliefs.covariance(every, every), beliefs.cross_covariance(every)
     assert np.linalg.eigvalsh(among).min() > -1e-8 * np.abs(among).max()
     # What an answer about a point tells about the point itself is less than what it does not know.
     assert (np.abs(np.diag(reach)) < np.diag(among) + forecast.learnable**2).all()

@@ -96,8 +96,8 @@ def test_joint_posterior_has_dense_covariances() -> None:
     data = K[:n, :n] + ROUGH.nugget * np.eye(n)
     posterior = K[n:, n:] - K[n:, :n] @ np.linalg.solve(data, K[:n, n:])
     joint = ensemble.joint_posterior(float(now) + 1.0)
-    np.testing.assert_allclose(joint.among(some, some), unit * posterior[:3, :3], atol=1e-6)
-    np.testing.assert_allclose(joint.reach(some), unit * posterior[:3, 3:], atol=1e-6)
+    np.testing.assert_allclose(joint.covariance(some, some), unit * posterior[:3, :3], atol=1e-6)
+    np.testing.assert_allclose(joint.cross_covariance(some), unit * posterior[:3, 3:], atol=1e-6)
     noise = np.full(len(POINTS), unit * ROUGH.nugget)
     np.testing.assert_allclose(joint.noise_variance, noise, rtol=1e-6)
 
@@ -135,8 +135,10 @@ def test_joint_posterior_is_same_with_features_shared_or_not(monkeypatch) -> Non
     apart = ensemble.joint_posterior(5.0)
     assert shared.mean == pytest.approx(apart.mean, rel=1e-12)
     assert shared.deviation == pytest.approx(apart.deviation, rel=1e-12)
-    assert shared.reach([0, 2]) == pytest.approx(apart.reach([0, 2]), rel=1e-11)
-    assert shared.among([0, 2], [1]) == pytest.approx(apart.among([0, 2], [1]), rel=1e-11)
+    assert shared.cross_covariance([0, 2]) == pytest.approx(
+        apart.cross_covariance([0, 2]), rel=1e-11
+    )
+    assert shared.covariance([0, 2], [1]) == pytest.approx(apart.covariance([0, 2], [1]), rel=1e-11)
 
 
 def test_large_innovations_inflate_deviations() -> None:

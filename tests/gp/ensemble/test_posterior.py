@@ -154,7 +154,9 @@ def test_covariance_is_that_of_joint_posterior() -> None:
     assert np.linalg.eigvalsh(C).min() > -1e-9
     widening = posterior.ensemble.inflation**2
     np.testing.assert_allclose(widening * np.diag(C), posterior.predict(GRID)[1], rtol=1e-8)
-    np.testing.assert_array_equal(C, posterior.joint_posterior(13.0, 2.0).among(everyone, everyone))
+    np.testing.assert_array_equal(
+        C, posterior.joint_posterior(13.0, 2.0).covariance(everyone, everyone)
+    )
 
 
 def test_shrunk_lowers_variances_as_conditioning() -> None:

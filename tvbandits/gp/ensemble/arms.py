@@ -670,9 +670,9 @@ class ArmsPosterior(CandidatePosterior):
         among = then.covariance()
         return JointPosterior(
             self.mean, np.sqrt(self.variance), beta, noise_variance,
-            reach=lambda rows, others=slice(None): across[list(rows)][:, others],
-            among=lambda rows, others: among[np.ix_(list(rows), list(others))],
-            present=np.diagonal(among),
+            cross_covariance=lambda rows, others=slice(None): across[list(rows)][:, others],
+            covariance=lambda rows, others: among[np.ix_(list(rows), list(others))],
+            variance=np.diagonal(among),
         )  # fmt: skip
 
 

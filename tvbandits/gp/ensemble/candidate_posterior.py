@@ -177,7 +177,7 @@ class CandidatePosterior:
             every if isinstance(Z, CandidateGrid) else candidate_rows(self.grid, Z).tolist()
             for Z in (Z1, Z2)
         )
-        return self._joint_now.among(rows, others)
+        return self._joint_now.covariance(rows, others)
 
 
 def prior_of(posterior: Posterior) -> Prior:

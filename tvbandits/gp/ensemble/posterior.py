@@ -434,7 +434,7 @@ class EnsemblePosterior(CandidatePosterior):
         mean, variance = self.predict_candidates()
         weights, residual = self._kriging(X, float(variance.max()))
         everyone = range(len(mean))
-        covariance = self._joint_now.among(everyone, everyone)
+        covariance = self._joint_now.covariance(everyone, everyone)
         spread = np.einsum("ij,jk,ik->i", weights, covariance, weights) + residual
         means = weights @ mean
         variances = self.ensemble.inflation**2 * np.maximum(spread, 0.0)
@@ -495,7 +495,7 @@ class EnsemblePosterior(CandidatePosterior):
     def sample(self, grid: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Return centred draws (count, A) at the candidates at the time `now`."""
         everyone = range(len(self.grid.points))
-        root = linalg.square_root(self._joint_now.among(everyone, everyone))
+        root = linalg.square_root(self._joint_now.covariance(everyone, everyone))
         return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
 
     # --- what it has learned ----------------------------------------------------------------------
