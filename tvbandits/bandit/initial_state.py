@@ -160,8 +160,7 @@ def _with_aging_of(recipe: Recipe, state: State) -> State:
         recipe.learn is not None
         and isinstance(own, RatedAging)
         and isinstance(learned, RatedAging)
-        and learned.forgetting_rate
-        > 0  # not that of a composition without one, which is not a number
+        and learned.forgetting_rate > 0  # NaN is that of a composition without one
         and own.at_rate(1.0) == learned.at_rate(1.0)
     ):
         return state

@@ -300,7 +300,7 @@ def adapt(
     """A player with a rule, before its first step; of a generator a child is spawned.
 
     A rule is told nothing of a measured context: what it learns holds for all values, and it is made
-    for what is chosen on the domain (`chosen_of`).
+    for what is chosen on the domain (`Domain.action_domain`).
     """
     rng, sign = as_generator(seed), -1.0 if flag("minimize", minimize) else 1.0
     record = Record.empty(domain.dimension)
