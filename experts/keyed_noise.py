@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from tvbandits.arrays import mixed
+from tvbandits.data import mix_bits
 from tvbandits.validation import Array
 
 
@@ -30,5 +30,5 @@ def keyed_normal(seed: int, stream: int, X: Array, t: float) -> Array:
     mask, golden = 2**64 - 1, np.uint64(0x9E3779B97F4A7C15)
     state = np.full(len(points), np.uint64(seed & mask))
     for word in (np.uint64(stream & mask), when, *columns):
-        state = mixed((state ^ word) + golden)
+        state = mix_bits((state ^ word) + golden)
     return np.asarray(ndtri(((state >> np.uint64(11)) + 0.5) * 2.0**-53))

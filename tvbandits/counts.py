@@ -13,11 +13,8 @@ from numpy.typing import ArrayLike
 
 from tvbandits.validation import LARGEST_VALUE, Array, as_floats, as_vector, describe, refuse
 
-# Of an interval that holds what it says also where nothing, or everything, has succeeded: [AC]'s 2.
+# Deviations of an interval that covers the truth also where nothing, or everything, succeeds: [AC]'s 2.
 DEVIATIONS = 2.0
-
-# Less than this is as good as nothing, and a variance for each unit of it too large a number.
-SMALLEST = 1e-50
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +40,7 @@ class Counted:
 
 
 def rate(successes: ArrayLike, trials: ArrayLike, *, around: ArrayLike | None = None) -> Counted:
-    """The share of trials that succeeded, as rewards: k of n clicked, converted, passed.
+    """Return the share of trials that succeeded, as rewards: k of n clicked, converted, passed.
 
     The value is k / n, without a bias that many small readings would add up. Its variance is
     p (1 - p) / n with p = (K + 2) / (N + 4) of all K successes and N trials given at once, [AC]'s
@@ -80,7 +77,7 @@ def rate(successes: ArrayLike, trials: ArrayLike, *, around: ArrayLike | None = 
 
 
 def count(events: ArrayLike, exposure: ArrayLike, *, around: ArrayLike | None = None) -> Counted:
-    """Events per unit of exposure, as rewards: calls an hour, defects a metre.
+    """Return events per unit of exposure, as rewards: calls an hour, defects a metre.
 
     The value is k / e, and its variance r / e with r = (K + 2) / E of all K events and all exposure E
     given at once, as in `rate`: the limit of many trials with rare successes.
@@ -109,19 +106,21 @@ def count(events: ArrayLike, exposure: ArrayLike, *, around: ArrayLike | None = 
     return _per(k, e, _mean(around, k, e, 0.0, np.inf))
 
 
-def _columns(*given: tuple[str, ArrayLike]) -> tuple[Array, Array]:
-    """Two columns (n,) of numbers that are not negative; both 0 where one of them is NaN."""
+def _columns(*columns: tuple[str, ArrayLike]) -> tuple[Array, Array]:
+    """Return two columns (n,) of numbers that are not negative; both 0 where one of them is NaN."""
+    # Less than this is as good as nothing, and a variance for each unit of it too large a number.
+    smallest = 1e-50
     parts = []
-    for name, values in given:
+    for name, values in columns:
         column = np.atleast_1d(as_floats(values, name))
         if column.ndim > 1:
             raise ValueError(f"{name} must have shape (n,), got {column.shape}")
-        odd = (column < 0) | (column > LARGEST_VALUE) | ((column > 0) & (column < SMALLEST))
-        refuse(odd, column, f"{name} must be 0, or from {SMALLEST:g} to {LARGEST_VALUE:g}")
+        odd = (column < 0) | (column > LARGEST_VALUE) | ((column > 0) & (column < smallest))
+        refuse(odd, column, f"{name} must be 0, or from {smallest:g} to {LARGEST_VALUE:g}")
         parts.append(column)
     one, other = parts
     if len(one) != len(other) and 1 not in (len(one), len(other)):
-        names = " and ".join(name for name, _ in given)
+        names = " and ".join(name for name, _ in columns)
         raise ValueError(f"{names} must be of one length, got {len(one)} and {len(other)}")
     one, other = np.broadcast_arrays(one, other)
     missing = np.isnan(one) | np.isnan(other)
@@ -129,7 +128,7 @@ def _columns(*given: tuple[str, ArrayLike]) -> tuple[Array, Array]:
 
 
 def _mean(around: ArrayLike | None, k: Array, size: Array, more: float, below: float) -> Array:
-    """What the variances are made with (n,): as somebody says, or of all counts and `more`."""
+    """Return the mean for the variances (n,): as stated, or of all counts and `more`."""
     if around is None:
         whole = float(size.sum()) + more
         return np.full(len(k), (k.sum() + DEVIATIONS**2 / 2) / (whole or 1.0))
@@ -140,7 +139,7 @@ def _mean(around: ArrayLike | None, k: Array, size: Array, more: float, below: f
 
 
 def _per(k: Array, size: Array, variance: Array) -> Counted:
-    """Counts for each unit of size, each of which has this variance; NaN where there is none."""
+    """Return counts for each unit of size, which has this variance; NaN where there is no size."""
     k, size = np.where(size > 0, k, np.nan), np.where(size > 0, size, 1.0)
     values, spread = k / size, variance / size
     for column in (values, spread):
@@ -151,7 +150,7 @@ def _per(k: Array, size: Array, variance: Array) -> Counted:
 def with_variance(
     y: ArrayLike | Counted, variance: ArrayLike | None
 ) -> tuple[ArrayLike, ArrayLike | None]:
-    """Rewards and their variances, apart.
+    """Return rewards and their variances, apart.
 
     Raises
     ------

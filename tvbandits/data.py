@@ -1,4 +1,4 @@
-"""Observations as frozen columns that are checked once, and helpers for frozen values."""
+"""Observations as frozen columns that are checked once, and helpers for frozen values and rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.arrays import row_keys
 from tvbandits.errors import PlayError
 from tvbandits.validation import (
     Array,
@@ -27,39 +26,67 @@ from tvbandits.validation import (
 T = TypeVar("T")
 
 
-def changed(value: T, **changes: Any) -> T:
-    """Replace fields like `dataclasses.replace`, but faster, in values without checks.
+def replace_fields(value: T, **fields: Any) -> T:
+    """Return a frozen value with other fields, faster than `dataclasses.replace` and without checks.
 
-    What is cached with the value stays behind. Nothing is checked, the names of fields neither.
+    What is cached with the value stays behind. The names of the fields are not checked either.
 
     Examples
     --------
-    >>> from tvbandits.data import Gone, changed
-    >>> print(changed(Gone(rewards=2), answers=1))
-    Gone(rewards=2, answers=1, failed=0, until=-inf, first=nan)
+    >>> from tvbandits.data import Expired, replace_fields
+    >>> print(replace_fields(Expired(rewards=2), answers=1))
+    Expired(rewards=2, answers=1, failed=0, until=-inf, first=nan)
     """
-    made, parts = object.__new__(type(value)), value.__dict__ | changes
+    copy, parts = object.__new__(type(value)), value.__dict__ | fields
     for name in _names_of_cached(type(value)):  # type: ignore[arg-type]  # classes are hashable
         parts.pop(name, None)
-    object.__setattr__(made, "__dict__", parts)
-    return made
+    object.__setattr__(copy, "__dict__", parts)
+    return copy
 
 
 @cache
 def _names_of_cached(kind: type) -> list[str]:
-    return [name for name in dir(kind) if isinstance(getattr(kind, name, None), cached_property)]
+    parts = (part for base in kind.__mro__ for part in vars(base).items())
+    return [name for name, part in parts if isinstance(part, cached_property)]
 
 
-class Room:
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def row_keys(X: Array) -> list[bytes]:
+    """Return the bytes of each row (n, d), by which equal rows are found; -0.0 counts as 0.0."""
+    raw, width = (X + 0.0).tobytes(), X.itemsize * X.shape[1]
+    return [raw[i : i + width] for i in range(0, len(raw), width)]
+
+
+def at_times(X: Array, t: Array | float) -> Array:
+    """Return [X, t] (n, d + 1) of points (n, d), at one time or at their times (n,)."""
+    Z = np.empty((len(X), X.shape[1] + 1))
+    Z[:, :-1], Z[:, -1] = X, t
+    return Z
+
+
+def mix_bits(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Mix the bits of whole numbers so that every bit depends on every bit.
+
+    It is the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+    """
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))
+
+
+class GrowingColumns:
     """Storage behind frozen columns that grow: a row that was written never changes.
 
-    Columns with rows behind those of another view share its storage, so that n rows told one by one cost
-    O(n) together. A view that was overtaken (two other views were made from it) gets storage of its own.
+    Columns with rows behind those of another view share its storage, so that n rows that come one by one
+    cost O(n) together. A view that was overtaken (two other views were made from it) gets storage of its
+    own.
 
     Parameters
     ----------
     columns : arrays of n rows each
-        What is there first; it is copied.
+        The first rows, which are copied.
     least : int
         Rows that there is to be room for.
     """
@@ -69,24 +96,26 @@ class Room:
         size = max(self.filled, least)
         shape = (max(64, size + size // 2),)
         self.columns = tuple(np.empty(shape + each.shape[1:], each.dtype) for each in columns)
-        for made, column in zip(self.columns, columns, strict=True):
-            made[: self.filled] = column
+        for own, column in zip(self.columns, columns, strict=True):
+            own[: self.filled] = column
 
-    def grown(self, n: int, rows: tuple[NDArray[Any], ...]) -> tuple[list[NDArray[Any]], Room]:
-        """The first `n` rows and then others, as views that cannot be written to, and their storage."""
+    def append(
+        self, n: int, rows: tuple[NDArray[Any], ...]
+    ) -> tuple[list[NDArray[Any]], GrowingColumns]:
+        """Return the first `n` rows and then others, as read-only views, and their storage."""
         end = n + len(rows[0])
         if end <= self.filled and all(map(_same_bytes, self._views(n, end), rows)):
             return self._views(0, end), self  # they were appended before, to look ahead
-        room = self
+        storage = self
         if n != self.filled or end > len(self.columns[0]):
-            room = Room(tuple(column[:n] for column in self.columns), end)
-        for column, fresh in zip(room.columns, rows, strict=True):
+            storage = GrowingColumns(tuple(column[:n] for column in self.columns), end)
+        for column, fresh in zip(storage.columns, rows, strict=True):
             column[n:end] = fresh
-        room.filled = end
-        return room._views(0, end), room
+        storage.filled = end
+        return storage._views(0, end), storage
 
     def _views(self, start: int, end: int) -> list[NDArray[Any]]:
-        """Rows of all columns, which cannot be written to."""
+        """Return rows of all columns, which cannot be written to."""
         views = [column[start:end] for column in self.columns]
         for each in views:
             each.setflags(write=False)
@@ -99,17 +128,16 @@ def _same_bytes(one: NDArray[Any], other: NDArray[Any]) -> bool:
     return same and one.tobytes() == other.tobytes()
 
 
+# --- observations ---------------------------------------------------------------------------------
+
+
 class Source(IntEnum):
     """Who made an observation."""
 
     REWARD = 0
-    """The bandit played the point and was told its reward."""
+    """The bandit played the point and learned its reward."""
     EXPERT = 1
     """An expert answered a query about the point."""
-
-
-# Most coordinates of a point.
-LARGEST_DIMENSION = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -125,8 +153,8 @@ class Dataset:
     y : array of shape (n,)
         The values, in the user's unit of reward.
     variance : array of shape (n,)
-        Noise variance each value was made with (unit of reward squared); positive. In what a bandit
-        keeps it is NaN where nobody said it, and it is learned.
+        Noise variance of each value (unit of reward squared); positive. In the data of a bandit it is
+        NaN where nobody states it, and it is learned.
     source : array of shape (n,), optional
         A `Source` for each row; all `Source.REWARD` where left out.
 
@@ -139,8 +167,8 @@ class Dataset:
     Examples
     --------
     >>> from tvbandits import Dataset
-    >>> seen = Dataset([[0.0], [1.0]], t=[1.0, 2.0], y=[0.2, 0.5], variance=[0.01, 0.01])
-    >>> print(len(seen), seen.take([1]).y)
+    >>> data = Dataset([[0.0], [1.0]], t=[1.0, 2.0], y=[0.2, 0.5], variance=[0.01, 0.01])
+    >>> print(len(data), data.take([1]).y)
     2 [0.5]
     """
 
@@ -149,7 +177,7 @@ class Dataset:
     y: Array
     variance: Array
     source: NDArray[np.uint8] = None  # type: ignore[assignment]  # filled in below
-    room: Room | None = field(default=None, init=False, repr=False, compare=False)
+    storage: GrowingColumns | None = field(default=None, init=False, repr=False, compare=False)
     """The storage behind the columns, where it has room for more."""
 
     def __post_init__(self) -> None:
@@ -167,24 +195,24 @@ class Dataset:
             object.__setattr__(self, name, column)
 
     @classmethod
-    def checked(
+    def from_columns(
         cls, X: Array, t: Array, y: Array, variance: Array, source: Source = Source.REWARD
     ) -> Dataset:
-        """Build observations from columns that were checked before; these become read-only."""
-        return _trusted(X, t, y, variance, np.full(len(t), int(source), dtype=np.uint8))
+        """Return observations of columns that were checked before; these become read-only."""
+        return _from_checked(X, t, y, variance, np.full(len(t), int(source), dtype=np.uint8))
 
     @classmethod
     def __restored__(
         cls, X: Array, t: Array, y: Array, variance: Array, source: NDArray[np.uint8]
     ) -> Dataset:
-        """Build observations from a saved file."""
+        """Return the observations of a saved file."""
         missing = variance == 0
-        made = cls(X, t, y, np.where(missing, 1.0, variance), source)
-        own = np.where(missing, np.nan, made.variance)
-        return _trusted(made.X, made.t, made.y, own, made.source)
+        data = cls(X, t, y, np.where(missing, 1.0, variance), source)
+        own = np.where(missing, np.nan, data.variance)
+        return _from_checked(data.X, data.t, data.y, own, data.source)
 
     def __saved__(self) -> dict[str, Any]:
-        """Its columns; in a file, 0 stands where there is no variance."""
+        """Return the columns; in a file, 0 stands where there is no variance."""
         variance = np.where(np.isnan(self.variance), 0.0, self.variance)
         return {"X": self.X, "t": self.t, "y": self.y, "variance": variance, "source": self.source}
 
@@ -192,15 +220,15 @@ class Dataset:
     def empty(cls, dimension: int) -> Dataset:
         """Return no observations, of points with `dimension` coordinates."""
         none = np.empty(0)
-        columns = whole_number("dimension", dimension, at_most=LARGEST_DIMENSION)
+        columns = whole_number("dimension", dimension, at_most=1_000_000)
         return cls(np.empty((0, columns)), none, none, none)
 
     def __len__(self) -> int:
         return len(self.t)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Unpickled columns cannot be written to either."""
-        return _trusted, tuple(getattr(self, name) for name in _COLUMNS)
+        """Return how to unpickle it: columns that cannot be written to either."""
+        return _from_checked, tuple(getattr(self, name) for name in _COLUMNS)
 
     @property
     def dimension(self) -> int:
@@ -214,41 +242,41 @@ class Dataset:
             raise ValueError(f"points must have {here} coordinates, got {there}")
         if len(other.t) == 0:
             return self
-        room = self.room or Room((self.X, self.t, self.y, self.variance, self.source))
+        own = self.X, self.t, self.y, self.variance, self.source
         theirs = other.X, other.t, other.y, other.variance, other.source
-        columns, room = room.grown(len(self.t), theirs)
-        made = _trusted(*columns)
-        object.__setattr__(made, "room", room)
-        return made
+        columns, storage = (self.storage or GrowingColumns(own)).append(len(self.t), theirs)
+        data = _from_checked(*columns)
+        object.__setattr__(data, "storage", storage)
+        return data
 
-    def joined(self, other: Dataset) -> Dataset:
-        """As `append`, in storage of their own: what is appended here goes on elsewhere."""
+    def concatenate(self, other: Dataset) -> Dataset:
+        """Return what `append` returns, in storage of its own: what is appended here is elsewhere."""
         pairs = ((getattr(self, name), getattr(other, name)) for name in _COLUMNS)
-        return _trusted(*map(np.concatenate, pairs))
+        return _from_checked(*map(np.concatenate, pairs))
 
     def begins_with(self, other: Dataset) -> bool:
         """Tell whether these begin with `other`'s rows, as far as is known.
 
-        They are where they came from `other` by `append`; at times that is not known any more.
+        They do where they came from `other` by `append`; at times that is not known any more.
         """
-        shared = self.room is not None and self.room is other.room
+        shared = self.storage is not None and self.storage is other.storage
         return self is other or (shared and len(other.t) <= len(self.t))
 
-    def at_plays(self, plays: Array) -> Array:
-        """The latest value of each play [x, t] (n, d + 1), NaN where there is none, shape (n,)."""
+    def values_at(self, plays: Array) -> Array:
+        """Return the latest value (n,) of each play [x, t] (n, d + 1), NaN where there is none."""
         values = dict(zip(row_keys(np.column_stack([self.X, self.t])), self.y, strict=True))
         return np.array([values.get(key, np.nan) for key in row_keys(plays)])
 
-    def widened(self, columns: int) -> Dataset:
+    def add_coordinates(self, columns: int) -> Dataset:
         """Return a copy with so many more coordinates, all 0."""
         X = np.pad(self.X, ((0, 0), (0, columns)))
-        return _trusted(X, self.t, self.y, self.variance, self.source)
+        return _from_checked(X, self.t, self.y, self.variance, self.source)
 
-    def beside_levels(self) -> Dataset:
-        """As contrasts within each time: less their mean, and as far apart as single readings are.
+    def time_contrasts(self) -> Dataset:
+        """Return contrasts within each time: less their mean, and as far apart as single readings.
 
         Of n readings that share a level, the deviations from their mean have (n - 1) / n of the variance
-        of their noise; a reading that is alone at its time says nothing, and is left out.
+        of their noise; a reading that is alone at its time says nothing, and is dropped.
         """
         _, which, counts = np.unique(self.t, return_inverse=True, return_counts=True)
         n = counts[which]
@@ -257,11 +285,11 @@ class Dataset:
 
     def with_values(self, y: Array) -> Dataset:
         """Return a copy with other values (n,), which were checked."""
-        return _trusted(self.X, self.t, y, self.variance, self.source)
+        return _from_checked(self.X, self.t, y, self.variance, self.source)
 
     def take(self, rows: NDArray[Any] | slice) -> Dataset:
         """Return some rows, by an index array, a boolean mask or a slice."""
-        return _trusted(
+        return _from_checked(
             self.X[rows], self.t[rows], self.y[rows], self.variance[rows], self.source[rows]
         )
 
@@ -271,14 +299,14 @@ class Dataset:
         if variance is None or not np.count_nonzero(missing):
             return self
         filled = np.where(missing, variance, self.variance)
-        return _trusted(self.X, self.t, self.y, filled, self.source)
+        return _from_checked(self.X, self.t, self.y, filled, self.source)
 
 
 def answers_of(X: Array, t: float, values: Array, variance: Array) -> Dataset:
     """Return checked answers of an expert about points (q, d) at one time; NaN are no answers."""
-    said = ~np.isnan(values)
-    times = np.full(np.count_nonzero(said), t)
-    return Dataset.checked(X[said], times, values[said], variance[said], Source.EXPERT)
+    rows = ~np.isnan(values)
+    times = np.full(np.count_nonzero(rows), t)
+    return Dataset.from_columns(X[rows], times, values[rows], variance[rows], Source.EXPERT)
 
 
 @dataclass(frozen=True)
@@ -287,32 +315,32 @@ class Outliers:
 
     Attributes
     ----------
-    seen : Dataset
+    observations : Dataset
     rows : integer array of shape (k,)
-        Which of all readings they are, in the order they were told.
+        Which of all readings they are, in the order of their arrival.
     """
 
-    seen: Dataset
+    observations: Dataset
     rows: Index
 
     @classmethod
-    def of(cls, told: Dataset, out: NDArray[np.bool_]) -> Outliers:
-        """Return those of all readings that `out` marks."""
-        rows = np.flatnonzero(out)
-        return cls(told.take(rows), rows)
+    def of(cls, readings: Dataset, is_outlier: NDArray[np.bool_]) -> Outliers:
+        """Return the outliers among all readings, by a mask (n,)."""
+        rows = np.flatnonzero(is_outlier)
+        return cls(readings.take(rows), rows)
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def among(self, rewards: Dataset) -> Dataset:
-        """Return all readings, these among them, in the order of their arrival."""
-        out = np.zeros(len(rewards) + len(self), dtype=bool)
-        out[self.rows] = True
-        order = np.empty(len(out), dtype=np.int64)
-        order[np.flatnonzero(~out)] = np.arange(len(rewards))
+    def merge(self, rewards: Dataset) -> Dataset:
+        """Return all readings, the outliers included, in the order of their arrival."""
+        is_outlier = np.zeros(len(rewards) + len(self), dtype=bool)
+        is_outlier[self.rows] = True
+        order = np.empty(len(is_outlier), dtype=np.int64)
+        order[np.flatnonzero(~is_outlier)] = np.arange(len(rewards))
         order[self.rows] = len(rewards) + np.arange(len(self))
-        # In storage of their own: what is appended to the rewards goes on from what was told before.
-        return rewards.joined(self.seen).take(order)
+        # In storage of its own: what is appended to the rewards later goes on in theirs.
+        return rewards.concatenate(self.observations).take(order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,8 +362,8 @@ class Plays:
             column.setflags(write=False)
 
     @classmethod
-    def none(cls, dimension: int) -> Plays:
-        """Return no plays."""
+    def empty(cls, dimension: int) -> Plays:
+        """Return no plays, of points with `dimension` coordinates."""
         return cls(np.empty((0, dimension)), np.empty(0))
 
     def __len__(self) -> int:
@@ -358,20 +386,20 @@ class Plays:
         """Return some of the plays."""
         return Plays(self.X[rows], self.t[rows])
 
-    def widened(self, columns: int) -> Plays:
+    def add_coordinates(self, columns: int) -> Plays:
         """Return a copy with so many more coordinates, all 0."""
         return Plays(np.pad(self.X, ((0, 0), (0, columns))), self.t)
 
-    def replaced_by(self, X: Array, t: Array) -> Plays:
+    def exclude(self, X: Array, t: Array) -> Plays:
         """Return the plays without those of the same point and time as one of `X` (n, d), `t` (n,)."""
         if not len(self.t):
             return self
         theirs = set(row_keys(np.column_stack([X, t])))
-        left = [key not in theirs for key in row_keys(np.column_stack([self.X, self.t]))]
-        return self if all(left) else Plays(self.X[left], self.t[left])
+        stays = [key not in theirs for key in row_keys(np.column_stack([self.X, self.t]))]
+        return self if all(stays) else Plays(self.X[stays], self.t[stays])
 
     def rows_of(self, X: Array, t: Array | None = None) -> list[int | None]:
-        """The row of each of the points `X` (n, d), each row once and the first first; else None.
+        """Return the row of each of the points `X` (n, d), or None; each row counts once, in order.
 
         With times `t` (n,), rows of these times come before others of the same point.
         """
@@ -384,20 +412,28 @@ class Plays:
         for row, key in enumerate(row_keys(self.X)):
             if key in waiting:
                 waiting[key].append(row)
-        found: list[int | None] = []
+        result: list[int | None] = []
         for i, key in enumerate(keys):
             rows = waiting[key]
             of_time = (k for k, row in enumerate(rows) if t is None or self.t[row] == t[i])
-            found.append(rows.pop(next(of_time, 0)) if rows else None)
-        return found
+            result.append(rows.pop(next(of_time, 0)) if rows else None)
+        return result
 
-    def dropped(self, X: Array) -> Plays:
-        """Do as `without`; a `ValueError` names the first of the points that is not here."""
+    def drop(self, X: Array) -> Plays:
+        """Return the plays without points `X` (n, d), as `without`, if all of them are here.
+
+        Raises
+        ------
+        PlayError
+            If one is not; the message names the first one.
+        """
         rows = self.rows_of(X)
         if None in rows:
-            left = len(self) - rows.index(None)
+            missing = rows.index(None)
             raise PlayError(
-                "{point} is not pending; {left} points are", point=X[rows.index(None)], left=left
+                "{point} is not pending; {count} points are",
+                point=X[missing],
+                count=len(self) - missing,
             )
         return self.without(X)
 
@@ -406,14 +442,14 @@ class Plays:
         rows = [row for row in self.rows_of(X, t) if row is not None]
         if not rows:
             return self
-        left = np.ones(len(self.t), dtype=bool)
-        left[rows] = False
-        return Plays(self.X[left], self.t[left])
+        stays = np.ones(len(self.t), dtype=bool)
+        stays[rows] = False
+        return Plays(self.X[stays], self.t[stays])
 
 
 @dataclass(frozen=True)
-class Told:
-    """Rewards, and points that were played without a reading.
+class NewObservations:
+    """The content of one `tell`: rewards, and points that were played without a reading.
 
     Attributes
     ----------
@@ -430,14 +466,16 @@ class Told:
     failed: Plays
 
     @classmethod
-    def of(cls, X: Array, t: Array, y: Array, variance: Array) -> Told:
-        """Of columns that were checked; NaN in `y` where there was no reading."""
-        read = ~np.isnan(y)
-        if np.count_nonzero(read) == len(y):
-            rewards = Dataset.checked(X.copy(), t.copy(), y, variance)
+    def of(cls, X: Array, t: Array, y: Array, variance: Array) -> NewObservations:
+        """Return those of columns that were checked; NaN in `y` where there was no reading."""
+        is_reading = ~np.isnan(y)
+        if np.count_nonzero(is_reading) == len(y):
+            rewards = Dataset.from_columns(X.copy(), t.copy(), y, variance)
             return cls(X, t, rewards, Plays(X[:0], t[:0]))
-        rewards = Dataset.checked(X[read], t[read], y[read], variance[read])
-        return cls(X, t, rewards, Plays(X[~read], t[~read]))
+        rewards = Dataset.from_columns(
+            X[is_reading], t[is_reading], y[is_reading], variance[is_reading]
+        )
+        return cls(X, t, rewards, Plays(X[~is_reading], t[~is_reading]))
 
     @property
     def latest(self) -> float:
@@ -446,17 +484,17 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Gone:
-    """What has left a history (`Options.max_history`).
+class Expired:
+    """The part of a history that is not stored any more (`Options.max_history`), in numbers.
 
     Attributes
     ----------
     rewards, answers, failed : int
         How many of each.
     until : float
-        The time before which they were; what was told late may be as old, and there.
+        The time before which they were; a late reward may be as old, and stored.
     first : float
-        The reward that values are counted from: the first of all, or of those that were told again.
+        The reward that values are counted from: the first of all, or since a correction.
     """
 
     rewards: int = 0
@@ -468,7 +506,7 @@ class Gone:
 
 @dataclass(frozen=True)
 class Record:
-    """What was told and asked: of a bandit's state, and of a journal without any beliefs.
+    """All observations, of a bandit's state or of a journal: without any beliefs.
 
     Attributes
     ----------
@@ -477,12 +515,12 @@ class Record:
     failed : Plays
         Points that were played without a reading.
     pending : Plays
-        Points asked and not told.
+        Points whose rewards have not come yet.
     time : float or None
-        The latest time told.
+        The latest time of a reward or a failed play.
     asked_for : float or None
-        The time of the decision that is still out.
-    gone : Gone
+        The time of the decision whose points are pending.
+    expired : Expired
         What is no longer among rewards, answers and failed plays.
     """
 
@@ -492,22 +530,22 @@ class Record:
     pending: Plays
     time: float | None
     asked_for: float | None
-    gone: Gone
+    expired: Expired
 
     @classmethod
-    def of_nothing(cls, dimension: int) -> Record:
+    def empty(cls, dimension: int) -> Record:
         """Return an empty record of points with `dimension` coordinates."""
-        none, no_plays = Dataset.empty(dimension), Plays.none(dimension)
-        return Record(none, none, no_plays, no_plays, None, None, Gone())
+        none, no_plays = Dataset.empty(dimension), Plays.empty(dimension)
+        return Record(none, none, no_plays, no_plays, None, None, Expired())
 
     @property
     def readings(self) -> Dataset:
-        """All rewards in the order they were told."""
+        """All rewards in the order of their arrival."""
         return self.rewards
 
     @property
-    def played(self) -> Plays:
-        """All that was played and told, what was not read first."""
+    def plays(self) -> Plays:
+        """All plays whose rewards have come, or failed: those without a reading first."""
         return self.failed.append(self.rewards.X, self.rewards.t)
 
     @property
@@ -515,39 +553,39 @@ class Record:
         """The time of the next decision, if nobody says another."""
         return 1.0 if self.time is None else self.time + 1.0
 
-    def noted(self, told: Told) -> dict[str, Any]:
-        """Return the record after a tell."""
-        # A late reward does not take the time of the decision that is still out.
-        latest = told.latest
-        out = self.asked_for is not None and latest < self.asked_for
+    def changes_from(self, new: NewObservations) -> dict[str, Any]:
+        """Return the fields of the record that new observations change."""
+        # A late reward does not take the time of the decision that is still pending.
+        latest = new.latest
+        is_pending = self.asked_for is not None and latest < self.asked_for
         failed = self.failed
         if len(failed.t):
-            failed = failed.replaced_by(told.rewards.X, told.rewards.t)
-        if len(told.failed.t):
-            failed = failed.append(told.failed.X, told.failed.t)
+            failed = failed.exclude(new.rewards.X, new.rewards.t)
+        if len(new.failed.t):
+            failed = failed.append(new.failed.X, new.failed.t)
         return {
-            "rewards": self.rewards.append(told.rewards),
+            "rewards": self.rewards.append(new.rewards),
             "failed": failed,
-            "pending": self.pending.without(told.X, told.t),
+            "pending": self.pending.without(new.X, new.t),
             "time": latest if self.time is None else max(self.time, latest),
-            "asked_for": self.asked_for if out else None,
+            "asked_for": self.asked_for if is_pending else None,
         }
 
-    def left_from(self, until: float) -> dict[str, Any]:
-        """Return the part of the record from a time on."""
-        known = {name: getattr(self, name) for name in ("rewards", "answers", "failed")}
-        made = {name: each.take(each.t >= until) for name, each in known.items()}
+    def changes_by_expiry(self, until: float) -> dict[str, Any]:
+        """Return the fields of the record that change if all before a time expires."""
+        parts = {name: getattr(self, name) for name in ("rewards", "answers", "failed")}
+        stored = {name: each.take(each.t >= until) for name, each in parts.items()}
         counts = {
-            name: getattr(self.gone, name) + len(each) - len(made[name])
-            for name, each in known.items()
+            name: getattr(self.expired, name) + len(each) - len(stored[name])
+            for name, each in parts.items()
         }
-        first = self.gone.first if self.gone.rewards else float(self.rewards.y[0])
-        return {**made, "gone": Gone(**counts, until=until, first=first)}
+        first = self.expired.first if self.expired.rewards else float(self.rewards.y[0])
+        return {**stored, "expired": Expired(**counts, until=until, first=first)}
 
     def with_coordinates(self, columns: int) -> dict[str, Any]:
-        """Return the record with so many more coordinates of points, all 0."""
+        """Return the fields of the record with so many more coordinates of points, all 0."""
         names = ("rewards", "answers", "failed", "pending")
-        return {name: getattr(self, name).widened(columns) for name in names}
+        return {name: getattr(self, name).add_coordinates(columns) for name in names}
 
 
 def _as_source(source: ArrayLike | None, n: int) -> NDArray[np.uint8]:
@@ -564,10 +602,10 @@ def _as_source(source: ArrayLike | None, n: int) -> NDArray[np.uint8]:
 _COLUMNS = ("X", "t", "y", "variance", "source")
 
 
-def _trusted(*columns: NDArray[Any]) -> Dataset:
-    """Build from columns that were checked before, without checking them again."""
-    made = object.__new__(Dataset)
+def _from_checked(*columns: NDArray[Any]) -> Dataset:
+    """Return the data set of columns that were checked before, without checking them again."""
+    data = object.__new__(Dataset)
     for column in columns:
         column.setflags(write=False)
-    object.__setattr__(made, "__dict__", dict(zip(_COLUMNS, columns, strict=True)))
-    return made
+    object.__setattr__(data, "__dict__", dict(zip(_COLUMNS, columns, strict=True)))
+    return data

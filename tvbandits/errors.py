@@ -20,7 +20,7 @@ class PlayError(ValueError):
     Parameters
     ----------
     sentence : str
-        What is wrong, with the names of values in braces: "no reading of {point} at {t} was told".
+        What is wrong, with the names of values in braces: "there is no reading of {point} at {t}".
     **values
         By name: an array (d,) is a point, a float is a time; anything else is said as it is.
 
@@ -29,7 +29,7 @@ class PlayError(ValueError):
     >>> import numpy as np
     >>> from tvbandits.errors import PlayError
     >>> error = PlayError("{point} is not pending at {t}", point=np.array([2.5]), t=8.0)
-    >>> print(error, "|", error.worded(lambda point: "mill", lambda t: "8 o'clock"))
+    >>> print(error, "|", error.message(lambda point: "mill", lambda t: "8 o'clock"))
     [2.5] is not pending at t = 8 | mill is not pending at 8 o'clock
     """
 
@@ -41,9 +41,9 @@ class PlayError(ValueError):
         return _restore, (type(self), self.sentence, self.values)
 
     def __str__(self) -> str:
-        return self.worded(lambda point: str(point.tolist()), time_text)
+        return self.message(lambda point: str(point.tolist()), time_text)
 
-    def worded(
+    def message(
         self, name: Callable[[NDArray[np.float64]], str], when: Callable[[float], str]
     ) -> str:
         """Return the message with other words for points and times."""

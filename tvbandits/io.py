@@ -61,7 +61,7 @@ CLASSES = {
     "tvbandits.counts": "Counted",
     "tvbandits.acquisition.limits": "Limit",
     "tvbandits.domains.moving": "Position",
-    "tvbandits.data": "Dataset Gone Outliers Plays Record",
+    "tvbandits.data": "Dataset Expired Outliers Plays Record",
     "tvbandits.domains.parameters": "Category Integer Real",
     "tvbandits.domains.space": "Arms Space Table",
     "tvbandits.domains.space_kernel": "PerParameter",

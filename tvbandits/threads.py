@@ -1,7 +1,7 @@
 """One call of an object at a time, with one BLAS thread where matrices are small: more would only wait.
 
 An interrupt (Ctrl-C, a MemoryError) may come at any line, also at the one that ends a block. What is
-begun here is therefore ended twice, and ending it again does nothing: an interrupt comes once.
+started here is therefore ended twice, and ending it again does nothing: an interrupt comes once.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from threadpoolctl import ThreadpoolController
 
 from tvbandits.errors import CallWithinCallError
 
-# With more observations, several BLAS threads help.
-LARGE = 2000
+# With more observations than this, several BLAS threads help.
+SINGLE_THREAD_ROWS = 2000
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -65,7 +65,7 @@ def in_turn(method: Callable[Concatenate[One, P], T]) -> Callable[Concatenate[On
         if me in callers:
             what = f"{method.__name__} was called from inside of a call of the same bandit"
             raise CallWithinCallError(f"{what}, such as by its expert")
-        limit = one_blas_thread() if self._size <= LARGE else nullcontext()
+        limit = one_blas_thread() if self._size <= SINGLE_THREAD_ROWS else nullcontext()
         try:
             try:
                 callers.add(me)
@@ -81,7 +81,7 @@ def in_turn(method: Callable[Concatenate[One, P], T]) -> Callable[Concatenate[On
 
 _turns: WeakSet[Turns] = WeakSet()
 _lock = threading.RLock()
-# The blocks that were begun and not ended; the libraries they limit, and how many threads each had.
+# The blocks that have not ended; the libraries they limit, and how many threads each had.
 _blocks: set[object] = set()
 _before: list[tuple[Any, int]] = []
 
@@ -123,7 +123,7 @@ def _end(block: object) -> None:
 
 @cache
 def _libraries() -> list[Any]:
-    """The BLAS libraries of this process, which take milliseconds to find.
+    """Return the BLAS libraries of this process, which take milliseconds to find.
 
     They are looked for in a thread of its own: in the main one Ctrl-C may come inside of a function that
     C calls back, where Python prints an exception and goes on.
@@ -137,19 +137,24 @@ def _libraries() -> list[Any]:
 
 
 def _set_threads(limits: list[tuple[Any, int]]) -> None:
-    """Set how many threads libraries take, whichever thread of Python this is.
+    """Set how many threads libraries use, whichever thread of Python this is.
 
     threadpoolctl 3.8 lets one thread alone set the number, the first to do so, until it is released.
     """
     for library, threads in limits:
-        release = getattr(library, "clear_controlling_thread", lambda **_: None)
-        release(force=True)
+        _release(library)
         library.set_num_threads(threads)
-        release(force=True)
+        _release(library)
+
+
+def _release(library: Any) -> None:
+    """Let any thread set the number of threads next; older versions of threadpoolctl let it always."""
+    if hasattr(library, "clear_controlling_thread"):
+        library.clear_controlling_thread(force=True)
 
 
 def _start_anew() -> None:
-    """Free all locks in a child process, where who held them in the parent is not there.
+    """Replace all locks in a child process, where their holders in the parent do not exist.
 
     What was limited in the parent is so in the child, and stays listed: its next block lifts that.
     """

@@ -27,7 +27,7 @@ from tvbandits import Answers, Bandit, Box, Candidates, Every, NystromFilter, Re
 from tvbandits.acquisition.batches import Batching, LocalRatio, One
 from tvbandits.acquisition.rules import ThompsonSampling, UpperConfidenceBound
 from tvbandits.experts.keyed_noise import keyed_normal
-from tvbandits.forgetting.aging import LogThreshold, has_pace
+from tvbandits.forgetting.aging import LogThreshold, has_rate
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.kernels.additive import (
     anchors_of,
@@ -240,7 +240,7 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
     elif rng.random() < 0.15:
         learn = Every(int(rng.choice([3, 7])))
     aging = aging_of(rng)
-    if kind == "space" and not has_pace(aging):
+    if kind == "space" and not has_rate(aging):
         learn = None  # there is nothing to learn, and it is refused
     rules = [cls() for cls in parts("batch rule").values()]
     if not isinstance(domain, Candidates):

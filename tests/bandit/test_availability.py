@@ -21,7 +21,7 @@ from tests.helpers.players import (
     warmed,
 )
 from tvbandits import Bandit, Candidates, NothingAvailableError, Recipe, Space, load, policies
-from tvbandits.domains.availability import Allowed
+from tvbandits.domains.availability import ChoiceSet
 from tvbandits.policies import POLICIES, Setting
 from tvbandits.queries import NextDecision, RandomPoints
 from tvbandits.queries.plans import Asking
@@ -150,7 +150,7 @@ def test_what_is_taken_comes_last_and_is_looked_at_once() -> None:
         return right(X)
 
     watched: Any = free
-    allowed = Allowed(LINE, watched, LINE.X[:0])
+    allowed = ChoiceSet(LINE, watched, LINE.X[:0])
     left, some, looked = right(LINE.X), np.arange(0, len(LINE), 3), 0
     for row in np.random.default_rng(0).integers(len(LINE), size=400):
         before = len(looks)

@@ -79,7 +79,9 @@ def test_a_fit_begins_with_the_numbers_that_were_learned(space: Any) -> None:
 def test_a_pace_carries_over() -> None:
     there = played(policies.ui_gp_ucb(THERE, kernel=RBF(2.0), forgetting_rate=Every(20)), 45)
     here = policies.ui_gp_ucb(HERE, kernel=RBF(2.0), forgetting_rate=Every(20)).learn_from(there)
-    assert here.recipe.aging.pace == pytest.approx(there.state.model.aging.pace, rel=0.5)
+    assert here.recipe.aging.forgetting_rate == pytest.approx(
+        there.state.model.aging.forgetting_rate, rel=0.5
+    )
     assert (
         here.recipe.aging
         != policies.ui_gp_ucb(HERE, kernel=RBF(2.0), forgetting_rate=Every(20)).recipe.aging

@@ -240,7 +240,7 @@ def test_few_candidates_are_looked_at() -> None:
 def test_what_is_not_in_memory_needs_a_policy_of_leaders(tmp_path: Path) -> None:
     domain = Candidates(elsewhere("file", tmp_path))
     assert len(domain) == COUNT
-    assert not domain.held
+    assert not domain.in_memory
     assert domain == Candidates(elsewhere("file", tmp_path))
     says = r"not in memory .* posterior=Nystrom\(\).* got Candidates"
     refused(ValueError, says, policies.gp_ucb, domain, kernel=RBF(1.0), noise_variance=0.01)
@@ -283,7 +283,7 @@ def test_no_more_is_remembered_than_is_indexed(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(candidates, "MOST_INDEXED", 90)
     domain = Candidates(POINTS)
     expected = play(policies.bkb(domain, kernel=RBF(0.003), noise_variance=0.01), 12)
-    assert len(domain._known) <= 90
+    assert len(domain._row_of) <= 90
     monkeypatch.undo()
     again = policies.bkb(Candidates(POINTS), kernel=RBF(0.003), noise_variance=0.01)
     np.testing.assert_array_equal(play(again, 12), expected)

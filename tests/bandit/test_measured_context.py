@@ -183,7 +183,7 @@ def chosen(bandit: Bandit) -> Array:
     return bandit.state.rewards.X[:1, :-1]
 
 
-@pytest.mark.parametrize("domain", [SPACE.chosen, BOX.chosen])
+@pytest.mark.parametrize("domain", [SPACE.action_domain, BOX.action_domain])
 def test_a_context_for_a_domain_without_one(domain: Any) -> None:
     bandit = policies.gp_ucb(domain, kernel=KERNEL, noise_variance=0.01)
     for call in (

@@ -80,7 +80,7 @@ def test_gross_errors_stand_aside_as_if_nothing_was_read(name: str) -> None:
     steps = 40 if name not in ("on a box", "time as input") else 28
     found = played(MAKERS[name](options=Options(robust=True)), steps)
     wrong = [t for t in ERRORS if t <= steps]
-    assert found.state.outliers.seen.t.tolist() == wrong
+    assert found.state.outliers.observations.t.tolist() == wrong
     oracle = played(MAKERS[name](), steps, drop=True)
     assert oracle.state.failed.t.tolist() == wrong
     assert np.array_equal(found.state.rewards.X, oracle.state.rewards.X)
@@ -128,7 +128,7 @@ def test_a_change_to_what_was_read_before_is_believed_at_once(level: float) -> N
 @pytest.mark.parametrize("first", [1, 3, 5])
 def test_an_error_among_the_first_readings_is_found_when_there_are_some(first: int) -> None:
     bandit = played(MAKERS["ensemble"](options=Options(robust=True)), 16, {first: 25.0})
-    assert bandit.state.outliers.seen.t.tolist() == [first]
+    assert bandit.state.outliers.observations.t.tolist() == [first]
 
 
 def test_told_at_once_it_is_as_told_one_by_one() -> None:
@@ -164,7 +164,7 @@ def test_it_is_corrected_and_handed_to_other_recipes() -> None:
     assert plain.state.rewards.t.tolist() == list(range(1, 31))  # in the order they were told
     X, t = bandit.state.readings.X, bandit.state.readings.t
     bandit.correct(X[24:27], truth(X[24:27], 26.0), t[24:27])
-    assert bandit.state.outliers.seen.t.tolist() == [12]
+    assert bandit.state.outliers.observations.t.tolist() == [12]
     assert bandit.retract(X[11:12], t[11:12]).outliers == 0
     assert bandit.info.told == 29
 
@@ -258,7 +258,7 @@ def test_outliers_go_back_to_where_they_were_told() -> None:
     out = rng.random(9) < 0.4
     aside = Outliers.of(told, out)
     assert len(aside) == out.sum()
-    again = aside.among(told.take(~out))
+    again = aside.merge(told.take(~out))
     for name in ("X", "t", "y", "variance", "source"):
         assert np.array_equal(getattr(again, name), getattr(told, name))
 
@@ -277,7 +277,7 @@ def test_arms_and_spaces_set_aside_too(arms: bool) -> None:
         24,
         {20: 40.0},
     )
-    assert found.state.outliers.seen.t.tolist() == [20]
+    assert found.state.outliers.observations.t.tolist() == [20]
 
 
 def test_a_campaign_sets_aside_and_has_all_on_record(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_a_history_that_is_full_is_as_long_as_a_bandit_s(
     with Campaign.open(place) as fresh:
         state = fresh.state
         assert len(state.rewards) == (19 if told < 20 else told - 10)
-        assert state.gone.rewards == told - len(state.rewards)
+        assert state.expired.rewards == told - len(state.rewards)
         assert fresh.status.told == told
 
 

@@ -13,10 +13,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, Dataset, policies
-from tvbandits.arrays import row_of_largest
 from tvbandits.bandit.history import as_html, as_text
 from tvbandits.data import Source
-from tvbandits.domains.box import as_bounds
+from tvbandits.domains.parameters import as_bounds
+from tvbandits.domains.search import row_of_largest
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.validation import file_path, several, text
 

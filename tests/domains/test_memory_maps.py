@@ -40,7 +40,7 @@ def test_the_points_are_large_enough_to_be_mapped() -> None:
 def _described(given: Any) -> tuple[bool, bool, list[int], Array]:
     domain = given if isinstance(given, Candidates) else Candidates(given)
     found = domain.index(POINTS[[5, 69_999]]).tolist()
-    return domain.held, domain.X.flags.writeable, found, domain.X[::1000]
+    return domain.in_memory, domain.X.flags.writeable, found, domain.X[::1000]
 
 
 @pytest.mark.parametrize("made_here", [True, False])
@@ -149,7 +149,7 @@ def test_a_memory_map_that_does_not_fit_is_named_by_its_path(
     refused(ValueError, r"path of their \.npy .*got shape \(500, 2\)", Candidates, X)
     assert len(Candidates(tmp_path / "points.npy")) == len(X)
     monkeypatch.setattr(rows, "_memory", lambda: float(8 * SOME.size))
-    assert Candidates(X).held
+    assert Candidates(X).in_memory
 
 
 def test_the_memory_of_a_machine_holds_the_points() -> None:

@@ -128,7 +128,7 @@ def test_notes_and_costs_count() -> None:
 
 
 def half(variance: Array, ages: Ages) -> Array:
-    assert ages.told == 1
+    assert ages.total == 1
     assert not ages.newer.any()
     return variance / 2
 

@@ -31,7 +31,7 @@ from tvbandits.forgetting.aging import (
     compose,
 )
 from tvbandits.forgetting.event_trigger import EventTrigger
-from tvbandits.forgetting.learned_rate import CONFIG, Predictions, learned_pace, pace_unit
+from tvbandits.forgetting.learned_rate import CONFIG, Predictions, learn_rate, rate_unit
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.queries import RandomPoints
@@ -89,7 +89,7 @@ def test_ages_match_plain_count(rows: list[tuple[int, int]], now: int) -> None:
     t, source = [float(a) for a, _ in rows], [b for _, b in rows]
     made = Ages.of(observed(t, source), float(now))
     rewards = [i for i in range(len(t)) if source[i] == Source.REWARD]
-    assert made.told == len(rewards)
+    assert made.total == len(rewards)
     for i in range(len(t)):
         assert made.age[i] == max(now - t[i], 0.0)
         if source[i] == Source.REWARD:  # among equal times, the one told later is the newer
@@ -370,17 +370,17 @@ def test_predictions_ignore_time_of_kernel() -> None:
     assert inputs(moving, rewards.X, rewards.t).shape == (30, 3)
 
 
-def test_learned_pace_with_little_noise() -> None:
+def test_learn_rate_with_little_noise() -> None:
     rewards = Dataset(
         np.ones((20, 2)), np.arange(20.0), np.sin(np.arange(20.0)), np.full(20, 1e-18)
     )
     for each, _ in MAPS.values():
         assert math.isfinite(Predictions(KERNEL_LEARNED_RATE, rewards, 0.0, 1.0, total=20)(each))
-    pace = learned_pace(Exponential(0.9), KERNEL_LEARNED_RATE, rewards, 0.0, 1.0)
-    assert CONFIG.slowest <= pace <= CONFIG.fastest
+    rate = learn_rate(Exponential(0.9), KERNEL_LEARNED_RATE, rewards, 0.0, 1.0)
+    assert CONFIG.slowest <= rate <= CONFIG.fastest
 
 
-# --- the pace -------------------------------------------------------------------------------------
+# --- the forgetting rate -----------------------------------------------------------------------
 
 PACED: dict[str, Any] = {
     "wiener": Wiener(0.5),
@@ -393,33 +393,31 @@ PACED: dict[str, Any] = {
 
 @pytest.mark.parametrize("rate", [3.0, 100.0])
 @pytest.mark.parametrize("name", PACED)
-def test_learned_pace_matches_brute_force(name: str, rate: float) -> None:
+def test_learn_rate_matches_brute_force(name: str, rate: float) -> None:
     each, scale = PACED[name], 1.3
     for seed in range(3):
         rewards = sample(80, seed, rate)
-        pace = learned_pace(each, KERNEL_LEARNED_RATE, rewards, 0.1, scale)
-        unit = pace_unit(each, scale)
-        assert CONFIG.slowest * unit * 0.999 <= pace <= CONFIG.fastest * unit * 1.001
+        learned = learn_rate(each, KERNEL_LEARNED_RATE, rewards, 0.1, scale)
+        unit = rate_unit(each, scale)
+        assert CONFIG.slowest * unit * 0.999 <= learned <= CONFIG.fastest * unit * 1.001
         kept = rewards.take(slice(-(CONFIG.targets + CONFIG.predictors), None))
         gone = len(rewards) - len(kept)  # who keeps no more learns the same
-        assert learned_pace(each, KERNEL_LEARNED_RATE, kept, 0.1, scale, gone) == pace
+        assert learn_rate(each, KERNEL_LEARNED_RATE, kept, 0.1, scale, gone) == learned
         score = Predictions(KERNEL_LEARNED_RATE, kept, 0.1, scale, total=80)
         grid = np.geomspace(CONFIG.slowest * unit, CONFIG.fastest * unit, 120)
-        best = max(score(each.at_pace(float(x))) for x in grid)
+        best = max(score(each.at_rate(float(x))) for x in grid)
         # A threshold makes the score jump wherever a reward is discarded.
-        assert score(each.at_pace(pace)) > best - (1.5 if name == "discarded" else 0.1)
-        # Where the score tells paces apart, it is no accident.
-        assert best - score(each.at_pace(float(grid[-1]))) > 1.0
+        assert score(each.at_rate(learned)) > best - (1.5 if name == "discarded" else 0.1)
+        # Where the score tells rates apart, it is no accident.
+        assert best - score(each.at_rate(float(grid[-1]))) > 1.0
 
 
-def test_learned_pace_of_few_rewards_is_none() -> None:
+def test_learn_rate_of_few_rewards_is_none() -> None:
     assert (
-        learned_pace(Wiener(0.5), KERNEL_LEARNED_RATE, sample(CONFIG.fewest - 1, 0), 0.0, 1.0)
-        is None
+        learn_rate(Wiener(0.5), KERNEL_LEARNED_RATE, sample(CONFIG.fewest - 1, 0), 0.0, 1.0) is None
     )
     assert (
-        learned_pace(Wiener(0.5), KERNEL_LEARNED_RATE, sample(CONFIG.fewest, 0), 0.0, 1.0)
-        is not None
+        learn_rate(Wiener(0.5), KERNEL_LEARNED_RATE, sample(CONFIG.fewest, 0), 0.0, 1.0) is not None
     )
 
 
@@ -431,33 +429,33 @@ def test_learn_without_pace_is_refused(each: Any) -> None:
     assert Recipe(*parts, aging=compose(each, Linear(0.1)), learn=LEARN).learn is LEARN
 
 
-def test_pace_unit_of_own_map() -> None:
+def test_rate_unit_of_own_map() -> None:
     @dataclass(frozen=True)
     class Steps:
         """A variance for every reward that is newer."""
 
-        pace: float
+        forgetting_rate: float
         adds_variance = True
 
         def __call__(self, variance: Array, ages: Ages) -> Array:
-            return np.asarray(variance + self.pace * ages.newer)
+            return np.asarray(variance + self.forgetting_rate * ages.newer)
 
-        def at_pace(self, pace: float) -> Steps:
-            return Steps(pace)
+        def at_rate(self, rate: float) -> Steps:
+            return Steps(rate)
 
-    assert pace_unit(Steps(0.1), 7.0) == pace_unit(compose(Constant(), Steps(0.1)), 7.0) == 49.0
-    assert learned_pace(Steps(0.1), KERNEL_LEARNED_RATE, sample(60, 3), 0.0, 1.3) is not None
+    assert rate_unit(Steps(0.1), 7.0) == rate_unit(compose(Constant(), Steps(0.1)), 7.0) == 49.0
+    assert learn_rate(Steps(0.1), KERNEL_LEARNED_RATE, sample(60, 3), 0.0, 1.3) is not None
 
 
 @pytest.mark.parametrize(("step", "unit"), [(86400.0, 1.0), (1e-3, 1.0), (1.0, 2.0**10)])
 @pytest.mark.parametrize("name", ["wiener", "linear", "exponential"])
-def test_learned_pace_follows_units(name: str, step: float, unit: float) -> None:
+def test_learn_rate_follows_units(name: str, step: float, unit: float) -> None:
     rewards, aging = sample(60, 3), PACED[name]
     scaled = Dataset(rewards.X, step * rewards.t, unit * rewards.y, unit**2 * rewards.variance)
-    one = learned_pace(aging, KERNEL_LEARNED_RATE, rewards, 0.1, 1.3)
-    other = learned_pace(aging, KERNEL_LEARNED_RATE, scaled, 0.1 * unit, 1.3 * unit)
+    one = learn_rate(aging, KERNEL_LEARNED_RATE, rewards, 0.1, 1.3)
+    other = learn_rate(aging, KERNEL_LEARNED_RATE, scaled, 0.1 * unit, 1.3 * unit)
     assert other * step == pytest.approx(one * (unit**2 if name == "wiener" else 1.0), rel=1e-4)
-    assert one < CONFIG.fastest * pace_unit(aging, 1.3)  # so that a limit would be seen
+    assert one < CONFIG.fastest * rate_unit(aging, 1.3)  # so that a limit would be seen
 
 
 # --- in a bandit ----------------------------------------------------------------------------------
@@ -501,13 +499,13 @@ def test_bandit_learns_pace(name: str) -> None:
         play_learned_rate(bandit, range(len(bandit.state.rewards) + 1, stop + 1))
         assert bandit.info.model.fits == fits
         state = bandit.state
-        assert state.model.aging.pace == bandit.info.model.pace  # type: ignore[attr-defined]
-        assert state.model.aging == bandit.recipe.aging.at_pace(bandit.info.model.pace)  # type: ignore[attr-defined]
+        assert state.model.aging.forgetting_rate == bandit.info.model.pace  # type: ignore[attr-defined]
+        assert state.model.aging == bandit.recipe.aging.at_rate(bandit.info.model.pace)  # type: ignore[attr-defined]
         assert state.model.kernel is bandit.recipe.kernel
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_learned_pace_of_late_reward_is_same(name: str) -> None:
+def test_learn_rate_of_late_reward_is_same(name: str) -> None:
     early, late = recipe(name), recipe(name)
     X = DOMAIN_LEARNED_RATE.X[[1, 4, 2, 8, 5, 3, 7, 0, 6, 2]]
     y = np.concatenate([value(X[[i]], float(i)) for i in range(10)])
@@ -539,4 +537,4 @@ def test_info_has_pace_of_map() -> None:
     y = np.random.default_rng(0).standard_normal(12)
     bandit.tell(DOMAIN_LEARNED_RATE.X[np.arange(12) % 2], y, 1e-4 * np.arange(12))
     assert bandit.info.model.fits == 1
-    assert bandit.info.model.pace == bandit.state.model.aging.pace == 700.0  # type: ignore[attr-defined]
+    assert bandit.info.model.pace == bandit.state.model.aging.forgetting_rate == 700.0  # type: ignore[attr-defined]

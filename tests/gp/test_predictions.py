@@ -174,7 +174,7 @@ def test_a_bound_may_take_its_variance_from_more_points() -> None:
     np.testing.assert_allclose(bound(X), mean + 2.0 * np.sqrt(more.predict(X)[1]), atol=1e-12)
     h = 1e-5 * np.eye(3)[1]
     np.testing.assert_allclose(
-        bound.sloped(X)[1][:, 1], (bound(X + h) - bound(X - h)) / 2e-5, atol=1e-6
+        bound.values_and_slopes(X)[1][:, 1], (bound(X + h) - bound(X - h)) / 2e-5, atol=1e-6
     )
 
 

@@ -10,7 +10,7 @@ from tests.helpers.players import deciding
 from tests.helpers.views import condition
 from tvbandits import Bandit, Box, Options, policies
 from tvbandits.datasets import Lifted
-from tvbandits.domains.box_search import climb
+from tvbandits.domains.search import climb
 from tvbandits.gp.kernels.terms import terms_of
 
 

@@ -141,10 +141,10 @@ def test_slopes_of_the_bound_are_those_of_small_steps() -> None:
             seen.append(bound)
             return np.zeros(2)
 
-    player.rule.choose(13.5, Looking(), Plays.none(2), rng)
+    player.rule.choose(13.5, Looking(), Plays.empty(2), rng)
     [bound] = seen
     X = rng.uniform([0, -2], [1, 3], (7, 2))
-    found = bound.sloped(X)[1]
+    found = bound.values_and_slopes(X)[1]
     for j, step in enumerate(1e-6 * np.eye(2)):
         numeric = (bound(X + step) - bound(X - step)) / 2e-6
         np.testing.assert_allclose(found[:, j], numeric, rtol=1e-5, atol=1e-6)

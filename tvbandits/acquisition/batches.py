@@ -404,7 +404,7 @@ class UntoldFantasy(FantasyModel):
         """A point (d,) at random."""
         drawn = rng.integers(len(self.domain if self.free is None else self.free), size=1)
         rows = drawn if self.free is None else self.free[drawn]
-        X = self.domain._points_at(rows)
+        X = self.domain.points_at(rows)
         self.domain._remember(rows, X)
         return np.asarray(X[0].copy())
 

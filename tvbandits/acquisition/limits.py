@@ -28,7 +28,7 @@ class LimitWarning(UserWarning):
 def as_outcomes(outcomes: Mapping[str, ArrayLike] | None) -> dict[str, ArrayLike]:
     """Return readings of outcomes by name; a `ValueError` unless it is such a mapping, or None.
 
-    None in the place of a value, as in JSON: it was not read.
+    None in the place of a value, as in JSON, means that there is no reading.
     """
     if outcomes is None:
         return {}
@@ -45,9 +45,9 @@ def as_outcomes(outcomes: Mapping[str, ArrayLike] | None) -> dict[str, ArrayLike
 
 def check_outcome(name: object, limits: Iterable[str]) -> None:
     """Raise a `ValueError` unless there is a limit on such an outcome."""
-    known = list(limits)
-    if not isinstance(name, str) or name not in known:
-        there = f"there are limits on {', '.join(known) or 'nothing'}"
+    names = list(limits)
+    if not isinstance(name, str) or name not in names:
+        there = f"there are limits on {', '.join(names) or 'nothing'}"
         raise ValueError(f"unknown outcome: there is no limit on {describe(name)}; {there}")
 
 
@@ -58,17 +58,17 @@ class Limit:
     Parameters
     ----------
     name : str
-        Of the outcome, by which it is told.
+        Name of the outcome, by which its readings are passed to `tell`.
     at_most, at_least : float, optional
         One of them, or both; in the unit of the outcome.
     probability : float
-        Share of all plays that is to satisfy it. What risk sure plays leave is spent where it brings
-        most, on points each of which is as likely as not to satisfy it, at least.
+        Share of all plays that is to satisfy it. The risk that safe plays leave is taken where it gains
+        most, at points each of which satisfies it with a probability of at least a half.
     each : bool
-        True: each play must satisfy it with this probability, by what is known then. That costs more
-        reward, and far fewer plays violate it.
+        True: each play must satisfy it with this probability, by the beliefs of its time. That costs
+        more reward, and far fewer plays violate it.
     noise_variance : float, optional
-        Of a reading of the outcome (its unit squared); learned where it is not given.
+        Noise variance of a reading of the outcome (its unit squared); learned where it is None.
 
     Raises
     ------
@@ -110,6 +110,6 @@ class Limit:
         return low, math.inf if self.at_most is None else self.at_most
 
     def holds(self, values: Array) -> NDArray[np.bool_]:
-        """Tell which of the values (n,) satisfy the limit; NaN, which was not read, does."""
+        """Return which of the values (n,) satisfy the limit; NaN, for no reading, does."""
         low, high = self.bounds
         return ~((np.asarray(values) < low) | (np.asarray(values) > high))

@@ -24,11 +24,11 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from tvbandits.acquisition import batches
-from tvbandits.arrays import row_of_largest
-from tvbandits.domains.availability import Allowed, Available
-from tvbandits.domains.candidates import Candidates, as_finite, rows_apart
+from tvbandits.domains.availability import Available, ChoiceSet
+from tvbandits.domains.candidates import Candidates, as_finite, from_distinct_rows
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import Move
+from tvbandits.domains.search import row_of_largest
 from tvbandits.gp import linalg
 from tvbandits.gp.posterior import CandidateGrid
 from tvbandits.gp.predictions import ScaledPosterior
@@ -109,10 +109,10 @@ class Decision:
     top: TopCandidates | None = None
     rest: float = -math.inf
 
-    def choices(self, excluded: Array | None = None) -> Allowed:
+    def choices(self, excluded: Array | None = None) -> ChoiceSet:
         """Return what may be chosen; excluded points, by default those of this time, come last."""
         without = self.same_time if excluded is None else excluded
-        return Allowed(self.domain, self.available, without, self.move, self.price)
+        return ChoiceSet(self.domain, self.available, without, self.move, self.price)
 
     @property
     def is_restricted(self) -> bool:
@@ -130,7 +130,7 @@ class Decision:
         scorer = sparse.scorer(columns, view.prior_mean)
         top = finder.select(scorer, sparse, request, mask)
         self.domain._remember(top.rows, top.X)
-        domain = rows_apart(top.X)
+        domain = from_distinct_rows(top.X)
         grid = CandidateGrid(view.prior.kernel, domain.X)
         posterior = sparse.at_candidates(grid)
         return replace(
@@ -224,7 +224,7 @@ def choose_points(rule: Acquisition, decision: Decision, rng: np.random.Generato
     assert isinstance(decision.domain, Candidates)  # nothing else is crowded
     draws = samples(replace(decision, beta=1.0), decision.n or 1, rng)
     X = decision.domain.X
-    return np.asarray(X[allowed.only(lambda _: draws)(X).argmax(axis=1)])
+    return np.asarray(X[allowed.restrict(lambda _: draws)(X).argmax(axis=1)])
 
 
 @dataclass(frozen=True)
@@ -313,7 +313,7 @@ class UpperConfidenceBound(Acquisition):
     def _batch(
         self,
         decision: Decision,
-        allowed: Allowed,
+        allowed: ChoiceSet,
         width: batches.Width,
         monitor: batches.Monitor,
         rng: np.random.Generator,
@@ -322,8 +322,8 @@ class UpperConfidenceBound(Acquisition):
         most = decision.batching.largest if decision.n is None else decision.n
         # What is taken has its variance lowered; what is not available has no slope.
         smooth = None if decision.is_restricted else width.smooth
-        fantasy = decision.fantasy(batches.Width(allowed.only(width.mean), width.times, smooth))
-        everything = allowed.everything and decision.n is None
+        fantasy = decision.fantasy(batches.Width(allowed.restrict(width.mean), width.times, smooth))
+        everything = allowed.is_everything and decision.n is None
         leads = decision.rest > -math.inf
         batch: list[Array] = []
         while len(batch) < most:
@@ -331,7 +331,7 @@ class UpperConfidenceBound(Acquisition):
             x = fantasy.best(rng)
             if leads and decision.overtakes(fantasy.largest):
                 raise OvertakenError
-            batch.append(x if everything else allowed.checked(x, fantasy.bounds, rng))
+            batch.append(x if everything else allowed.repair(x, fantasy.bounds, rng))
             # L5 to L8: the variances shrink, and the batch goes on until its rule is broken (L9).
             if monitor(fantasy.add(batch[-1])):
                 break
@@ -374,7 +374,7 @@ class RandomFirst(Acquisition):
         """Return the next points (b, d)."""
         if decision.view.posterior.summary.size + len(decision.pending) >= self.count:
             return UpperConfidenceBound().choose(decision, rng)
-        allowed = Allowed(decision.domain, decision.available, decision.same_time)
+        allowed = ChoiceSet(decision.domain, decision.available, decision.same_time)
         batch: list[Array] = []
         for _ in range(decision.n or 1):
             batch.append(allowed.sample(rng))
@@ -432,7 +432,7 @@ class SpreadFirst(Acquisition):
 
 
 def most_informative(
-    decision: Decision, observed: Array, allowed: Allowed, rng: np.random.Generator
+    decision: Decision, observed: Array, allowed: ChoiceSet, rng: np.random.Generator
 ) -> Array:
     """Return the candidate (d,) that leaves the least variance, once points (k, d) are observed.
 
@@ -506,7 +506,7 @@ class ThompsonSampling(Acquisition):
         allowed = decision.choices()
         batch: list[Array] = []
         for sample in samples(decision, count, rng, lasting=self.lasting):
-            values = allowed.only(lambda _, sample=sample: sample)(domain.X)  # type: ignore[misc]
+            values = allowed.restrict(lambda _, sample=sample: sample)(domain.X)  # type: ignore[misc]
             batch.append(domain.X[row_of_largest(values, domain.X, rng)])
             if decision.n is not None:
                 allowed.exclude(batch[-1])

@@ -44,8 +44,7 @@ from tvbandits.bandit.warm_start import warm_start
 from tvbandits.counts import Counted
 from tvbandits.domains.availability import Availability, availability_of, decision_domain
 from tvbandits.domains.candidates import Candidates, CandidatesInContext, candidates_of
-from tvbandits.domains.context import Context, chosen_of, completed, inputs_of
-from tvbandits.domains.domain import Domain
+from tvbandits.domains.domain import Context, Domain, add_context, as_inputs
 from tvbandits.domains.parameters import Named
 from tvbandits.domains.space import ENUMERATED, Space
 from tvbandits.errors import PlayError
@@ -63,7 +62,7 @@ MOST_POINTS, MOST_SEARCHED, MOST_SEARCHED_WITHIN = 100_000, 100, 15
 
 def check_search(n: int, domain: Domain, *, restricted: bool) -> None:
     """Raise a `ValueError` if so many points would be searched for one by one for minutes."""
-    choices = chosen_of(domain)
+    choices = domain.action_domain
     few = isinstance(choices, Space) and choices.size <= ENUMERATED  # which are all looked at
     if candidates_of(choices) is not None or few:
         return
@@ -201,7 +200,7 @@ class Bandit:
         something, also `move_cost`: of going to a point from the one before it.
         """
         state, options, fill = self._state, self._recipe.options, self._inference.with_noise
-        outliers = None if state.outliers is None else fill(state, state.outliers.seen)
+        outliers = None if state.outliers is None else fill(state, state.outliers.observations)
         columns = history_columns(
             state.domain,
             fill(state, state.rewards),
@@ -257,7 +256,7 @@ class Bandit:
         """
         if flag("relative", relative) and self._recipe.options.control is None:
             raise ValueError("nothing is relative without a control: see Options")
-        points = inputs_of(self._recipe.domain, X, context)
+        points = as_inputs(self._recipe.domain, X, context)
         if outcome is not None:
             if relative:
                 raise ValueError(f"rewards alone are relative to the control, got {outcome=}")
@@ -528,7 +527,7 @@ class Bandit:
         """
         recipe, before = self._recipe, self._state
         if not recipe.offers_all or context is not None:
-            X = completed(recipe.domain, X, context, before.pending, t)
+            X = add_context(recipe.domain, X, context, before.pending, t)
         new = validate_observations(recipe, before.record, X, y, t, noise_variance)
         rng = self._inference.generator(before.random)
         state = observe(self._inference, self._outcomes, before, new, outcomes, rng)
@@ -624,7 +623,7 @@ class Bandit:
 
     def _played(self, X: ArrayLike | Named, t: ArrayLike | None) -> Any:
         """Points with the context that they were played at last, by a time, where one is measured."""
-        return completed(self._recipe.domain, X, None, self._state.record.played, t)
+        return add_context(self._recipe.domain, X, None, self._state.record.plays, t)
 
     @in_turn
     def with_candidates(self, X: ArrayLike | Sequence[str]) -> Bandit:
@@ -676,8 +675,8 @@ class Bandit:
             If one of them is not pending.
         """
         state, domain = self._state, self._recipe.domain
-        points = domain.check(completed(domain, X, None, state.pending))
-        self._state = state.with_record(pending=state.pending.dropped(points))
+        points = domain.check(add_context(domain, X, None, state.pending))
+        self._state = state.with_record(pending=state.pending.drop(points))
 
     @in_turn
     def questions(self, t: float | None = None, available: Availability = None) -> Array:

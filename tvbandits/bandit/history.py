@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.limits import Limit
 from tvbandits.data import Dataset, Plays
-from tvbandits.domains.context import coordinate_names
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import MoveCost, costs_along
 from tvbandits.validation import Array, cut
@@ -116,12 +115,11 @@ def history_columns(
     ]
     columns: dict[str, Any] = {"time": np.concatenate([rows.t for rows, _, _ in parts])}
     points = np.concatenate([rows.X for rows, _, _ in parts])
-    decode = getattr(domain, "decode", None)
-    if callable(decode):
-        named = decode(points)
+    if domain.is_named:
+        named = domain.decode(points)
         values = {str(name): named[name].to_numpy() for name in named.columns}
     else:
-        values = dict(zip(coordinate_names(domain), points.T, strict=True))
+        values = dict(zip(domain.coordinate_names, points.T, strict=True))
     columns |= {f"x_{name}" if name in COLUMNS else name: each for name, each in values.items()}
     for name, column in (("reward", "y"), ("variance", "variance")):
         values_there = [getattr(rows, column, np.full(len(rows), np.nan)) for rows, _, _ in parts]
@@ -133,7 +131,7 @@ def history_columns(
         columns["relative"] = columns["reward"] - _level(rewards, control, columns["time"])
     plays = np.column_stack([points, columns["time"]])
     plays[columns["source"] == "expert"] = np.nan  # nobody was there
-    read = {limit: rows.at_plays(plays) for limit, rows in outcomes.items()}
+    read = {limit: rows.values_at(plays) for limit, rows in outcomes.items()}
     columns |= {limit.name: values for limit, values in read.items()}
     if read:
         broken = [~limit.holds(values) for limit, values in read.items()]

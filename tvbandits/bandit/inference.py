@@ -15,16 +15,23 @@ from numpy.typing import NDArray
 from tvbandits.acquisition.batches import One
 from tvbandits.acquisition.rules import Decision
 from tvbandits.acquisition.widths import BBKBWidth, Fixed, Situation
-from tvbandits.arrays import at_times
 from tvbandits.bandit.info import Info, PosteriorInfo
 from tvbandits.bandit.recipe import Recipe, estimate_noise, first_kernel
 from tvbandits.bandit.state import ModelState, State, generator_of
-from tvbandits.data import Dataset, Plays
+from tvbandits.data import Dataset, Plays, at_times
 from tvbandits.domains.availability import Available
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
-from tvbandits.forgetting.aging import Ages, Aging, Constant, Paced, at_noise, has_pace, is_monotone
-from tvbandits.forgetting.learned_rate import learned_pace
+from tvbandits.forgetting.aging import (
+    Ages,
+    Aging,
+    Constant,
+    RatedAging,
+    at_noise,
+    has_rate,
+    is_monotone,
+)
+from tvbandits.forgetting.learned_rate import learn_rate
 from tvbandits.gp.fitting import noise, standardisation
 from tvbandits.gp.fitting.online import Every, Learned, at_step, refit
 from tvbandits.gp.kernels.structure import is_space_time
@@ -201,7 +208,7 @@ class Inference:
             if same and each.is_of(state, before):
                 rng.bit_generator.state = each.after
                 return each.apply_to(state), each.view
-        start, expired = state, state.gone
+        start, expired = state, state.expired
         state = self._at_first_step(state, now)
         count = expired.rewards + len(state.rewards.t) + expired.answers + len(state.answers.t)
         # Where the kernel is learned, the scale changes with that.
@@ -305,9 +312,9 @@ class Inference:
         if learns:
             some, those = data, used
             if self._beside:  # of differences within a time
-                some = data.take(used).beside_levels()
+                some = data.take(used).time_contrasts()
                 those = np.ones(len(some), dtype=bool)
-            least, left = self.noise_variance(state), state.gone.rewards + state.gone.answers
+            least, left = self.noise_variance(state), state.expired.rewards + state.expired.answers
             scaling = standardisation.learn(model.scaling, model.kernel, some, those, least, left)
             if scaling is not model.scaling:
                 state = state.with_model(scaling=scaling)
@@ -345,7 +352,7 @@ class Inference:
                 continue
             if len(state.answers.t) > len(start.answers.t):
                 more = state.answers.take(slice(len(start.answers.t), None))
-                fresh = fresh.joined(more) if len(fresh.t) else more
+                fresh = fresh.concatenate(more) if len(fresh.t) else more
             if posterior is not own:
                 latest = -math.inf if start.time is None else start.time
                 if fresh.t.min(initial=math.inf) <= start.answers.t.max(initial=latest):
@@ -536,7 +543,7 @@ class Inference:
         """
         every, count, model = self.recipe.learn, state.count, state.model
         if model.noise is not None and noise.due(before, count):
-            estimate = estimate_noise(self.recipe, state.rewards.joined(state.answers))
+            estimate = estimate_noise(self.recipe, state.rewards.concatenate(state.answers))
             changed = state.with_model(noise=estimate, next_model=None, about={"noise": estimate})
             state = replace(changed, posterior=None)
             if self._self_learning and before >= CONFIG.replay_from:
@@ -557,20 +564,20 @@ class Inference:
         """Return the state with the pace of the aging map that predicts the latest rewards best."""
         model, recipe = state.model, self.recipe
         scaling, rewards = model.scaling, self._to_maximize(state, state.rewards)
-        before = state.gone.rewards
+        before = state.expired.rewards
         if recipe.mean == "online":
             # There may have been no decision yet, which is what a scale is learned for otherwise.
             every = np.ones(len(rewards), dtype=bool)
             least = self.noise_variance(state)
             scaling = standardisation.learn(scaling, model.kernel, rewards, every, least, before)
         unit = scaling.anchor, scaling.scale
-        pace = learned_pace(self._aging(state), model.kernel, rewards, *unit, before)
-        if pace is None or not has_pace(model.aging):
+        pace = learn_rate(self._aging(state), model.kernel, rewards, *unit, before)
+        if pace is None or not has_rate(model.aging):
             return state
-        aging = model.aging.at_pace(pace)
+        aging = model.aging.at_rate(pace)
         about = {
             "fits": state.info.model.fits + 1,
-            "pace": aging.pace if isinstance(aging, Paced) else pace,
+            "pace": aging.forgetting_rate if isinstance(aging, RatedAging) else pace,
         }
         return state.with_model(aging=aging, about=about)
 
@@ -613,11 +620,11 @@ class Inference:
         start = 0 if whole else self._expired(state, latest)
         data = state.rewards.take(slice(start, None)) if start else state.rewards
         if len(state.answers.y):
-            data = data.joined(state.answers)
+            data = data.concatenate(state.answers)
         data = self._to_maximize(state, data)
         if _ages_nothing(state):
             return data, data.variance, np.ones(len(data), dtype=bool)
-        ages = Ages.of(data, latest, state.gone.rewards + start)
+        ages = Ages.of(data, latest, state.expired.rewards + start)
         effective = np.asarray(self._aging(state)(data.variance, ages))
         if effective.shape != data.variance.shape or not (effective > 0).all():
             needs = f"{len(data)} positive variances, infinite where forgotten"
@@ -734,8 +741,8 @@ class Inference:
 
     def _origin(self, state: State) -> float:
         """Return a constant near the rewards, which values are relative to against cancellation."""
-        if state.gone.rewards:
-            return self._sign * state.gone.first
+        if state.expired.rewards:
+            return self._sign * state.expired.first
         return self._sign * float(state.rewards.y[0]) if len(state.rewards.y) else 0.0
 
     def inputs(self, X: Array, t: Array | float) -> Array:

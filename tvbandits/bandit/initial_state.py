@@ -16,12 +16,12 @@ from tvbandits.domains.candidates import (
     Candidates,
     CandidatesInContext,
     candidates_of,
-    with_others,
+    replace_candidates,
     with_retired,
 )
 from tvbandits.domains.space import Arms
 from tvbandits.domains.space_kernel import with_arms
-from tvbandits.forgetting.aging import Paced
+from tvbandits.forgetting.aging import RatedAging
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.terms import same_form
@@ -31,7 +31,7 @@ from tvbandits.validation import as_points, of_kind
 
 def first_state(recipe: Recipe, rng: np.random.Generator) -> State:
     """Return the state before anything is told."""
-    record = Record.of_nothing(recipe.domain.dimension)
+    record = Record.empty(recipe.domain.dimension)
     noise = estimate_noise(recipe, record.rewards)
     return State(
         record=record,
@@ -93,7 +93,7 @@ def change_candidates(recipe: Recipe, state: State, X: Any) -> Candidates | Cand
     """
     domain = recipe.domain
     if isinstance(domain, Arms):
-        return domain.changed(X)
+        return domain.with_names(X)
     choices = candidates_of(domain)
     if type(choices) is not Candidates:
         raise ValueError(f"with_candidates needs a domain of Candidates, got {domain!r}")
@@ -102,7 +102,7 @@ def change_candidates(recipe: Recipe, state: State, X: Any) -> Candidates | Cand
     named = [*recipe.options.safe, *([] if control is None else [control])]
     points = np.array(named).reshape(-1, domain.dimension)
     points = np.concatenate([state.visited, state.pending.X, state.answers.X, points])
-    return with_others(domain, with_retired(offered, points[:, : choices.dimension]))
+    return replace_candidates(domain, with_retired(offered, points[:, : choices.dimension]))
 
 
 def move_to_candidates(
@@ -140,7 +140,7 @@ def _with_noise_of(recipe: Recipe, state: State) -> State:
     if noise is None:
         if estimate is not None:
             return state
-        fresh = estimate_noise(recipe, state.rewards.joined(state.answers))
+        fresh = estimate_noise(recipe, state.rewards.concatenate(state.answers))
         return state.with_model(noise=fresh)
     posterior = state.posterior if estimate is None or estimate.variance == noise else None
     rewards, answers = state.rewards.with_noise(noise), state.answers.with_noise(noise)
@@ -158,10 +158,10 @@ def _with_aging_of(recipe: Recipe, state: State) -> State:
     own, learned = recipe.aging, state.model.aging
     if (
         recipe.learn is not None
-        and isinstance(own, Paced)
-        and isinstance(learned, Paced)
-        and learned.pace > 0  # not that of a composition without one, which is not a number
-        and own.at_pace(1.0) == learned.at_pace(1.0)
+        and isinstance(own, RatedAging)
+        and isinstance(learned, RatedAging)
+        and learned.forgetting_rate > 0  # NaN is that of a composition without one
+        and own.at_rate(1.0) == learned.at_rate(1.0)
     ):
         return state
     return state.with_model(aging=own, about={"pace": math.nan})

@@ -12,7 +12,6 @@ import numpy as np
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.domains.availability import NothingAvailableError
-from tvbandits.domains.context import measured
 from tvbandits.io import Encoder, SavedFileError, Trusted, check_regular, check_size, from_bytes
 from tvbandits.validation import error_line, file_path
 
@@ -107,9 +106,9 @@ def _check_numbers(bandit: Any) -> None:
 
 def _some_context(domain: Any) -> Any:
     """A context that a domain has: in the middle of what is measured, or of some candidate."""
-    if parts := measured(domain):
+    if parts := domain.context_parameters:
         middle = np.array([0.5])
         return {name: part.values(part.from_unit(middle))[0] for name, part in parts.items()}
-    if columns := list(getattr(domain, "context", ())):
+    if columns := list(domain.context_columns):
         return domain.sample(1, np.random.default_rng(0))[0, columns]
     return None

@@ -9,9 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.arrays import row_keys
 from tvbandits.counts import Counted, with_variance
-from tvbandits.data import Dataset, Plays, Record, Told, answers_of
+from tvbandits.data import Dataset, NewObservations, Plays, Record, answers_of, row_keys
 from tvbandits.domains.domain import Domain
 from tvbandits.errors import PlayError
 from tvbandits.validation import Array, Index, as_times, as_values, as_variances, is_of
@@ -41,7 +40,7 @@ class History(Protocol):
         """Points that were played without a reading."""
 
     @property
-    def gone(self) -> Any:
+    def expired(self) -> Any:
         """What has left the history."""
 
 
@@ -52,7 +51,7 @@ def validate_observations(
     y: ArrayLike | Counted,
     t: ArrayLike | None,
     noise_variance: ArrayLike | None,
-) -> Told:
+) -> NewObservations:
     """Return what is told after all that is on record, if it can be used.
 
     A point that is pending is told at the time it was asked for, if no time is given; another one at
@@ -69,11 +68,11 @@ def validate_observations(
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
     rewards, variances = values_and_variance("y", y, n, noise_variance, recipe.noise_variance)
     if t is not None:
-        return Told.of(points, as_times(t, n), rewards, variances)
+        return NewObservations.of(points, as_times(t, n), rewards, variances)
     usual = record.decision_time if record.asked_for is None else record.asked_for
     rows = record.pending.rows_of(points)
     times = np.array([usual if row is None else record.pending.t[row] for row in rows])
-    return Told.of(points, times, rewards, variances)
+    return NewObservations.of(points, times, rewards, variances)
 
 
 def zero_or_one(y: Any) -> Any:
@@ -222,11 +221,13 @@ class ReadingTable:
         """Return the table less some rows."""
         return ReadingTable(*(np.delete(each, rows, axis=0) for each in vars(self).values()))
 
-    def in_turn(self) -> Iterator[Told]:
+    def in_turn(self) -> Iterator[NewObservations]:
         """Yield what is told at once: the readings of one time, as far as they follow each other."""
         for rows in np.split(np.arange(len(self.t)), np.flatnonzero(np.diff(self.t)) + 1):
             if len(rows):
-                yield Told.of(self.X[rows], self.t[rows], self.y[rows], self.variance[rows])
+                yield NewObservations.of(
+                    self.X[rows], self.t[rows], self.y[rows], self.variance[rows]
+                )
 
 
 @dataclass(frozen=True)
@@ -269,7 +270,7 @@ def find_readings(
     try:
         return Correction(table, table, points, table.rows_of(points, times))
     except PlayError as error:
-        expired = history.gone
+        expired = history.expired
         if not expired.rewards:
             raise
         left = "{gone} rewards from before {until} have left the history"

@@ -43,11 +43,10 @@ from tvbandits.bandit.querying import joint_posterior, warn_caller
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of
 from tvbandits.bandit.update import replay, update
-from tvbandits.data import Dataset, Told
-from tvbandits.domains.availability import Allowed, Available, NothingAvailableError, narrowed
+from tvbandits.data import Dataset, NewObservations
+from tvbandits.domains.availability import Available, ChoiceSet, NothingAvailableError, narrow
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.context import at_values_of, chosen_of
-from tvbandits.domains.domain import Domain
+from tvbandits.domains.domain import Domain, move_to_context
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.predictions import ScaledPosterior
 from tvbandits.validation import Array, Index
@@ -245,11 +244,11 @@ class FeasiblePart(NamedTuple):
 def feasible_part(decision: Decision, beliefs: Beliefs) -> FeasiblePart:
     """Return what may be played of what is available within the limits."""
     (outcomes, own), domain, available = beliefs, decision.domain, decision.available
-    allowed = Allowed(domain, available, np.empty((0, domain.dimension)))
+    allowed = ChoiceSet(domain, available, np.empty((0, domain.dimension)))
     likeliest = allowed.best(lambda X: safety(outcomes, X), own)[None]
     exists = bool(safety(outcomes, likeliest)[0] >= 1.0)
     if exists:
-        available = narrowed(domain, available, lambda X: safety(outcomes, X) >= 1.0)
+        available = narrow(domain, available, lambda X: safety(outcomes, X) >= 1.0)
     return FeasiblePart(available, likeliest, exists)
 
 
@@ -322,7 +321,7 @@ class Outcomes:
         self._warned = text is not None
 
     def update(
-        self, state: State, new: Told, outcomes: Mapping[str, ArrayLike] | None
+        self, state: State, new: NewObservations, outcomes: Mapping[str, ArrayLike] | None
     ) -> Mapping[str, State]:
         """Return their states once what was read of the points told is known, and what was not."""
         states = dict(state.outcomes)
@@ -331,7 +330,7 @@ class Outcomes:
             check_outcome(name, self._parts)
             inference, before = self._parts[name][1], states[name]
             usual = len(new.X), None, inference.recipe.noise_variance
-            readings = Told.of(new.X, new.t, *values_and_variance(name, values, *usual))
+            readings = NewObservations.of(new.X, new.t, *values_and_variance(name, values, *usual))
             rng = generator_of(before.random)
             after = update(inference, before, readings, rng)
             states[name] = replace(after, random=rng.bit_generator.state)
@@ -464,8 +463,8 @@ class Outcomes:
         Where a context is measured, they are places: at its value now, read at any.
         """
         whole, available = self.recipe.domain, decision.available
-        start, d = np.array(self.recipe.options.safe), chosen_of(whole).dimension
-        start = at_values_of(decision.domain, whole, start.reshape(-1, whole.dimension))
+        start, d = np.array(self.recipe.options.safe), whole.action_domain.dimension
+        start = move_to_context(decision.domain, whole, start.reshape(-1, whole.dimension))
         plays = [*(each.rewards.X for each in state.outcomes.values()), state.pending.X]
         *was_read, is_pending = (
             (start[:, None, :d] == X[:, :d]).all(axis=2).any(axis=1) for X in plays

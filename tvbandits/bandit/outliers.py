@@ -26,7 +26,7 @@ from scipy.special import comb, ndtr, ndtri, stdtrit
 
 from tvbandits.bandit.inference import Inference
 from tvbandits.bandit.state import State
-from tvbandits.data import Dataset, Outliers, Told
+from tvbandits.data import Dataset, NewObservations, Outliers
 from tvbandits.validation import Array
 
 
@@ -67,7 +67,9 @@ class OutlierConfig:
 CONFIG = OutlierConfig()
 
 
-def set_outliers_aside(inference: Inference, state: State, new: Told) -> tuple[State, Told]:
+def set_outliers_aside(
+    inference: Inference, state: State, new: NewObservations
+) -> tuple[State, NewObservations]:
     """Return the state and what it is told, with readings beyond belief moved to the outliers, or back.
 
     Parameters
@@ -75,14 +77,14 @@ def set_outliers_aside(inference: Inference, state: State, new: Told) -> tuple[S
     inference : Inference
     state : State
         Before.
-    new : Told
+    new : NewObservations
         The readings of one time are judged together, each time by all before it.
     """
     fresh, readings = new.rewards, state.readings
     if len(fresh) == 0:
         return state, new
     # In storage of their own, so that those that stay go on from what was told before.
-    every, before = readings.joined(fresh), len(readings)
+    every, before = readings.concatenate(fresh), len(readings)
     was = np.zeros(before, dtype=bool)
     if state.outliers is not None:
         was[state.outliers.rows] = True

@@ -18,11 +18,10 @@ import numpy as np
 from tvbandits.bandit.inference import Inference
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import QueryState, State
-from tvbandits.data import Dataset, Told, answers_of
+from tvbandits.data import Dataset, NewObservations, answers_of
 from tvbandits.domains.availability import Available, availability_of
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.context import at_values_of
-from tvbandits.domains.domain import Domain
+from tvbandits.domains.domain import Domain, move_to_context
 from tvbandits.experts.protocol import (
     Answers,
     Expert,
@@ -44,7 +43,11 @@ POINTS, LATEST = 256, 100
 
 
 def query_after_tell(
-    inference: Inference, before: State, state: State, new: Told, rng: np.random.Generator
+    inference: Inference,
+    before: State,
+    state: State,
+    new: NewObservations,
+    rng: np.random.Generator,
 ) -> State:
     """Return the state once the expert was shown what was told, and asked if it is its turn.
 
@@ -155,7 +158,7 @@ def choose_questions(
         beliefs = joint_posterior(inference, state, view, points, about)
     pool = Pool(
         points,
-        state.gone.rewards + len(state.rewards.t),
+        state.expired.rewards + len(state.rewards.t),
         lambda: state.model.kernel(inference.inputs(points, about)),
         beliefs,
         state.queries.asked,
@@ -204,7 +207,7 @@ def _pool_points(recipe: Recipe, state: State, domain: Domain, rng: np.random.Ge
     """Return the points of the pool, and more of a domain that is not finite unless they are enough."""
     config = recipe.asking
     assert config is not None
-    played = at_values_of(domain, recipe.domain, state.visited[state.queries.pool.rows])
+    played = move_to_context(domain, recipe.domain, state.visited[state.queries.pool.rows])
     if config.about == "played":
         return played
     return np.concatenate([played, domain.sample(POINTS, rng)])

@@ -20,10 +20,9 @@ from tvbandits.bandit.history import COLUMNS
 from tvbandits.bandit.options import Options, check_mean
 from tvbandits.data import Dataset
 from tvbandits.domains.candidates import Candidates, as_finite
-from tvbandits.domains.context import chosen_of, coordinate_names, joined, measured
-from tvbandits.domains.domain import Domain
+from tvbandits.domains.domain import Domain, append_context
 from tvbandits.domains.space import Arms
-from tvbandits.forgetting.aging import Aging, Constant, Window, has_pace
+from tvbandits.forgetting.aging import Aging, Constant, Window, has_rate
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG
@@ -186,7 +185,11 @@ class Recipe:
         self._check_numbers()
         if isinstance(self.batching.rule, LocalRatio):
             as_finite(self.domain, "the local batch rule")
-        if isinstance(self.domain, Candidates) and not self.domain.held and not self.searches_top:
+        if (
+            isinstance(self.domain, Candidates)
+            and not self.domain.in_memory
+            and not self.searches_top
+        ):
             raise ValueError(
                 "candidates that are not in memory need posterior=Nystrom(), a kernel over points, "
                 "upper confidence bounds, no local batch rule, no limits, no control and no expert: "
@@ -196,7 +199,7 @@ class Recipe:
         self._check_limits()
         if self.options.control is not None:
             self._check_control()
-        if self.learn is not None and not (is_space_time(self.kernel) or has_pace(self.aging)):
+        if self.learn is not None and not (is_space_time(self.kernel) or has_rate(self.aging)):
             needs = "a kernel over points and time, or an aging map with a pace such as Wiener(0.1)"
             raise ValueError(f"learn= needs {needs}, got aging={describe(self.aging)}")
         points = self.domain.sample(32, np.random.default_rng(0))
@@ -216,7 +219,7 @@ class Recipe:
         """Whether all of the domain is at hand where nothing is said: no context, and none retired."""
         domain = self.domain
         partly = isinstance(domain, Candidates) and bool(domain.context or domain.retired)
-        return not (partly or measured(domain))
+        return not (partly or domain.context_parameters)
 
     def is_control(self, X: Array) -> NDArray[np.bool_]:
         """Which of the points (n, d) are the control."""
@@ -229,7 +232,7 @@ class Recipe:
         """Whether only the top of many candidates is looked at (`gp.top_candidates`)."""
         return (
             isinstance(self.domain, Candidates)
-            and (len(self.domain) > MOST_LOOKED_AT or not self.domain.held)
+            and (len(self.domain) > MOST_LOOKED_AT or not self.domain.in_memory)
             and self.posterior.on_dictionary(self.kernel)
             and isinstance(self.acquisition, UpperConfidenceBound)
             and not isinstance(self.batching.rule, LocalRatio)
@@ -257,17 +260,16 @@ class Recipe:
     def _check_limits(self) -> None:
         options = self.options
         names = [limit.name for limit in options.limits]
-        shown_as = getattr(self.domain, "decode", None)
         (point,) = self.domain.sample(1, np.random.default_rng(0))
-        columns = coordinate_names(self.domain) if shown_as is None else shown_as([point]).columns
+        columns = self.domain.coordinate_names
         if taken_names := set(names) & {*columns, *COLUMNS, *OF_TABLES}:
             raise ValueError(
                 f"an outcome may not be called as a column is, got {', '.join(taken_names)}"
             )
         none = isinstance(options.safe, list | tuple) and len(options.safe) == 0
-        points, choices = options.safe, chosen_of(self.domain)
+        points, choices = options.safe, self.domain.action_domain
         with suppress(ValueError):  # places alone, which have no context
-            points = joined(choices.check(points, "safe"), point[choices.dimension :])
+            points = append_context(choices.check(points, "safe"), point[choices.dimension :])
         safe = [] if none else self.domain.check(points, "safe").tolist()
         if safe and not options.limits:
             raise ValueError("safe points are for limits, and there are none")
@@ -276,7 +278,7 @@ class Recipe:
     def _check_control(self) -> None:
         """One point, that the posterior can hold others against."""
         domain = self.domain
-        if getattr(domain, "context", ()) or measured(domain):
+        if domain.context_columns:
             raise ValueError(f"a control is for a domain without context, got {domain!r}")
         point = domain.check([self.options.control], "control")
         if isinstance(domain, Candidates) and domain.index(point)[0] in domain.retired:
@@ -385,7 +387,7 @@ def estimate_noise(recipe: Recipe, data: Dataset) -> NoiseEstimate | None:
         data = data.take(np.isnan(data.variance))
     mean = None if isinstance(recipe.mean, str) else recipe.mean
     if recipe.options.control is not None:
-        data, mean = data.beside_levels(), None if mean is None else 0.0
+        data, mean = data.time_contrasts(), None if mean is None else 0.0
     if np.isnan(data.variance).any():
         # The kernel that an ensemble of models has before any reading may be far too smooth.
         ensemble = recipe.posterior.self_learning and not recipe.posterior.points_apart

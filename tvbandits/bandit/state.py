@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tvbandits.bandit.history import as_html, as_text
 from tvbandits.bandit.info import Info
-from tvbandits.data import Dataset, Gone, Outliers, Plays, Record
+from tvbandits.data import Dataset, Expired, Outliers, Plays, Record
 from tvbandits.domains.availability import Available
 from tvbandits.domains.domain import Domain
 from tvbandits.forgetting.aging import Aging
@@ -195,20 +195,20 @@ class State:
         return self.record.time
 
     @property
-    def gone(self) -> Gone:
+    def expired(self) -> Expired:
         """What has left the history."""
-        return self.record.gone
+        return self.record.expired
 
     @property
     def count(self) -> int:
         """How many rewards were told, with those that have left the history."""
-        return self.record.gone.rewards + len(self.record.rewards.t)
+        return self.record.expired.rewards + len(self.record.rewards.t)
 
     @property
     def readings(self) -> Dataset:
         """All rewards in the order they were told, with the outliers among them."""
         rewards = self.record.rewards
-        return rewards if self.outliers is None else self.outliers.among(rewards)
+        return rewards if self.outliers is None else self.outliers.merge(rewards)
 
     # --- states with other parts ------------------------------------------------------------------
 
@@ -281,7 +281,7 @@ class State:
             stays = aside | (readings.t >= until)
             outliers = Outliers.of(readings.take(stays), aside[stays])
         return replace(
-            self.with_record(**self.record.left_from(until)),
+            self.with_record(**self.record.changes_by_expiry(until)),
             model=replace(model, reset_index=left_of(model.reset_index)),
             posterior=posterior,
             outliers=outliers,
@@ -300,7 +300,8 @@ class State:
         return replace(
             self.with_record(**self.record.with_coordinates(columns)),
             model=model,
-            outliers=outliers and replace(outliers, seen=outliers.seen.widened(columns)),
+            outliers=outliers
+            and replace(outliers, observations=outliers.observations.add_coordinates(columns)),
             visited=np.pad(self.visited, ((0, 0), (0, columns))),
             posterior=None,
             queries=replace(self.queries, pool=CandidatePool.none(), available=None),

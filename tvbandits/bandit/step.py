@@ -20,12 +20,11 @@ from tvbandits.bandit.querying import allow_questions_about, query_after_tell, q
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State
 from tvbandits.bandit.update import update
-from tvbandits.data import Told
-from tvbandits.domains.availability import Allowed, Available, NothingAvailableError, narrowed
+from tvbandits.data import NewObservations
+from tvbandits.domains.availability import Available, ChoiceSet, NothingAvailableError, narrow
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.context import at_values_of
-from tvbandits.domains.domain import Domain
-from tvbandits.domains.moving import Move, Position, check_near, distances, nearby, tour
+from tvbandits.domains.domain import Domain, move_to_context
+from tvbandits.domains.moving import Move, Position, check_near, distances, tour
 from tvbandits.errors import PlayError
 from tvbandits.gp.top_candidates import Request as TopRequest
 from tvbandits.validation import Array
@@ -58,7 +57,7 @@ def observe(
     inference: Inference,
     outcomes: Outcomes,
     before: State,
-    new: Told,
+    new: NewObservations,
     readings: Mapping[str, ArrayLike] | None,
     rng: np.random.Generator,
 ) -> State:
@@ -135,7 +134,7 @@ def recommend(
     if decision.top is not None:
         decision = decision.among_top(TopRequest(with_mean=True, times=0.0, size=1))
     nothing = decision.same_time[:0]
-    allowed = Allowed(decision.domain, decision.available, nothing, price=decision.price)
+    allowed = ChoiceSet(decision.domain, decision.available, nothing, price=decision.price)
     return allowed.best(decision.view.mean_function(), rng)
 
 
@@ -183,7 +182,7 @@ def find_place(recipe: Recipe, state: State, request: Request) -> Place:
     control = _control_first(recipe, state, request, reach, start)
     left = None if request.n is None else request.n - len(control)
     if start is not None:  # one is where one is, whatever the context is now
-        start = replace(start, x=at_values_of(domain, recipe.domain, start.x[None])[0])
+        start = replace(start, x=move_to_context(domain, recipe.domain, start.x[None])[0])
     if reach is not None and left != 0:
         assert start is not None  # a reach is from somewhere
         domain, available = _within_reach(domain, available, recipe.domain, reach, start)
@@ -200,7 +199,7 @@ def check_reachable(place: Place) -> None:
         return
     rng = np.random.default_rng(0)
     if not available(domain.sample(LIMIT_CONFIG.first_tries, rng)).any():
-        Allowed(domain, available, np.empty((0, domain.dimension))).sample(rng)
+        ChoiceSet(domain, available, np.empty((0, domain.dimension))).sample(rng)
 
 
 def choose_at_place(
@@ -264,12 +263,12 @@ def _within_reach(
 ) -> tuple[Domain, Available | None]:
     """Return the domain and what is available no farther than `reach` from where one is."""
     here = start.x
-    available = narrowed(domain, available, lambda X: distances(whole, here, X) <= reach)
+    available = narrow(domain, available, lambda X: distances(whole, here, X) <= reach)
     if available is not None and available.mask is not None and not available.mask.any():
         raise NothingAvailableError(
             "nothing available is within near={reach} of {here}", reach=f"{reach:g}", here=here
         )
-    return nearby(domain, here, reach), available
+    return domain.near(here, reach), available
 
 
 def _control_first(

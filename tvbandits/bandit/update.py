@@ -12,11 +12,13 @@ from tvbandits.bandit.initial_state import first_state
 from tvbandits.bandit.observations import ReadingTable, append_visited, decision_waiting
 from tvbandits.bandit.outliers import set_outliers_aside
 from tvbandits.bandit.state import State, generator_of
-from tvbandits.data import Dataset, Told
+from tvbandits.data import Dataset, NewObservations
 from tvbandits.gp.fitting.calibration import IntervalCalibration
 
 
-def update(inference: Inference, state: State, new: Told, rng: np.random.Generator) -> State:
+def update(
+    inference: Inference, state: State, new: NewObservations, rng: np.random.Generator
+) -> State:
     """Return the state once it knows what was told, and has learned from it what is due."""
     recipe, readings = inference.recipe, new.rewards
     if recipe.options.robust:
@@ -28,15 +30,15 @@ def update(inference: Inference, state: State, new: Told, rng: np.random.Generat
         model = replace(state.model, calibration=calibration, information_gain=gain)
         state = inference.reset_at_events(replace(state, model=model), rewards, rng)
     visited, count = append_visited(state.visited, new.X), state.count
-    record = replace(state.record, **state.record.noted(new))
+    record = replace(state.record, **state.record.changes_from(new))
     if len(readings.t) > len(new.rewards.t):  # nobody has to read the outliers once more
-        failed = state.failed.replaced_by(readings.X, readings.t)
+        failed = state.failed.exclude(readings.X, readings.t)
         record = replace(record, failed=failed.append(new.failed.X, new.failed.t))
     queries = state.queries
     if recipe.asking is not None:
         due = queries.due or recipe.consult == "before ask"
         queries = replace(queries, pool=inference.query_pool(state, visited), due=due)
-    expired, outliers = state.gone, 0 if state.outliers is None else len(state.outliers)
+    expired, outliers = state.expired, 0 if state.outliers is None else len(state.outliers)
     info = replace(
         state.info,
         told=expired.rewards + len(record.rewards.t) + outliers,
@@ -70,10 +72,10 @@ def replay(inference: Inference, before: State, readings: ReadingTable) -> State
         if decides and (state.time is None or new.latest >= state.time):
             state, _ = inference.condition(state, new.latest, rng)
         state = update(inference, state, new, rng)
-    expired = before.gone
+    expired = before.expired
     if expired.rewards and len(state.rewards):
         expired = replace(expired, first=float(state.rewards.y[0]))
-    state = state.with_record(answers=before.answers, gone=expired)
+    state = state.with_record(answers=before.answers, expired=expired)
     waiting = decision_waiting(before.record.asked_for, state.time)
     if decides and waiting is not None:
         state, _ = inference.condition(state, waiting, rng)

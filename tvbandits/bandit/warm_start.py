@@ -27,7 +27,7 @@ from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State
 from tvbandits.bandit.update import replay, update
 from tvbandits.domains.candidates import Candidates
-from tvbandits.forgetting.aging import has_pace
+from tvbandits.forgetting.aging import has_rate
 from tvbandits.gp.fitting.online import at_step
 from tvbandits.validation import of_kind
 
@@ -65,7 +65,7 @@ def learn_prior(recipe: Recipe, other: State) -> Recipe:
         step = model.fit.step if recipe.learn.in_steps else 1.0
         kernel, *rivals = (at_step(each, 1.0 / step) for each in model.fit.kernels)
         parts |= {"kernel": kernel, "learn": replace(recipe.learn, rivals=tuple(rivals))}
-    elif recipe.learn is not None and has_pace(model.aging):
+    elif recipe.learn is not None and has_rate(model.aging):
         parts["aging"] = model.aging
     if not parts:
         raise ValueError("there is nothing that it could learn from another one: all is given")

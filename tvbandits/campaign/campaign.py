@@ -32,8 +32,7 @@ from tvbandits.campaign.times import length_of, number_of, numbers_of
 from tvbandits.counts import Counted
 from tvbandits.domains.availability import Availability
 from tvbandits.domains.candidates import candidates_of
-from tvbandits.domains.context import Context
-from tvbandits.domains.domain import Domain
+from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.parameters import Named
 from tvbandits.experts.protocol import Expert, state_of
 from tvbandits.validation import (

@@ -23,8 +23,7 @@ from tvbandits.domains.availability import (
     decision_domain,
 )
 from tvbandits.domains.candidates import candidates_of
-from tvbandits.domains.context import Context, coordinate_names, measured
-from tvbandits.domains.domain import Domain
+from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.parameters import Category, Parameter, exactly, texts
 from tvbandits.domains.space import Arms, Space
 from tvbandits.validation import Array, as_rows, describe, require
@@ -89,7 +88,7 @@ class Names:
             named = self.sites = list(domain.names)
         else:
             named = listed("coordinates", 0, domain.dimension)
-        self.coordinates: list[str] = list(named) or coordinate_names(domain)
+        self.coordinates: list[str] = list(named) or domain.coordinate_names
 
     @property
     def columns(self) -> list[str]:
@@ -99,7 +98,7 @@ class Names:
     @property
     def context_names(self) -> list[str]:
         """What the world gives, and a table says beside a site."""
-        return list(measured(self.domain))
+        return list(self.domain.context_parameters)
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -129,7 +128,9 @@ class Names:
         domain = self.domain
         if isinstance(domain, Space) and "=" in text:
             values = _parameters(dict(zip(domain.names, domain.parameters, strict=True)), text)
-            return (domain if set(domain.context) & set(values) else domain.chosen).encode(values)
+            return (domain if set(domain.context) & set(values) else domain.action_domain).encode(
+                values
+            )
         sites = candidates_of(domain)
         if sites is not None and (text in self.number or not _numbers(text)):
             return sites.X[[self.row(text)]]
@@ -141,20 +142,20 @@ class Names:
                 if len(same):
                     assert sites is not None  # they have the columns
                     return sites.X[same[:1]]
-        chosen = domain.dimension - sum(part.width for part in measured(domain).values())
+        chosen = domain.dimension - sum(part.width for part in domain.context_parameters.values())
         short = len(given) == chosen < domain.dimension  # its context is said apart
         if not given or (self.sites and len(given) not in (chosen, domain.dimension)):
             self.row(text)  # these are no coordinates, and no site is called so: it says so
-        of: Any = domain.chosen if short else domain  # type: ignore[attr-defined]
+        of: Any = domain.action_domain if short else domain
         return np.asarray(of.check([given]))
 
     def context(self, text: str | None) -> dict[str, object] | None:
         """The values in "outside=3.2, tariff=day", by name."""
         if text is None:
             return None
-        if not measured(self.domain):
+        if not self.domain.context_parameters:
             raise ValueError(f'there is no context to give, got "{text}"')
-        return _parameters(measured(self.domain), text)
+        return _parameters(self.domain.context_parameters, text)
 
     def points(self, given: Any) -> Any:
         """Points out of one text or several; what is no text stays as it is."""
@@ -244,7 +245,7 @@ class Names:
         if clock is not None:
             found = {"time": [clock.text(t) for t in columns["time"]], "t": columns["time"]}
         if not isinstance(domain, Space):
-            numbered = coordinate_names(domain)
+            numbered = domain.coordinate_names
             if isinstance(domain, Arms):
                 renamed = {"arm": "site"}
             elif self.sites:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvbandits.acquisition.limits import check_outcome
-from tvbandits.arrays import at_times, row_keys
 from tvbandits.bandit.history import history_columns, in_time
 from tvbandits.bandit.observations import usual_variance, validate_observations
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.campaign.store.journal import numbers, points
 from tvbandits.campaign.store.store import Row
-from tvbandits.data import Dataset, Plays, Told
+from tvbandits.data import Dataset, NewObservations, Plays, at_times, row_keys
 from tvbandits.validation import Array, as_values
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def columns_of(recipe: Recipe, state: State, changes: Iterable[Row]) -> dict[str
     parts = [
         history_columns(domain, *plays, read, recipe.options.control, recipe.options.move_cost)
     ]
-    none, no_plays = Dataset.empty(d), Plays.none(d)
+    none, no_plays = Dataset.empty(d), Plays.empty(d)
     unread = dict.fromkeys(read, none)
     for row in changes:
         was, X = numbers(row.body["got"]), points(row.given["X"], d)
@@ -47,7 +46,7 @@ def columns_of(recipe: Recipe, state: State, changes: Iterable[Row]) -> dict[str
     return in_time({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 
-def told_of(recipe: Recipe, state: State, given: Mapping[str, Any]) -> Told:
+def told_of(recipe: Recipe, state: State, given: Mapping[str, Any]) -> NewObservations:
     """Return what an operation tells, with the time of each reading; a `ValueError` if it cannot be."""
     X, variance, t = (
         points(given["X"], recipe.domain.dimension),
@@ -97,13 +96,13 @@ class Readings:
             if given.get("noise_variance") is not None:
                 variance = np.broadcast_to(numbers(given["noise_variance"]), len(t))
             old = (t < until) & ~np.isnan(y)
-            found = found.append(Dataset.checked(X[old], t[old], y[old], variance[old]))
+            found = found.append(Dataset.from_columns(X[old], t[old], y[old], variance[old]))
         return found
 
     def check(
         self,
         state: State,
-        told: Told,
+        told: NewObservations,
         given: Mapping[str, Any],
         name: Callable[[Array], str],
         when: Callable[[float], str],
@@ -112,8 +111,8 @@ class Readings:
 
         A play without a reading is no obstacle to a reading, and adds nothing to one.
         """
-        readings, until = state.readings, state.gone.until
-        if state.gone.rewards and (told.t < until).any():
+        readings, until = state.readings, state.expired.until
+        if state.expired.rewards and (told.t < until).any():
             readings = self._expired(until).append(readings)
         readings = readings.take(np.isin(readings.t, told.t))
         by_play = _by_play(readings, readings.y, readings.variance)

@@ -178,7 +178,7 @@ class SharedBandit:
         try:
             yield
         except PlayError as error:
-            error.sentence, error.values = error.worded(self._name_or_numbers, self.when), {}
+            error.sentence, error.values = error.message(self._name_or_numbers, self.when), {}
             raise
 
     def _name_or_numbers(self, x: Array) -> str:

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvbandits.campaign.store.journal import points
-from tvbandits.domains.candidates import Candidates, CandidatesInContext, candidates_of, with_others
+from tvbandits.domains.candidates import (
+    Candidates,
+    CandidatesInContext,
+    candidates_of,
+    replace_candidates,
+)
 from tvbandits.domains.parameters import exactly
 from tvbandits.domains.space import Arms
 from tvbandits.validation import Array, as_points, refuse, whole_number
@@ -30,7 +35,7 @@ def on_sites(
     if isinstance(chosen, Arms):
         return Arms((*chosen.names, *body["names"]), retired)
     X = np.concatenate([chosen.X, points(body["X"], chosen.dimension)])
-    return with_others(domain, Candidates(X, chosen.context, retired))
+    return replace_candidates(domain, Candidates(X, chosen.context, retired))
 
 
 def change(names: Names, add: Mapping[str, Any], retire: Sequence[Any]) -> dict[str, Any]:

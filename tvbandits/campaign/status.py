@@ -177,9 +177,9 @@ def summary_of(recipe: Recipe, state: State) -> dict[str, Any]:
     read = [(limit, state.outcomes[limit.name].rewards.y) for limit in recipe.options.limits]
     queries = state.info.queries
     return {
-        "told": state.gone.rewards + len(state.readings),
-        "failed": state.gone.failed + len(state.failed),
-        "answers": state.gone.answers + len(state.answers),
+        "told": state.expired.rewards + len(state.readings),
+        "failed": state.expired.failed + len(state.failed),
+        "answers": state.expired.answers + len(state.answers),
         "limits": len(recipe.options.limits),
         "violations": sum(int((~limit.holds(y)).sum()) for limit, y in read),
         "questions": queries.total_asked,

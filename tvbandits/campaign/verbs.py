@@ -22,7 +22,7 @@ from tvbandits.campaign.store.store import check_name
 from tvbandits.campaign.times import number_of, numbers_of
 from tvbandits.counts import with_variance
 from tvbandits.domains.availability import Availability
-from tvbandits.domains.context import Context, completed, measured, written
+from tvbandits.domains.domain import Context, add_context, plain_context
 from tvbandits.domains.parameters import has_names, rows_by_name, texts
 from tvbandits.validation import Array, as_floats, describe, positive_number, several, whole_number
 
@@ -75,14 +75,14 @@ def ask(
         near=None if near is None else positive_number("near", near),
         available=_check_available(available),
         without=excluded or None,
-        context=written(context),
+        context=plain_context(context),
     )
 
     def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
         return {
             "t": sent.get("t", bandit.state.record.decision_time),
             "available": names.available(available, context, excluded),
-            "context": sent.get("context") if measured(names.domain) else None,
+            "context": sent.get("context") if names.domain.context_parameters else None,
         }
 
     return Request("asked", sent, resolve)
@@ -107,7 +107,7 @@ def tell(
         if counts.ndim != 2 or counts.shape[1] != 2:
             raise ValueError(f"counts must be pairs, got {describe(counts)}")
         made = {name: read.pop(name) for name in ("y", "noise_variance")}
-    sent = _sent(X=_places(X), t=times, counts=counts, context=written(context), **read)
+    sent = _sent(X=_places(X), t=times, counts=counts, context=plain_context(context), **read)
     return Request("told", sent, _at(X, context, times, **made))
 
 
@@ -210,8 +210,8 @@ def points_of(
     """Return points of the domain; without a context they have that of what is out, or was played."""
     domain, state = bandit.recipe.domain, bandit.state
     X = names.points(X)
-    if measured(domain) or context is not None:
-        X = completed(domain, X, context, state.record.played if played else state.pending, t)
+    if domain.context_parameters or context is not None:
+        X = add_context(domain, X, context, state.record.plays if played else state.pending, t)
     return domain.check(X)
 
 

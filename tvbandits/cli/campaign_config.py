@@ -29,7 +29,6 @@ from tvbandits.datasets.tables.sensor_field import find_degrees, places_text, po
 from tvbandits.datasets.tables.spreadsheets import read_spreadsheet
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
-from tvbandits.domains.context import coordinate_names
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Integer
 from tvbandits.domains.space import Arms, Space
@@ -164,7 +163,7 @@ def _domain(said: Mapping[str, Any], folder: Path) -> tuple[Domain, dict[str, st
         return domain, about | {"coordinates": json.dumps(named)}
     if kinds == ["box"]:
         box = Box(said["box"], context=context)
-        return box, {"coordinates": json.dumps(coordinate_names(box))}
+        return box, {"coordinates": json.dumps(box.coordinate_names)}
     space = Space(context=context, **_parameters("space", said["space"]))
     return space, {"coordinates": json.dumps(space.names)}
 

@@ -133,7 +133,7 @@ def _sample(environment: Environment, seed: int, size: int) -> Dataset:
     points = zip(X[:, None], times.tolist(), strict=True)
     rewards = np.array([environment.play(x, t, seed, Stream.FIRST_SAMPLE)[1] for x, t in points])
     variance = usual_variance(size, problem.noise_variance)
-    return Dataset.checked(X, times, rewards, variance)
+    return Dataset.from_columns(X, times, rewards, variance)
 
 
 def _start(problem: Problem, sample: Dataset) -> Any:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import is_
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.context import AtContext, Context, coordinate_names, opened
-from tvbandits.domains.domain import Domain
+from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.moving import Move
-from tvbandits.domains.space import Space
 from tvbandits.errors import PlayError
 from tvbandits.validation import Array, as_rows, describe, is_finite_number
 
@@ -29,7 +26,7 @@ class NothingAvailableError(PlayError):
 
 
 class Ranges:
-    """Test which points lie within ranges of coordinates: a rule that can be written down.
+    """A rule that can be written down: which points lie within ranges of coordinates.
 
     Parameters
     ----------
@@ -45,36 +42,35 @@ class Ranges:
     """
 
     def __init__(self, domain: Domain, ranges: Mapping[str, Sequence[float | str]]) -> None:
-        whole = domain.whole if isinstance(domain, AtContext) else domain
-        self._names = [*whole.names] if isinstance(whole, Space) else coordinate_names(whole)
-        self._ranges = {name: [*given] for name, given in ranges.items()}
-        for name, given in self._ranges.items():
+        self._names = domain.coordinate_names
+        self._ranges = {name: [*ends] for name, ends in ranges.items()}
+        for name, ends in self._ranges.items():
             if name not in self._names:
                 there = ", ".join(self._names)
                 raise ValueError(
                     f"available: unknown coordinate {describe(name)}; there are: {there}"
                 )
-            numbers = len(given) == 2 and all(map(is_finite_number, given))
-            if not (numbers and given[0] <= given[1]) and not self._texts(given):  # type: ignore[operator]
+            numbers = len(ends) == 2 and all(map(is_finite_number, ends))
+            if not (numbers and ends[0] <= ends[1]) and not self._are_texts(ends):  # type: ignore[operator]
                 needs = "a lowest and a highest number, or texts"
                 raise ValueError(
-                    f"available: the range of {name} must be {needs}, got {describe(given)}"
+                    f"available: the range of {name} must be {needs}, got {describe(ends)}"
                 )
 
     @staticmethod
-    def _texts(given: list[float | str]) -> bool:
-        return bool(given) and all(isinstance(each, str) for each in given)
+    def _are_texts(ends: list[float | str]) -> bool:
+        return bool(ends) and all(isinstance(each, str) for each in ends)
 
     def __call__(self, X: Any) -> NDArray[np.bool_]:
-        """Which of the points, an array (m, d) or a frame with a column for each name, lie within."""
+        """Return which points lie within, shape (m,): of an array (m, d), or a frame by name."""
         inside = np.ones(len(X), dtype=bool)
-        for name, given in self._ranges.items():
+        for name, ends in self._ranges.items():
             column = X[:, self._names.index(name)] if isinstance(X, np.ndarray) else X[name]
             values = np.asarray(column)
-            if self._texts(given):
-                inside &= np.isin(values.astype(str), given)
+            if self._are_texts(ends):
+                inside &= np.isin(values.astype(str), ends)
             else:
-                inside &= (values >= given[0]) & (values <= given[1])
+                inside &= (values >= ends[0]) & (values <= ends[1])
         return inside
 
 
@@ -102,15 +98,15 @@ class Available:
     points: Array | None = None
 
     def __call__(self, X: Array) -> NDArray[np.bool_]:
-        """Which of the points `X` (m, d) of the domain are available, shape (m,)."""
+        """Return which of the points `X` (m, d) of the domain are available, shape (m,)."""
         if self.points is not None:
             listed = set(map(tuple, self.points.tolist()))
             return np.array([tuple(x) in listed for x in X.tolist()], dtype=bool)
         if self.mask is None:
-            free = np.ones(len(X), dtype=bool)
+            mask = np.ones(len(X), dtype=bool)
             if self.test is not None:
-                free = _as_mask(self.test(_named(self.domain, X)), len(X))
-            return free if self.within is None else free & self.within(X)
+                mask = _as_mask(self.test(self.domain.decode(X)), len(X))
+            return mask if self.within is None else mask & self.within(X)
         assert isinstance(self.domain, Candidates)
         return self.mask if X is self.domain.X else self.mask[self.domain.index(X)]
 
@@ -131,21 +127,23 @@ class Available:
 def decision_domain(
     domain: Domain, available: Availability, context: Context
 ) -> tuple[Domain, Available | None]:
-    """The domain of a decision, which is that at a context where one is measured, and what is available.
+    """Return the domain of a decision, at the context if one is measured, and what is available.
 
     Raises
     ------
     NothingAvailableError, ValueError
         As `availability_of`; or if a context that is measured is not given, or not all of it.
     """
-    here = opened(domain, context)
-    return here, availability_of(here, available, context if here is domain else None)
+    if not domain.context_parameters:
+        return domain, availability_of(domain, available, context)
+    here = domain.at_context(domain.context_values(context))
+    return here, availability_of(here, available, None)
 
 
 def availability_of(
     domain: Domain, available: Availability, context: Context, *, any_context: bool = False
 ) -> Available | None:
-    """What a decision may choose from; None: everything.
+    """Return what a decision may choose from; None: everything.
 
     Parameters
     ----------
@@ -164,13 +162,13 @@ def availability_of(
         If `available` or `context` is not of a form that suits the domain; or it has context columns,
         and neither says what the context is.
     """
-    if isinstance(available, Allowed):  # of a rule around a bandit: of arrays, on a space, too
-        return narrowed(domain, None, available)
+    if isinstance(available, ChoiceSet):  # of a rule around a bandit: of arrays, on a space, too
+        return narrow(domain, None, available)
     if isinstance(available, Mapping):
         available = Ranges(domain, available)
-    chooses = isinstance(domain, Candidates) and bool(domain.context) and not any_context
-    retires = isinstance(domain, Candidates) and bool(domain.retired)
-    if available is None and context is None and not chooses and not retires:
+    needs_context = isinstance(domain, Candidates) and bool(domain.context) and not any_context
+    has_retired = isinstance(domain, Candidates) and bool(domain.retired)
+    if available is None and context is None and not needs_context and not has_retired:
         return None
     if not isinstance(domain, Candidates):
         if context is not None:
@@ -190,9 +188,9 @@ def availability_of(
     if not mask.any():
         where = "" if context is None else f" in the context {np.asarray(context).tolist()}"
         raise NothingAvailableError(f"none of the {len(domain)} candidates is available{where}")
-    if context is None and chooses:
-        given = domain._points_at(np.flatnonzero(mask))[:, list(domain.context)]
-        if (given != given[0]).any():
+    if context is None and needs_context:
+        contexts = domain.points_at(np.flatnonzero(mask))[:, list(domain.context)]
+        if (contexts != contexts[0]).any():
             raise ValueError(
                 f"{domain!r} has a context, which the world gives and nobody chooses: "
                 "say context=values"
@@ -201,51 +199,45 @@ def availability_of(
     return Available(domain, mask, None)
 
 
-def narrowed(
-    domain: Domain, free: Available | None, within: Callable[[Array], NDArray[np.bool_]]
+def narrow(
+    domain: Domain, available: Available | None, within: Callable[[Array], NDArray[np.bool_]]
 ) -> Available | None:
-    """What is available, less the points (m, d) that `within` maps to False; None: everything still."""
+    """Return what is available, less the points (m, d) that `within` maps to False; None: everything."""
     if not isinstance(domain, Candidates):
-        return Available(domain, None, None if free is None else free.test, within)
-    mask = domain._of_all(within)
+        return Available(domain, None, None if available is None else available.test, within)
+    mask = domain.evaluate(within)
     if mask.all():
-        return free
-    return Available(domain, mask if free is None else mask & free(domain.X), None)
-
-
-def _named(domain: Domain, X: Array) -> Any:
-    """Points as people write them: a frame where the domain has names."""
-    decode = getattr(domain, "decode", None)
-    return X if decode is None else decode(X)
+        return available
+    return Available(domain, mask if available is None else mask & available(domain.X), None)
 
 
 def _mask_of(domain: Candidates, available: Any) -> NDArray[np.bool_]:
-    """A mask of the candidates, out of a mask, row numbers or a function."""
+    """Return the mask of the candidates that a mask, row numbers or a function describes."""
     if isinstance(available, type):
         raise ValueError(
             f"available must be a mask, row numbers or a function, got {describe(available)}"
         )
     if callable(available):
-        return domain._of_all(lambda X: _as_mask(available(_named(domain, X)), len(X))).copy()
+        return domain.evaluate(lambda X: _as_mask(available(domain.decode(X)), len(X))).copy()
     if np.ma.is_masked(available):
         raise ValueError(f"available must have no masked values, got {describe(available)}")
     try:
-        given = np.asarray(available)
+        values = np.asarray(available)
     except ValueError:
-        given = np.empty(0)  # ragged: it is no mask
-    if given.dtype == bool:
-        return _as_mask(given, len(domain)).copy()
+        values = np.empty(0)  # ragged: it is no mask
+    if values.dtype == bool:
+        return _as_mask(values, len(domain)).copy()
     mask = np.zeros(len(domain), dtype=bool)
-    if given.ndim != 1 or (len(given) and given.dtype.kind not in "iu"):
+    if values.ndim != 1 or (len(values) and values.dtype.kind not in "iu"):
         what = "a mask or row numbers of the candidates"
         raise ValueError(f"available must be {what}, got {describe(available)}")
     # What is meant as a mask of zeros and ones would name the first two rows again and again.
-    mask[as_rows(given, len(domain), "row numbers in available")] = True
+    mask[as_rows(values, len(domain), "row numbers in available")] = True
     return mask
 
 
-def _as_mask(said: ArrayLike, n: int) -> NDArray[np.bool_]:
-    mask = np.asarray(said)
+def _as_mask(values: ArrayLike, n: int) -> NDArray[np.bool_]:
+    mask = np.asarray(values)
     if mask.dtype != bool or mask.shape != (n,):
         raise ValueError(
             f"available must say True or False for {n} points, got shape {mask.shape} of {mask.dtype}"
@@ -253,15 +245,8 @@ def _as_mask(said: ArrayLike, n: int) -> NDArray[np.bool_]:
     return mask
 
 
-# Share of a box's side: points that are nearer to each other along all coordinates are one point.
-APART = 1e-3
-
-# So many points of a domain that is not finite are tried before none of them counts as available.
-TRIED = 65_536
-
-
-class Allowed:
-    """What is left to choose from: available, and not chosen already where there is anything else.
+class ChoiceSet:
+    """The points to choose from: available, and not pending where there is anything else.
 
     On a box, points that differ by less than a thousandth of its sides count as one.
 
@@ -270,7 +255,7 @@ class Allowed:
     domain : Domain
     available : Available, optional
         Everything by default.
-    taken : array of shape (m, d)
+    pending : array of shape (m, d)
         Points to choose only if there are no others.
     move : Move, optional
         What is chosen is worth less by the price of going there.
@@ -278,43 +263,49 @@ class Allowed:
         And by what else points (m, d) cost, shape (m,).
     """
 
+    # So many points of a domain that is not finite are drawn before none of them counts as available.
+    most_drawn: ClassVar[int] = 65_536
+
     def __init__(
         self,
         domain: Domain,
         available: Available | None,
-        taken: Array,
+        pending: Array,
         move: Move | None = None,
         price: Callable[[Array], Array] | None = None,
     ) -> None:
         self._domain, self._available, self._move, self._price = domain, available, move, price
-        box = domain.whole if isinstance(domain, AtContext) else domain
-        self._apart = APART * np.ptp(box.bounds, axis=1) if isinstance(box, Box) else 0.0
-        self._taken = taken[:0]
-        self._left: NDArray[np.bool_] = np.empty(0, dtype=bool)
-        for x in taken:
+        self._resolution = domain.resolution
+        self._pending = pending[:0]
+        # Which candidates remain: to look again at all pending points would be quadratic in them.
+        self._remaining: NDArray[np.bool_] = np.empty(0, dtype=bool)
+        for x in pending:
             self.exclude(x)
 
     def __call__(self, X: Array) -> NDArray[np.bool_]:
-        """Which of the points `X` (m, d) of the domain may be chosen, shape (m,)."""
-        if len(self._taken) and X is getattr(self._domain, "X", None):
-            return np.array(self._left)
+        """Return which of the points `X` (m, d) of the domain may be chosen, shape (m,)."""
+        domain = self._domain
+        if len(self._pending) and isinstance(domain, Candidates) and X is domain.X:
+            return np.array(self._remaining)
         mask = np.ones(len(X), dtype=bool) if self._available is None else self._available(X).copy()
-        if len(X) < len(self._taken):
-            gone = [(np.abs(self._taken - x) <= self._apart).all(axis=1).any() for x in X]
-            mask[np.array(gone, dtype=bool)] = False
+        if len(X) < len(self._pending):
+            is_pending = [
+                (np.abs(self._pending - x) <= self._resolution).all(axis=1).any() for x in X
+            ]
+            mask[np.array(is_pending, dtype=bool)] = False
             return mask
-        for x in self._taken:
-            mask &= ~(np.abs(x - X) <= self._apart).all(axis=1)
+        for x in self._pending:
+            mask &= ~(np.abs(x - X) <= self._resolution).all(axis=1)
         return mask
 
     @property
-    def everything(self) -> bool:
+    def is_everything(self) -> bool:
         """Whether every point of the domain may be chosen, at no price."""
-        free = self._move is None and self._price is None
-        return self._available is None and len(self._taken) == 0 and free
+        has_price = self._move is not None or self._price is not None
+        return self._available is None and len(self._pending) == 0 and not has_price
 
     def sample(self, rng: np.random.Generator) -> Array:
-        """A point (d,) at random, of those that may be chosen.
+        """Return a point (d,) at random, of those that may be chosen.
 
         Raises
         ------
@@ -324,23 +315,22 @@ class Allowed:
         if isinstance(self._domain, Candidates):
             rows = np.flatnonzero(self(self._domain.X))
             return np.asarray(self._domain.X[rng.choice(rows)].copy())
-        return np.asarray(self._tried(rng)[0].copy())
+        return np.asarray(self._draw(rng)[0].copy())
 
     def exclude(self, x: Array) -> None:
-        """Take `x` (d,) out; once nothing is left, everything may be chosen again."""
+        """Exclude `x` (d,) from the choice; once nothing remains, everything may be chosen again."""
         if isinstance(self._domain, Candidates):
-            # What is left is kept: to look again for all that was taken would be quadratic in it.
-            self._left = self(self._domain.X) & (x != self._domain.X).any(axis=1)
-        self._taken = np.vstack([self._taken, x])
-        if isinstance(self._domain, Candidates) and not self._left.any():
-            self._taken = self._taken[:0]
+            self._remaining = self(self._domain.X) & (x != self._domain.X).any(axis=1)
+        self._pending = np.vstack([self._pending, x])
+        if isinstance(self._domain, Candidates) and not self._remaining.any():
+            self._pending = self._pending[:0]
 
-    def only(self, function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-        """`function`, less the price, where a point may be chosen, and minus infinity elsewhere."""
+    def restrict(self, function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        """Return `function` less the price, and minus infinity where a point may not be chosen."""
 
-        def masked(X: Array) -> Array:
+        def worth(X: Array) -> Array:
             values = function(X)
-            if self.everything:
+            if self.is_everything:
                 return values
             if self._move is not None:
                 values = values - self._move.price(X)
@@ -348,30 +338,31 @@ class Allowed:
                 values = values - self._price(X)
             return np.where(self(X), values, -np.inf)
 
-        return masked
+        return worth
 
     def best(self, function: Callable[[Array], Array], rng: np.random.Generator) -> Array:
-        """The point (d,) that may be chosen of the largest value.
+        """Return the point (d,) of the largest value that may be chosen.
 
         Raises
         ------
         NothingAvailableError
             If none is found.
         """
-        if self.everything:  # with its slopes, where it has any
+        if self.is_everything:  # with its slopes, where it has any
             return self._domain.maximize(function, rng)[0].copy()
-        worth = self.only(function)
-        return self.checked(self._domain.maximize(worth, rng)[0], worth, rng)
+        worth = self.restrict(function)
+        return self.repair(self._domain.maximize(worth, rng)[0], worth, rng)
 
     def best_of(self, values: Array, rng: np.random.Generator) -> Array:
-        """The available candidate of the largest of `values` (A,)."""
-        rows: Any = self._domain
-        return self.best(lambda X: values[rows.index(X)], rng)
+        """Return the candidate (d,) of the largest of `values` (A,) that may be chosen."""
+        domain = self._domain
+        assert isinstance(domain, Candidates)  # nothing else has rows
+        return self.best(lambda X: values[domain.index(X)], rng)
 
-    def checked(
+    def repair(
         self, x: Array, function: Callable[[Array], Array], rng: np.random.Generator
     ) -> Array:
-        """`x` (d,) if it may be chosen; else the best that may out of many points at random.
+        """Return `x` (d,) if it may be chosen, or else the best out of many random points that may.
 
         A search that met no point that is available does not know where to climb; and it meets the very
         point that one is at by chance alone.
@@ -381,23 +372,24 @@ class Allowed:
         NothingAvailableError
             If none of them may be chosen.
         """
-        if not (self.everything or self(x[None, :])[0]):
-            X = self._tried(rng)
+        if not (self.is_everything or self(x[None, :])[0]):
+            X = self._draw(rng)
             x = X[int(np.argmax(function(X)))]
         if self._move is not None and not isinstance(self._domain, Candidates):
             both = np.stack([self._move.start.x, x])
             x = x if not self(both)[0] else both[int(np.argmax(function(both)))]
         return x.copy()
 
-    def _tried(self, rng: np.random.Generator) -> Array:
-        """Points (m, d) out of many at random that may be chosen."""
-        X = self._domain.sample(TRIED, rng)
-        free = self(X)
-        if not free.any():
-            self._taken = self._taken[:0]
-            free = self(X)
-        if not free.any():
+    def _draw(self, rng: np.random.Generator) -> Array:
+        """Return those of many random points that may be chosen, shape (m, d)."""
+        X = self._domain.sample(self.most_drawn, rng)
+        mask = self(X)
+        if not mask.any():
+            self._pending = self._pending[:0]
+            mask = self(X)
+        if not mask.any():
             raise NothingAvailableError(
-                f"available says that none of {TRIED} points of {self._domain!r} is available"
+                f"available says that none of {self.most_drawn} points of {self._domain!r} is "
+                "available"
             )
-        return X[free]
+        return X[mask]

@@ -3,44 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.domains.box_search import Acquisition, best_point
-from tvbandits.domains.context import INSTEAD_OF_WORDS, as_measured
-from tvbandits.domains.parameters import Parameter, Real
+from tvbandits.domains.domain import INSTEAD_OF_WORDS, Domain, as_context_parameters
+from tvbandits.domains.parameters import TOLERANCE, Parameter, Real, as_bounds
+from tvbandits.domains.search import Acquisition, best_point
 from tvbandits.validation import Array, as_points, describe, of_kind, refuse, settle
-
-# Points of the first sample, where an acquisition knows its slopes.
-SCREENED = 512
-
-# How far off a point may be, relative to the domain's extent along each coordinate.
-TOLERANCE = 1e-9
-
-
-def as_bounds(bounds: ArrayLike) -> Array:
-    """Return `bounds` as a float array of shape (d, 2) with low < high in every row.
-
-    Examples
-    --------
-    >>> from tvbandits.domains.box import as_bounds
-    >>> print(as_bounds([(0, 10), (-1, 1)]))
-    [[ 0. 10.]
-     [-1.  1.]]
-    """
-    intervals = as_points(bounds, 2, name="bounds")
-    if len(intervals) == 0:
-        raise ValueError("bounds must have at least one row, got shape (0, 2)")
-    refuse(~(intervals[:, 0] < intervals[:, 1]), intervals, "bounds must have low < high")
-    return intervals
 
 
 @dataclass(frozen=True, eq=False)
-class Box:
+class Box(Domain):
     """A product of closed intervals, searched to a tolerance.
 
     Parameters
@@ -80,12 +57,12 @@ class Box:
 
     def __post_init__(self) -> None:
         bounds = as_bounds(self.bounds)
-        given: Mapping[str, Any] = as_measured({} if self.context is None else self.context)
-        for name, part in given.items():
+        context: Mapping[str, Any] = as_context_parameters(self.context)
+        for name, part in context.items():
             of_kind(name, part, Real, f"an interval (low, high); {INSTEAD_OF_WORDS}")
             bounds = np.concatenate([bounds, [[part.low, part.high]]])
         bounds.setflags(write=False)
-        settle(self, bounds=bounds, context=given)
+        settle(self, bounds=bounds, context=context)
 
     @property
     def dimension(self) -> int:
@@ -93,9 +70,9 @@ class Box:
         return len(self.bounds)
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name!r}: {part}" for name, part in self.measured.items())
-        bounds = describe(self.chosen.bounds.tolist())
-        return f"Box({bounds}, context={{{given}}})" if given else f"Box({bounds})"
+        context = ", ".join(f"{name!r}: {part}" for name, part in self.context.items())
+        bounds = describe(self.action_domain.bounds.tolist())
+        return f"Box({bounds}, context={{{context}}})" if context else f"Box({bounds})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Box):
@@ -110,15 +87,15 @@ class Box:
         return Box, tuple(self.__saved__().values())
 
     def __saved__(self) -> dict[str, Any]:
-        return {"bounds": self.chosen.bounds, "context": self.context}
+        return {"bounds": self.action_domain.bounds, "context": self.context}
 
     @property
-    def measured(self) -> Mapping[str, Parameter]:
+    def context_parameters(self) -> Mapping[str, Parameter]:
         """The parameters of the measured context, by name."""
         return dict(self.context)
 
     @cached_property
-    def chosen(self) -> Box:
+    def action_domain(self) -> Box:
         """The box of the coordinates that are chosen, without the context."""
         return Box(self.bounds[: self.dimension - len(self.context)])
 
@@ -146,7 +123,7 @@ class Box:
         then differential evolution of the best of it, then gradient ascent from the best
         well-separated points of both. On a plateau the point is a random one of the sample.
         """
-        return best_point(acquisition, self, [(0, True)] * self.dimension, SCREENED, rng)
+        return best_point(acquisition, self, [(0, True)] * self.dimension, 512, rng)
 
     def from_unit(self, U: Array) -> Array:
         """Map points of the unit cube to the box; 0 and 1 become the bounds exactly."""
@@ -161,3 +138,13 @@ class Box:
     def along(self, slopes: Array) -> Array:
         """Convert slopes in the box to slopes along the unit cube."""
         return np.asarray(slopes * (self.bounds[:, 1] - self.bounds[:, 0]))
+
+    @property
+    def resolution(self) -> Array:
+        """A thousandth of the sides, (d,): points that are nearer along all coordinates count as one."""
+        return np.asarray(1e-3 * np.ptp(self.bounds, axis=1))
+
+    def near(self, x: Array, distance: float) -> Box:
+        """Return the part of the box within a distance of `x` (d,) along each coordinate."""
+        around = np.column_stack([x - distance, x + distance])
+        return replace(self, bounds=np.clip(around, *self.bounds.T[:, :, None]))

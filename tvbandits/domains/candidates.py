@@ -7,17 +7,16 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.arrays import checked_values, row_keys, row_of_largest
-from tvbandits.domains.box import TOLERANCE, as_bounds
-from tvbandits.domains.box_search import Acquisition
-from tvbandits.domains.context import INSTEAD_OF_WORDS, as_measured, joined
-from tvbandits.domains.parameters import Category, Parameter
-from tvbandits.domains.rows import HeldRows, Rows, keys_of, rows_elsewhere
+from tvbandits.data import row_keys
+from tvbandits.domains.domain import INSTEAD_OF_WORDS, Domain, append_context, as_context_parameters
+from tvbandits.domains.parameters import TOLERANCE, Category, Parameter, as_bounds
+from tvbandits.domains.rows import MemoryRows, Rows, keys_of, rows_outside_memory
+from tvbandits.domains.search import Acquisition, check_acquisition, row_of_largest
 from tvbandits.errors import PlayError
 from tvbandits.validation import (
     Array,
@@ -36,19 +35,9 @@ from tvbandits.validation import (
 if TYPE_CHECKING:
     from scipy.spatial import cKDTree
 
-# Most points of a grid.
-LARGEST_GRID = 10_000_000
-
-
-# So many points are looked for one by one, where there is no table of all.
-MOST_PLAYED = 64
-
-# Of more candidates there is no table: a point is looked for in block after block.
-MOST_INDEXED = 50_000
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Candidates:
+class Candidates(Domain):
     """A finite set of points, searched exactly.
 
     Parameters
@@ -84,6 +73,11 @@ class Candidates:
     context: Sequence[int] = ()
     retired: Sequence[int] = ()
 
+    # Of more candidates there is no table of rows: a point is looked for in block after block.
+    largest_table: ClassVar[int] = 50_000
+    # So many points are looked for one by one where there is no table, and more by a search tree.
+    most_one_by_one: ClassVar[int] = 64
+
     if TYPE_CHECKING:  # what may be given is more than what is kept
 
         def __init__(
@@ -93,34 +87,35 @@ class Candidates:
             retired: Sequence[int] = (),
         ) -> None: ...
 
-    def __new__(cls, *given: Any, **named: Any) -> Any:  # noqa: D102
-        context = given[1] if len(given) > 1 else named.get("context")
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: D102
+        context = args[1] if len(args) > 1 else kwargs.get("context")
         if cls is Candidates and isinstance(context, Mapping) and context:
-            X: Any = given[0] if given else named.get("X")
-            retired = given[2] if len(given) > 2 else named.get("retired", ())
+            X: Any = args[0] if args else kwargs.get("X")
+            retired = args[2] if len(args) > 2 else kwargs.get("retired", ())
             return CandidatesInContext(Candidates(X, retired=retired), context)
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        X: Any = rows_elsewhere(self.X)
+        X: Any = rows_outside_memory(self.X)
         if X is None:
-            X = _different(as_points(self.X, name="candidates"))
+            X = _check_distinct(as_points(self.X, name="candidates"))
         count, dimension = X.shape
-        context = _some_of("context", self.context, dimension, "column to choose")
-        retired = _some_of("retired", self.retired, count, "row to play")
+        context = _check_part("context", self.context, dimension, "column to choose")
+        retired = _check_part("retired", self.retired, count, "row to play")
         settle(self, X=X, context=context, retired=retired)
 
     @classmethod
     def grid(cls, bounds: ArrayLike, points_per_axis: int | Sequence[int]) -> Candidates:
         """Return a regular grid over `bounds` (d, 2), ends included; the last column runs fastest."""
         intervals = as_bounds(bounds)
-        d, name, given = len(intervals), "points_per_axis", points_per_axis
+        d, name, largest = len(intervals), "points_per_axis", 10_000_000
         needs = "a whole number, or one for each axis"
-        each = [given] * d if is_whole(given) else several(name, given, needs)
-        require(len(each) == d, name, needs, given)
-        counts = [whole_number(name, n, at_most=LARGEST_GRID) for n in each]
-        needs = f"for at most {LARGEST_GRID} points: take a Box, or fewer points"
-        require(math.prod(counts) <= LARGEST_GRID, name, needs, given)
+        single = is_whole(points_per_axis)
+        each = [points_per_axis] * d if single else several(name, points_per_axis, needs)
+        require(len(each) == d, name, needs, points_per_axis)
+        counts = [whole_number(name, n, at_most=largest) for n in each]
+        needs = f"for at most {largest} points: take a Box, or fewer points"
+        require(math.prod(counts) <= largest, name, needs, points_per_axis)
         axes = [np.linspace(a, b, n) for (a, b), n in zip(intervals, counts, strict=True)]
         return cls(np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes)))
 
@@ -129,8 +124,13 @@ class Candidates:
         """Number of coordinates of a point."""
         return int(self.X.shape[1])
 
+    @property
+    def context_columns(self) -> tuple[int, ...]:
+        """Columns that are given by the world when a point is to be chosen."""
+        return tuple(self.context)
+
     @cached_property
-    def held(self) -> bool:
+    def in_memory(self) -> bool:
         """Whether all candidates are in memory, as `X`."""
         return isinstance(self.X, np.ndarray)
 
@@ -138,29 +138,29 @@ class Candidates:
     def rows(self) -> Rows:
         """The candidates in blocks."""
         X: Any = self.X
-        return HeldRows(X) if self.held else X
+        return MemoryRows(X) if self.in_memory else X
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
-        """First row, and points (n, d), of each block."""
+        """Yield the number of the first row, and the points (n, d), of each block."""
         starts = np.cumsum([0, *self.rows.sizes])
         for number, start in enumerate(starts[:-1].tolist()):
             yield start, self.rows.read(number, slice(None))
 
-    def _of_all(self, function: Callable[[Array], NDArray[Any]]) -> NDArray[Any]:
-        """Evaluate a function of points (m, d) at all candidates, shape (A,)."""
-        if self.held:
+    def evaluate(self, function: Callable[[Array], NDArray[Any]]) -> NDArray[Any]:
+        """Return the values (A,) of a function of points (m, d) at all candidates."""
+        if self.in_memory:
             return function(self.X)
         return np.concatenate([function(X) for _, X in self.blocks()])
 
-    def _points_at(self, rows: Index) -> Array:
-        """Points (n, d) of some rows."""
-        if self.held:
+    def points_at(self, rows: Index) -> Array:
+        """Return the points (n, d) of some rows."""
+        if self.in_memory:
             return self.X[rows]
         starts = np.cumsum([0, *self.rows.sizes])
         X = np.empty((len(rows), self.dimension))
-        of = np.searchsorted(starts, rows, side="right") - 1
-        for number in np.unique(of).tolist():
-            here = of == number
+        block_of = np.searchsorted(starts, rows, side="right") - 1
+        for number in np.unique(block_of).tolist():
+            here = block_of == number
             X[here] = self.rows.read(number, rows[here] - starts[number])
         return X
 
@@ -176,12 +176,12 @@ class Candidates:
         if not isinstance(other, Candidates):
             return NotImplemented
         same = self.context == other.context and self.retired == other.retired
-        if not (self.held and other.held):
+        if not (self.in_memory and other.in_memory):
             return same and self.rows == other.rows
         return same and np.array_equal(self.X, other.X)
 
     def __hash__(self) -> int:
-        content = self.X.tobytes() if self.held else self.X
+        content = self.X.tobytes() if self.in_memory else self.X
         return hash((self.X.shape, content, self.context, self.retired))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -195,8 +195,8 @@ class Candidates:
     def __restored__(
         cls, X: Array | Rows, context: Sequence[int], retired: Sequence[int]
     ) -> Candidates:
-        kept: Any = X
-        return cls(kept, context, retired)
+        points: Any = X
+        return cls(points, context, retired)
 
     @cached_property
     def ends(self) -> tuple[Array, Array]:
@@ -227,14 +227,14 @@ class Candidates:
         return cKDTree(self.X / self._extent)
 
     @cached_property
-    def _all_known(self) -> bool:
-        """Whether a table has the rows of all of them."""
-        return self.held and len(self) <= MOST_INDEXED
+    def _has_table(self) -> bool:
+        """Whether there is a table of the rows of all candidates."""
+        return self.in_memory and len(self) <= self.largest_table
 
     @cached_property
-    def _known(self) -> dict[bytes, int]:
-        """Rows by the bytes of their points: of all, or of so many candidates of what was played."""
-        if not self._all_known:
+    def _row_of(self) -> dict[bytes, int]:
+        """The rows by the bytes of their points: of all candidates, or of those that were played."""
+        if not self._has_table:
             return {}
         return {key: row for row, key in enumerate(row_keys(self.X))}
 
@@ -244,18 +244,10 @@ class Candidates:
         `ValueError` names the first point that is no candidate, and its nearest candidate.
         """
         points = as_points(X, self.dimension, name) + 0.0
-        rows = np.array([self._known.get(key, -1) for key in row_keys(points)], dtype=np.int64)
-        if (rows < 0).any() and not self._all_known:
-            # A table of all is what there is no room for: what was played is known, all else looked for.
-            keys, first, of_key = np.unique(keys_of(points), return_index=True, return_inverse=True)
-            found = np.full(len(keys), -1)
-            for start, block in self.blocks():
-                of_block = keys_of(block)
-                there = np.flatnonzero(np.isin(of_block, keys))
-                at = np.searchsorted(keys, of_block[there])
-                same = (block[there] == points[first[at]]).all(axis=1)
-                found[at[same]] = start + there[same]
-            rows = found[of_key]
+        rows = np.array([self._row_of.get(key, -1) for key in row_keys(points)], dtype=np.int64)
+        if (rows < 0).any() and not self._has_table:
+            # A table of all does not fit: the rows of what was played are known, all else is looked for.
+            rows = self._find_in_blocks(points)
             self._remember(rows[rows >= 0], points[rows >= 0])
         unknown = np.flatnonzero(rows < 0)
         if len(unknown):
@@ -268,26 +260,38 @@ class Candidates:
                     name=name,
                     point=points[row],
                     row=row,
-                    nearest=self._points_at(rows[[row]])[0],
+                    nearest=self.points_at(rows[[row]])[0],
                 )
         return rows
+
+    def _find_in_blocks(self, X: Array) -> Index:
+        """Return the rows (n,) of candidates that equal points (n, d), -1 where there is none."""
+        keys, first, of_key = np.unique(keys_of(X), return_index=True, return_inverse=True)
+        rows = np.full(len(keys), -1)
+        for start, block in self.blocks():
+            of_block = keys_of(block)
+            there = np.flatnonzero(np.isin(of_block, keys))
+            at = np.searchsorted(keys, of_block[there])
+            same = (block[there] == X[first[at]]).all(axis=1)
+            rows[at[same]] = start + there[same]
+        return rows[of_key]
 
     def _remember(self, rows: Index, X: Array) -> None:
         """Remember the rows of points (n, d) that are about to be played, since they come again.
 
-        Some of them may: a table of all candidates is what there is no room for.
+        They are remembered where there is no table of all candidates, and only so many.
         """
-        if self._all_known:
+        if self._has_table:
             return
-        if len(self._known) + len(rows) > MOST_INDEXED:
-            self._known.clear()
-        self._known.update(
-            zip(row_keys(X[:MOST_INDEXED]), rows[:MOST_INDEXED].tolist(), strict=True)
+        if len(self._row_of) + len(rows) > self.largest_table:
+            self._row_of.clear()
+        self._row_of.update(
+            zip(row_keys(X[: self.largest_table]), rows[: self.largest_table].tolist(), strict=True)
         )
 
     def _nearest(self, X: Array) -> tuple[Array, Index]:
-        """How far the nearest candidate is from each of points (n, d), in extents, and its row."""
-        if self._all_known or (self.held and len(X) > MOST_PLAYED):
+        """Return the distance (n,) of the nearest candidate, in extents, and its row (n,)."""
+        if self._has_table or (self.in_memory and len(X) > self.most_one_by_one):
             apart, rows = self._tree.query(X / self._extent, p=np.inf)
             return np.asarray(apart), np.asarray(rows, dtype=np.int64)
         distance, nearest = np.full(len(X), np.inf), np.zeros(len(X), dtype=np.int64)
@@ -316,15 +320,15 @@ class Candidates:
         columns = list(self.context)
         if not columns:
             raise ValueError(f"candidates have no context columns, got context={describe(context)}")
-        given = np.atleast_1d(as_floats(context, "context"))
-        if given.size != len(columns) or given.ndim > 2:
-            raise ValueError(f"context must have shape ({len(columns)},), got {given.shape}")
-        values = as_points(given.ravel(), len(columns), "context")
+        row = np.atleast_1d(as_floats(context, "context"))
+        if row.size != len(columns) or row.ndim > 2:
+            raise ValueError(f"context must have shape ({len(columns)},), got {row.shape}")
+        values = as_points(row.ravel(), len(columns), "context")
         away = (np.abs(X[:, columns] - values) / self._extent[columns] for _, X in self.blocks())
         distance = np.concatenate([each.max(axis=1) for each in away])
         rows = np.flatnonzero(distance <= TOLERANCE)
         if len(rows) == 0:
-            nearest = self._points_at(np.array([distance.argmin()]))[0, columns]
+            nearest = self.points_at(np.array([distance.argmin()]))[0, columns]
             raise ValueError(
                 f"no candidate has the context {values[0].tolist()} in columns {columns}; "
                 f"the nearest context is {nearest.tolist()}"
@@ -335,29 +339,34 @@ class Candidates:
         """Return `X` (n, d) as the candidates it names, free of rounding; see `index`."""
         points = as_points(X, self.X.shape[1], name) + 0.0
         # A bandit plays candidates bit for bit: a look into a table spares the search tree.
-        if all(point.tobytes() in self._known for point in points):
+        if all(point.tobytes() in self._row_of for point in points):
             return points
-        return self._points_at(self.index(points, name))
+        return self.points_at(self.index(points, name))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Return `n` candidates drawn uniformly, with replacement, shape (n, d)."""
-        return self._points_at(rng.integers(len(self), size=n))
+        return self.points_at(rng.integers(len(self), size=n))
 
     def maximize(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """Return the candidate (d,) of largest acquisition, and that value; `rng` breaks ties."""
-        if self.held:
+        if self.in_memory:
             values = acquisition(self.X)
         else:
-            values = self._of_all(lambda X: checked_values(acquisition(X), X))
+            values = self.evaluate(lambda X: check_acquisition(acquisition(X), X))
         best = row_of_largest(values, self.X, rng)
-        x = self.X[best].copy() if self.held else self._points_at(np.array([best]))[0]
+        x = self.X[best].copy() if self.in_memory else self.points_at(np.array([best]))[0]
         return x, float(values[best])
 
 
-def _different(X: Array) -> Array:
-    """Candidates (A, d) in memory, free of -0.0, so that equal sets hash alike, and read-only.
+def _check_distinct(X: Array) -> Array:
+    """Return candidates (A, d) in memory, read-only and free of -0.0, so that equal sets hash alike.
 
     Rows are compared where their keys are equal: a sort of keys takes an eighth of the memory.
+
+    Raises
+    ------
+    ValueError
+        If two rows are equal, or there is no row or no column.
     """
     if X.size == 0:
         raise ValueError(f"candidates must have a row and a column, got shape {X.shape}")
@@ -374,15 +383,15 @@ def _different(X: Array) -> Array:
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class CandidatesInContext:
+class CandidatesInContext(Domain):
     """Candidates together with a context that is measured when one of them is chosen.
 
     A point is a candidate with the columns of the context behind it.
 
     Attributes
     ----------
-    chosen : Candidates
-    measured : mapping of str to parameters
+    candidates : Candidates
+    context : mapping of str to parameters
 
     Examples
     --------
@@ -392,87 +401,103 @@ class CandidatesInContext:
     CandidatesInContext(2 points, d=1, context=['outside']) 2
     """
 
-    chosen: Candidates
-    measured: Mapping[str, Parameter]
+    candidates: Candidates
+    context: Mapping[str, Parameter]
 
-    def __init__(self, chosen: Candidates, measured: Mapping[str, Any]) -> None:
-        if not chosen.held:
-            raise ValueError(f"candidates in a measured context must be in memory, got {chosen.X}")
-        given = as_measured(measured)
-        for name, part in given.items():
+    def __init__(self, candidates: Candidates, context: Mapping[str, Any]) -> None:
+        if not candidates.in_memory:
+            needs = "candidates in a measured context must be in memory"
+            raise ValueError(f"{needs}, got {candidates.X}")
+        parameters = as_context_parameters(context)
+        for name, part in parameters.items():
             if isinstance(part, Category):
                 raise ValueError(
                     f"{name} must be numbers; {INSTEAD_OF_WORDS}; got {describe(part)}"
                 )
-        settle(self, chosen=chosen, measured=given)
+        settle(self, candidates=candidates, context=parameters)
 
     def __repr__(self) -> str:
-        points = f"{len(self.chosen)} points, d={self.chosen.dimension}"
-        return f"CandidatesInContext({points}, context={list(self.measured)})"
+        points = f"{len(self.candidates)} points, d={self.candidates.dimension}"
+        return f"CandidatesInContext({points}, context={list(self.context)})"
 
     def __hash__(self) -> int:
-        return hash((self.chosen, tuple(self.measured.items())))
+        return hash((self.candidates, tuple(self.context.items())))
 
     @property
     def dimension(self) -> int:
         """Number of coordinates of a point, those of the context included."""
-        return self.chosen.dimension + len(self.measured)
+        return self.candidates.dimension + len(self.context)
+
+    @property
+    def context_parameters(self) -> Mapping[str, Parameter]:
+        """The parameters of the measured context, by name."""
+        return self.context
+
+    @property
+    def action_domain(self) -> Candidates:
+        """The candidates, without the context."""
+        return self.candidates
 
     @property
     def bounds(self) -> Array:
         """Lowest and highest value of each coordinate, (d, 2)."""
-        ranges = [(part.low, part.high) for part in self.measured.values()]  # type: ignore[union-attr]
-        return np.vstack([self.chosen.bounds, ranges])
+        ranges = [(part.low, part.high) for part in self.context.values()]  # type: ignore[union-attr]
+        return np.vstack([self.candidates.bounds, ranges])
 
     def check(self, X: ArrayLike, name: str = "X") -> Array:
         """Return `X` (n, d) as candidates and contexts, free of rounding."""
         points = as_points(X, self.dimension, name)
-        start = self.chosen.dimension
-        parts = zip(self.measured.items(), points[:, start:].T, strict=True)
+        start = self.candidates.dimension
+        parts = zip(self.context.items(), points[:, start:].T, strict=True)
         codes = [part.codes(column[:, None], key) for (key, part), column in parts]
-        return np.column_stack([self.chosen.check(points[:, :start], name), *codes])
+        return np.column_stack([self.candidates.check(points[:, :start], name), *codes])
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Return `n` points drawn uniformly, with replacement, shape (n, d)."""
-        drawn = [part.from_unit(rng.random(n)) for part in self.measured.values()]
-        return np.column_stack([self.chosen.sample(n, rng), *drawn])
+        contexts = [part.from_unit(rng.random(n)) for part in self.context.values()]
+        return np.column_stack([self.candidates.sample(n, rng), *contexts])
 
-    def _at(self, values: Array) -> Candidates:
-        """All candidates at one value of the context, as columns (c,)."""
-        return Candidates(joined(self.chosen.X, values), retired=self.chosen.retired)
+    def at_context(self, values: Array) -> Candidates:
+        """Return all candidates at one value of the context, as columns (c,).
+
+        They stay candidates: searched one by one, by row or mask.
+        """
+        points = append_context(self.candidates.X, values)
+        return Candidates(points, retired=self.candidates.retired)
 
     def maximize(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
-        """The point (d,) of largest acquisition among the candidates at 64 values drawn."""
-        contexts = self.sample(64, rng)[:, self.chosen.dimension :]
-        found = [self._at(values).maximize(acquisition, rng) for values in contexts]
-        return max(found, key=lambda each: each[1])
+        """Return the point (d,) of largest acquisition among the candidates at 64 contexts drawn."""
+        contexts = self.sample(64, rng)[:, self.candidates.dimension :]
+        best = [self.at_context(values).maximize(acquisition, rng) for values in contexts]
+        return max(best, key=lambda each: each[1])
 
 
-def rows_apart(X: Array) -> Candidates:
-    """Some rows of other candidates, which are known to differ."""
-    made = object.__new__(Candidates)
-    made.__dict__.update(X=X, context=(), retired=())
-    return made
+def from_distinct_rows(X: Array) -> Candidates:
+    """Return candidates of points (n, d), such as rows of others, that are known to differ."""
+    candidates = object.__new__(Candidates)
+    candidates.__dict__.update(X=X, context=(), retired=())
+    return candidates
 
 
-def with_retired(chosen: Candidates, X: Array) -> Candidates:
-    """The candidates, and behind them those of `X` (n, d) that are none, each once, as retired."""
-    gone = np.unique(X[chosen._nearest(X)[0] > TOLERANCE], axis=0)
-    rows = range(len(chosen), len(chosen) + len(gone))
-    return Candidates(np.concatenate([chosen.X, gone]), chosen.context, (*chosen.retired, *rows))
+def with_retired(candidates: Candidates, X: Array) -> Candidates:
+    """Return the candidates with those of points (n, d) that are none, each once, as retired ones."""
+    missing = np.unique(X[candidates._nearest(X)[0] > TOLERANCE], axis=0)
+    rows = range(len(candidates), len(candidates) + len(missing))
+    points = np.concatenate([candidates.X, missing])
+    return Candidates(points, candidates.context, (*candidates.retired, *rows))
 
 
-def with_others(domain: object, chosen: Candidates) -> Candidates | CandidatesInContext:
+def replace_candidates(domain: object, candidates: Candidates) -> Candidates | CandidatesInContext:
     """Return the domain with other candidates, in its measured context, if it has one."""
     if isinstance(domain, CandidatesInContext):
-        return CandidatesInContext(chosen, domain.measured)
-    return chosen
+        return CandidatesInContext(candidates, domain.context)
+    return candidates
 
 
 def candidates_of(domain: object) -> Candidates | None:
     """Return the candidates that a domain chooses from; None if it chooses from something else."""
     if isinstance(domain, CandidatesInContext):
-        return domain.chosen
+        return domain.candidates
     return domain if isinstance(domain, Candidates) else None
 
 
@@ -491,9 +516,9 @@ def as_finite(domain: object, who: str) -> Candidates:
     return domain
 
 
-def _some_of(name: str, given: Sequence[int], count: int, left: str) -> tuple[int, ...]:
-    """Different columns or rows out of `count`, not all of them."""
-    numbers = as_rows(given, count, name)
-    if len(numbers) == count:
-        raise ValueError(f"{name} must leave a {left}, got all {count} of them")
-    return tuple(numbers.tolist())
+def _check_part(name: str, numbers: Sequence[int], count: int, rest: str) -> tuple[int, ...]:
+    """Return different columns or rows out of `count`; a `ValueError` unless one is left."""
+    part = as_rows(numbers, count, name)
+    if len(part) == count:
+        raise ValueError(f"{name} must leave a {rest}, got all {count} of them")
+    return tuple(part.tolist())

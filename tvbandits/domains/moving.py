@@ -15,17 +15,14 @@ one has missed no more than what it costs, by what is believed then.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from tvbandits.domains.box import TOLERANCE, Box
-from tvbandits.domains.context import AtContext, measured
 from tvbandits.domains.domain import Domain
-from tvbandits.domains.parameters import Category, Integer, Real
-from tvbandits.domains.space import Space, space_of
+from tvbandits.domains.parameters import TOLERANCE
 from tvbandits.validation import LARGEST_VALUE, Array, Index, finite_number, positive_number
 
 # Reward that a unit of distance costs, or a function of two points (d,): from, to.
@@ -33,7 +30,7 @@ MoveCost = float | Callable[[Array, Array], float]
 
 
 def distances(domain: Domain, x: Array, X: Array) -> Array:
-    """Euclidean distance (m,) of points (m, d) from `x` (d,), along the coordinates that are chosen.
+    """Return the Euclidean distances (m,) of points (m, d) from `x` (d,), by what is chosen.
 
     Another category is at distance 1. A context, which nobody chooses, is no way to go.
 
@@ -47,15 +44,7 @@ def distances(domain: Domain, x: Array, X: Array) -> Array:
     >>> print(distances(space, X[0], X).round(3))
     [0. 4. 1.]
     """
-    weights = np.ones(domain.dimension)
-    space = space_of(domain)
-    if space is not None:
-        for part, columns in zip(space.parameters, space.columns.values(), strict=True):
-            if isinstance(part, Category):
-                weights[columns] = np.sqrt(0.5)
-    weights[list(() if measured(domain) else getattr(domain, "context", ()))] = 0.0
-    weights[len(weights) - sum(part.width for part in measured(domain).values()) :] = 0.0
-    return np.asarray(np.linalg.norm(weights * (X - x), axis=1))
+    return np.asarray(np.linalg.norm(domain.distance_weights * (X - x), axis=1))
 
 
 def check_move_cost(cost: Any) -> None:
@@ -75,11 +64,11 @@ def costs_of(cost: MoveCost, domain: Domain, x: Array, X: Array) -> Array:
     away = distances(domain, x, X)
     if not callable(cost):
         return cost * away
-    found = np.zeros(len(X))
+    costs = np.zeros(len(X))
     for i in np.flatnonzero(away > 0):
         name = f"move_cost({x.tolist()}, {X[i].tolist()})"
-        found[i] = finite_number(name, cost(x.copy(), X[i].copy()), low=0.0, high=LARGEST_VALUE)
-    return found
+        costs[i] = finite_number(name, cost(x.copy(), X[i].copy()), low=0.0, high=LARGEST_VALUE)
+    return costs
 
 
 def costs_along(cost: MoveCost, domain: Domain, X: Array) -> Array:
@@ -90,9 +79,9 @@ def costs_along(cost: MoveCost, domain: Domain, X: Array) -> Array:
 
 def tour(domain: Domain, x: Array, X: Array) -> Index:
     """Return an order of points (n, d): from `x` (d,) on, always the nearest that is left."""
-    left, order = list(range(len(X))), []
-    while left:
-        order.append(left.pop(int(distances(domain, x, X[left]).argmin())))
+    remaining, order = list(range(len(X))), []
+    while remaining:
+        order.append(remaining.pop(int(distances(domain, x, X[remaining]).argmin())))
         x = X[order[-1]]
     return np.array(order, dtype=np.int64)
 
@@ -113,7 +102,10 @@ class Position:
 
     @classmethod
     def after(cls, domain: Domain, X: Array, t: Array) -> Position | None:
-        """After plays (n, d) at times (n,); those of one time are in order. None: there were none."""
+        """Return the position after plays (n, d) at times (n,); None if there were none.
+
+        Plays of one time are in their order.
+        """
         if len(X) == 0:
             return None
         X = X[np.argsort(t, kind="stable")]
@@ -139,28 +131,6 @@ class Move:
     def price(self, X: Array) -> Array:
         """Return the share (m,) of a move to points (m, d) that the next play bears."""
         return np.asarray(costs_of(self.cost, self.domain, self.start.x, X) / self.start.plays)
-
-
-def nearby(domain: Domain, x: Array, near: float) -> Domain:
-    """Return a part of the domain around `x` with all within `near`, which a full search may miss."""
-    if isinstance(domain, AtContext):
-        return replace(domain, chosen=nearby(domain.chosen, x[: -len(domain.values)], near))
-    low, high = x - near, x + near
-    if isinstance(domain, Box):
-        bounds = np.clip(np.column_stack([low, high]), *domain.bounds.T[:, :, None])
-        return replace(domain, bounds=bounds)
-    if not isinstance(domain, Space):
-        return domain
-    parts: dict[str, Any] = {}
-    for name, part in zip(domain.names, domain.parameters, strict=True):
-        at = domain.columns[name].start
-        if isinstance(part, Real):
-            part = Real(max(part.low, low[at]), min(part.high, high[at]))
-        elif isinstance(part, Integer) and near >= 1:
-            least, most = int(np.ceil(low[at])), int(np.floor(high[at]))
-            part = Integer(max(part.low, least), min(part.high, most))
-        parts[name] = part
-    return Space(**parts)
 
 
 def check_near(near: Any, start: Position | None) -> float:

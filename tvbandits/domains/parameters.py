@@ -1,4 +1,4 @@
-"""What a space with names is made of: intervals, whole numbers and categories, and a kernel over them.
+"""The parameters of a space: intervals, whole numbers and categories.
 
 A parameter has a code, one number: its value, or the place of its category among the others. In a point
 (d,) an interval and whole numbers are one column, the code itself, and a category is a column for each
@@ -13,15 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeGuard, Union
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.validation import (
     Array,
+    as_points,
     describe,
     finite_number,
     is_finite_number,
     is_of,
     of_kind,
+    refuse,
     require,
     settle,
     several,
@@ -34,12 +36,29 @@ if TYPE_CHECKING:
 # Whole numbers up to this size are floats.
 EXACT = 2**53
 
-# How far off a value may be by rounding, relative to the range of its parameter.
+# How far off a coordinate may be by rounding, relative to its range.
 TOLERANCE = 1e-9
 
 
+def as_bounds(bounds: ArrayLike) -> Array:
+    """Return `bounds` as a float array of shape (d, 2) with low < high in every row.
+
+    Examples
+    --------
+    >>> from tvbandits.domains.parameters import as_bounds
+    >>> print(as_bounds([(0, 10), (-1, 1)]))
+    [[ 0. 10.]
+     [-1.  1.]]
+    """
+    intervals = as_points(bounds, 2, name="bounds")
+    if len(intervals) == 0:
+        raise ValueError("bounds must have at least one row, got shape (0, 2)")
+    refuse(~(intervals[:, 0] < intervals[:, 1]), intervals, "bounds must have low < high")
+    return intervals
+
+
 class _Ordered:
-    """What intervals and whole numbers share: a code is the number itself, in one column."""
+    """The base of intervals and whole numbers: a code is the number itself, in one column."""
 
     low: Any
     high: Any
@@ -53,15 +72,15 @@ class _Ordered:
 
     @staticmethod
     def _end(name: str, value: object) -> float:
-        """An end of the range as a number of this kind."""
+        """Return an end of the range as a number of this kind."""
         return finite_number(name, value)
 
     def columns(self, codes: Array) -> Array:
-        """Columns (n, 1) of codes (n,)."""
+        """Return the columns (n, 1) of codes (n,)."""
         return codes[:, None]
 
     def code_of(self, value: object, name: str, row: int) -> float:
-        """The code of a value as people give it; whether it is inside, `codes` finds out."""
+        """Return the code of a value as people give it; `codes` finds out whether it is inside."""
         if not is_finite_number(value):
             raise ValueError(f"{name} must be {self.needs}, got {describe(value)} in row {row}")
         return float(value)  # type: ignore[arg-type]
@@ -94,7 +113,7 @@ class Real(_Ordered):
         return f"({exactly(self.low)}, {exactly(self.high)})"
 
     def codes(self, columns: Array, name: str) -> Array:
-        """Codes (n,) of columns (n, 1), moved inside where they are out by rounding."""
+        """Return the codes (n,) of columns (n, 1), moved inside where they are out by rounding."""
         values = columns[:, 0]
         slack = TOLERANCE * (self.high - self.low)
         outside = ~((values >= self.low - slack) & (values <= self.high + slack))
@@ -103,7 +122,7 @@ class Real(_Ordered):
         return np.asarray(np.clip(values, self.low, self.high))
 
     def values(self, codes: Array) -> Any:
-        """Values as people read them, (n,)."""
+        """Return the values (n,) of codes, as people read them."""
         return codes.copy()
 
     def from_unit(self, u: Array) -> Array:
@@ -116,7 +135,7 @@ class Real(_Ordered):
 
 
 def exactly(number: float) -> str:
-    """A number without the ".0" of whole ones, from which it can be read again."""
+    """Return a number as text, without the ".0" of whole ones, from which it can be read again."""
     short = f"{number:g}"
     return short if float(short) == number else repr(number)
 
@@ -125,13 +144,13 @@ def _refuse(bad: NDArray[np.bool_], columns: Array, needs: str) -> None:
     """Raise a `ValueError` that names the first row of columns (n, width) that is bad."""
     if bad.any():
         row = int(bad.argmax())
-        got = columns[row].tolist()
-        said = exactly(got[0]) if len(got) == 1 else got
-        raise ValueError(f"{needs}, got {said} in row {row}")
+        values = columns[row].tolist()
+        text = exactly(values[0]) if len(values) == 1 else values
+        raise ValueError(f"{needs}, got {text} in row {row}")
 
 
 class _Stepped:
-    """What whole numbers and categories share: a cell of the unit interval for each value."""
+    """The base of whole numbers and categories: each value has a cell of the unit interval."""
 
     low: Any
     size: Any
@@ -175,7 +194,7 @@ class Integer(_Stepped, _Ordered):
         return self.high - self.low + 1
 
     def codes(self, columns: Array, name: str) -> Array:
-        """Codes (n,) of columns (n, 1), which must be whole up to rounding."""
+        """Return the codes (n,) of columns (n, 1), which must be whole up to rounding."""
         values = columns[:, 0]
         whole = np.rint(values)
         slack = min(TOLERANCE * self.extent, 1e-6)
@@ -184,7 +203,7 @@ class Integer(_Stepped, _Ordered):
         return np.asarray(whole + 0.0)
 
     def values(self, codes: Array) -> Any:
-        """Values as people read them, (n,)."""
+        """Return the values (n,) of codes, as people read them."""
         return codes.astype(np.int64)
 
 
@@ -204,8 +223,8 @@ class Category(_Stepped):
     low: ClassVar[int] = 0  # type: ignore[misc]  # of an instance there
 
     def __post_init__(self) -> None:
-        given = several("categories", self.levels, "texts")
-        levels = tuple(str(level) if isinstance(level, str) else level for level in given)
+        texts = several("categories", self.levels, "texts")
+        levels = tuple(str(level) if isinstance(level, str) else level for level in texts)
         for level in levels:
             of_kind("categories", level, str, "texts")
         require(len(levels) >= 2, "categories", "at least two texts", list(levels))
@@ -228,24 +247,24 @@ class Category(_Stepped):
         return len(self.levels)
 
     def codes(self, columns: Array, name: str) -> Array:
-        """Codes (n,) of columns (n, width), which must be a 1 among 0s up to rounding."""
+        """Return the codes (n,) of columns (n, width), each a 1 among 0s up to rounding."""
         codes = np.asarray(columns.argmax(axis=1))
         wrong = (np.abs(columns - np.eye(self.width)[codes]) > TOLERANCE).any(axis=1)
         _refuse(wrong, columns, f"{name} must be a 1 among 0s, for one of {self}")
         return codes.astype(np.float64)
 
     def columns(self, codes: Array) -> Array:
-        """Columns (n, width) of codes (n,)."""
+        """Return the columns (n, width) of codes (n,)."""
         return np.asarray(np.eye(self.width)[codes.astype(np.int64)])
 
     def code_of(self, value: object, name: str, row: int) -> float:
-        """The code of a value as people give it."""
+        """Return the code of a value as people give it."""
         if not isinstance(value, str) or value not in self.levels:
             raise ValueError(f"{name} must be one of {self}, got {describe(value)} in row {row}")
         return float(self.levels.index(value))
 
     def values(self, codes: Array) -> Any:
-        """Values as people read them, (n,)."""
+        """Return the values (n,) of codes, as people read them."""
         return [self.levels[int(code)] for code in codes]
 
     @property
@@ -257,7 +276,7 @@ class Category(_Stepped):
 Parameter = Real | Integer | Category
 
 
-def as_parameter(given: object, name: str) -> Parameter:
+def as_parameter(value: object, name: str) -> Parameter:
     """Return the parameter that people write as (10, 80), Integer(1, 5) or ["a", "b"].
 
     Raises
@@ -265,19 +284,19 @@ def as_parameter(given: object, name: str) -> Parameter:
     ValueError
         If it is none of them, or not a good one; the message names the parameter.
     """
-    if isinstance(given, Real | Integer | Category):
-        return given
-    cell = isinstance(given, np.ndarray) and given.ndim == 0  # a masked one, for example
+    if isinstance(value, Real | Integer | Category):
+        return value
+    cell = isinstance(value, np.ndarray) and value.ndim == 0  # a masked one, for example
     try:
-        if isinstance(given, tuple | list | np.ndarray) and not cell and len(given) > 0:
-            if any(isinstance(part, str) for part in given):
-                return Category(tuple(given))
-            if len(given) == 2:
-                return Real(*given)
+        if isinstance(value, tuple | list | np.ndarray) and not cell and len(value) > 0:
+            if any(isinstance(part, str) for part in value):
+                return Category(tuple(value))
+            if len(value) == 2:
+                return Real(*value)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
     needs = 'an interval (low, high), Integer(low, high) or texts ["a", "b"]'
-    raise ValueError(f"{name} must be {needs}, got {describe(given)}")
+    raise ValueError(f"{name} must be {needs}, got {describe(value)}")
 
 
 # --- points with names -------------------------------------------------------------------------------
@@ -294,14 +313,15 @@ def has_names(X: object) -> bool:
     return isinstance(first, Mapping) or _is_frame(first) or texts(X) is not None
 
 
-def texts(given: Any) -> list[Any] | None:
-    """Several things of which one at least is a text, or one text; None if that is something else."""
-    if isinstance(given, str):
-        return [given]
+def texts(value: Any) -> list[Any] | None:
+    """Return several things of which at least one is a text, or one text; None for all else."""
+    if isinstance(value, str):
+        return [value]
     # Arrays and columns have a number of dimensions, those of pandas too.
-    if not isinstance(given, list | tuple) and getattr(given, "ndim", 0) != 1:
+    is_column = hasattr(value, "ndim") and value.ndim == 1
+    if not (is_column or isinstance(value, list | tuple)):
         return None
-    return list(given) if any(isinstance(each, str) for each in given) else None
+    return list(value) if any(isinstance(each, str) for each in value) else None
 
 
 def _is_frame(value: object) -> TypeGuard[pd.DataFrame]:
@@ -309,7 +329,7 @@ def _is_frame(value: object) -> TypeGuard[pd.DataFrame]:
 
 
 def rows_by_name(points: object) -> list[Mapping[str, Any]]:
-    """Return a dictionary for each point."""
+    """Return a dictionary of values by name for each point."""
     if _is_frame(points):
         repeated = points.columns[points.columns.duplicated()]
         if len(repeated):
@@ -326,10 +346,10 @@ def rows_by_name(points: object) -> list[Mapping[str, Any]]:
 
 
 def check_names(
-    what: str, given: Mapping[str, Any], names: Collection[str], where: str = ""
+    what: str, values: Mapping[str, Any], names: Collection[str], where: str = ""
 ) -> None:
-    """Raise a `ValueError` that says which of some names is unknown, or is missing."""
-    if unknown := [name for name in given if name not in names]:
+    """Raise a `ValueError` that says which of some names is unknown or missing."""
+    if unknown := [name for name in values if name not in names]:
         raise ValueError(f"unknown {what} {unknown[0]!r}{where}; there are: {', '.join(names)}")
-    if missing := [name for name in names if name not in given]:
-        raise ValueError(f"{what} {missing[0]!r} is missing{where}, got {dict(given)}")
+    if missing := [name for name in names if name not in values]:
+        raise ValueError(f"{what} {missing[0]!r} is missing{where}, got {dict(values)}")

@@ -18,15 +18,15 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.arrays import mixed
+from tvbandits.data import mix_bits
 from tvbandits.validation import Array, Index, as_floats, describe, is_of
 
 # Rows of a block, where the source has no blocks of its own.
 BLOCK = 65_536
 
 
-def _not_held(rows: object, *_: object, **__: object) -> NoReturn:
-    """In the place of `len` and of a whole array, for whoever looks at all candidates at once."""
+def _refuse_as_whole(rows: object, *_: object, **__: object) -> NoReturn:
+    """Refuse `len` and conversion to an array, for whoever looks at all candidates at once."""
     raise ValueError(
         "candidates that are not in memory are looked at in blocks, which bbkb, bkb and "
         'gp_ucb(..., posterior="nystrom") do: load them, as in Candidates(np.load(path)); '
@@ -53,7 +53,7 @@ class Rows(Protocol):
 
 
 @dataclass(frozen=True)
-class HeldRows:
+class MemoryRows:
     """Points in memory, in blocks."""
 
     points: Array
@@ -81,7 +81,7 @@ class MappedRows:
     path: str
     shape: tuple[int, int]
 
-    __len__ = __array__ = _not_held
+    __len__ = __array__ = _refuse_as_whole
 
     @property
     def sizes(self) -> list[int]:
@@ -91,8 +91,8 @@ class MappedRows:
     def read(self, block: int, rows: Index | slice) -> Array:
         """Return points (n, d) of a block."""
         about = Path(self.path).stat()  # once the file was written again it is opened again
-        points = _mapped(self.path, about.st_mtime_ns, about.st_ino)
-        return finite(points[block * BLOCK : (block + 1) * BLOCK][rows])
+        points = _map_file(self.path, about.st_mtime_ns, about.st_ino)
+        return as_finite_points(points[block * BLOCK : (block + 1) * BLOCK][rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ class DaskRows:
 
     array: Any
 
-    __len__ = __array__ = _not_held
+    __len__ = __array__ = _refuse_as_whole
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -115,7 +115,7 @@ class DaskRows:
 
     def read(self, block: int, rows: Index | slice) -> Array:
         """Return points (n, d) of a block."""
-        return finite(np.asarray(self.array.blocks[block][rows].compute()))
+        return as_finite_points(np.asarray(self.array.blocks[block][rows].compute()))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DaskRows) and self.array.name == other.array.name
@@ -124,8 +124,8 @@ class DaskRows:
         return hash(self.array.name)
 
 
-def rows_elsewhere(X: object) -> MappedRows | DaskRows | None:
-    """Return the rows that `Candidates` is made of, if they are not in memory.
+def rows_outside_memory(X: object) -> MappedRows | DaskRows | None:
+    """Return the rows of `Candidates` that are not in memory; None where they are.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def rows_elsewhere(X: object) -> MappedRows | DaskRows | None:
                 'np.save("points.npy", pd.read_parquet(path).to_numpy(float)), or pd.read_csv(path)'
             )
         about = path.stat()
-        points = _mapped(str(path), about.st_mtime_ns, about.st_ino)
+        points = _map_file(str(path), about.st_mtime_ns, about.st_ino)
         _check_table(points.shape, points.dtype)
         return MappedRows(str(path), points.shape)
     if isinstance(X, np.memmap) and 8 * X.size > _memory():
@@ -158,7 +158,7 @@ def rows_elsewhere(X: object) -> MappedRows | DaskRows | None:
 
 
 @lru_cache(maxsize=4)
-def _mapped(path: str, *_: int) -> NDArray[Any]:
+def _map_file(path: str, *_: int) -> NDArray[Any]:
     try:
         points: NDArray[Any] = np.load(path, mmap_mode="r")
     except OSError:
@@ -171,7 +171,7 @@ def _mapped(path: str, *_: int) -> NDArray[Any]:
 
 
 def _memory() -> float:
-    """Bytes of memory of this machine; infinite where it does not say."""
+    """Return the bytes of memory of this machine; infinite where it does not say."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, OSError, ValueError):
@@ -179,10 +179,10 @@ def _memory() -> float:
 
 
 def keys_of(X: Array) -> NDArray[np.uint64]:
-    """A number (n,) for each of points (n, d) without -0.0: equal ones have equal numbers."""
+    """Return a number (n,) for each of points (n, d) without -0.0; equal points have equal ones."""
     key = np.zeros(len(X), dtype=np.uint64)
     for column in X.T:
-        key = mixed(key ^ np.ascontiguousarray(column).view(np.uint64))
+        key = mix_bits(key ^ np.ascontiguousarray(column).view(np.uint64))
     return key
 
 
@@ -191,8 +191,8 @@ def _check_table(shape: tuple[Any, ...], kind: np.dtype[Any]) -> None:
         raise ValueError(f"candidates must be numbers of shape (A, d), got shape {shape} of {kind}")
 
 
-def finite(X: NDArray[Any]) -> Array:
-    """Points as floats; `ValueError` names the first that is not finite."""
+def as_finite_points(X: NDArray[Any]) -> Array:
+    """Return points as floats; `ValueError` names the first that is not finite."""
     points = as_floats(X, "candidates") + 0.0
     for x in points[~np.isfinite(points).all(axis=1)]:  # of some rows of some block
         raise ValueError(f"candidates must be finite, got {x.tolist()}")

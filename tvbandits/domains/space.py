@@ -1,7 +1,4 @@
-"""Spaces with names: intervals, whole numbers and categories together, as a domain.
-
-Which domains have points with names.
-"""
+"""Domains whose points have names: spaces, tables of points of a space, and arms."""
 
 from __future__ import annotations
 
@@ -14,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.arrays import row_of_largest
 from tvbandits.domains.box import Box
-from tvbandits.domains.box_search import Acquisition, best_point
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.context import as_measured, columns_by_name
-from tvbandits.domains.domain import Domain
+from tvbandits.domains.domain import Domain, as_context_parameters, columns_by_name
 from tvbandits.domains.parameters import (
     Category,
+    Integer,
     Named,
     Parameter,
     Real,
@@ -31,6 +26,7 @@ from tvbandits.domains.parameters import (
     rows_by_name,
     texts,
 )
+from tvbandits.domains.search import Acquisition, best_point, row_of_largest
 from tvbandits.validation import (
     Array,
     Index,
@@ -55,7 +51,7 @@ ENUMERATED = 20_000
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Space:
+class Space(Domain):
     """A product of named parameters: intervals, whole numbers and categories.
 
     `Space(temperature=(10, 80), count=Integer(1, 5), mode=["a", "b"])`. Inside, a point is an array:
@@ -105,17 +101,17 @@ class Space:
     def __init__(self, /, *, context: Mapping[str, Any] | None = None, **parameters: Any) -> None:
         if not parameters:
             raise ValueError("a space must have a parameter, such as Space(temperature=(10, 80))")
-        made = {name: as_parameter(given, name) for name, given in parameters.items()}
-        given = {} if context is None else as_measured(context)
-        if both := [name for name in given if name in made]:
+        actions = {name: as_parameter(value, name) for name, value in parameters.items()}
+        contexts = as_context_parameters(context)
+        if both := [name for name in contexts if name in actions]:
             raise ValueError(f"{both[0]!r} is either chosen or of the context, and both are given")
-        parts = (*made.values(), *given.values())
-        settle(self, names=(*made, *given), parameters=parts, context=tuple(given))
+        parts = (*actions.values(), *contexts.values())
+        settle(self, names=(*actions, *contexts), parameters=parts, context=tuple(contexts))
 
     def __repr__(self) -> str:
-        said = [f"{name}={part}" for name, part in self._chosen.items()]
-        given = ", ".join(f"{name!r}: {part}" for name, part in self.measured.items())
-        return f"Space({', '.join([*said, f'context={{{given}}}'] if given else said)})"
+        texts = [f"{name}={part}" for name, part in self._action_parameters.items()]
+        context = ", ".join(f"{name!r}: {part}" for name, part in self.context_parameters.items())
+        return f"Space({', '.join([*texts, f'context={{{context}}}'] if context else texts)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Space.__restored__, tuple(self.__saved__().values())
@@ -127,31 +123,54 @@ class Space:
     def __restored__(
         cls, names: Sequence[str], parameters: Sequence[Parameter], context: Sequence[str]
     ) -> Space:
-        made: dict[str, Any] = dict(zip(names, parameters, strict=True))
-        given = {name: made.pop(name) for name in context}
-        return cls(context=given, **made)
+        parts: dict[str, Any] = dict(zip(names, parameters, strict=True))
+        contexts = {name: parts.pop(name) for name in context}
+        return cls(context=contexts, **parts)
 
     @property
-    def measured(self) -> Mapping[str, Parameter]:
+    def context_parameters(self) -> Mapping[str, Parameter]:
         """The parameters of the measured context, by name."""
         return {name: self.parameters[self.names.index(name)] for name in self.context}
 
     @property
-    def _chosen(self) -> dict[str, Parameter]:
+    def _action_parameters(self) -> dict[str, Parameter]:
         count = len(self.names) - len(self.context)
         return dict(zip(self.names[:count], self.parameters[:count], strict=True))
 
     @cached_property
-    def chosen(self) -> Space:
+    def action_domain(self) -> Space:
         """The space of the parameters that are chosen, without the context."""
-        own: dict[str, Any] = self._chosen
-        return Space(**own) if self.context else self
+        parts: dict[str, Any] = self._action_parameters
+        return Space(**parts) if self.context else self
 
     @cached_property
     def columns(self) -> Mapping[str, slice]:
         """The columns of each parameter in a point."""
         ends = np.cumsum([0, *(part.width for part in self.parameters)]).tolist()
         return {name: slice(ends[i], ends[i + 1]) for i, name in enumerate(self.names)}
+
+    @property
+    def coordinate_names(self) -> list[str]:
+        """Names of the parameters, which are the columns that people see."""
+        return list(self.names)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether people see points as rows of a frame: they do."""
+        return True
+
+    @property
+    def distance_weights(self) -> Array:
+        """Weights (d,) of the coordinates in a distance: another category is at distance 1."""
+        return self.weigh_categories(super().distance_weights)
+
+    def weigh_categories(self, weights: Array) -> Array:
+        """Return weights (d,) with which another category is at distance 1."""
+        weights = weights.copy()
+        for part, columns in zip(self.parameters, self.columns.values(), strict=True):
+            if isinstance(part, Category):
+                weights[columns] *= np.sqrt(0.5)
+        return weights
 
     @property
     def dimension(self) -> int:
@@ -211,31 +230,34 @@ class Space:
         return self._points(self._codes(as_points(X, self.dimension, name)))  # type: ignore[arg-type]
 
     def _codes(self, X: Array) -> Array:
-        """Codes (n, p) of points (n, d), checked."""
+        """Return the codes (n, p) of points (n, d), checked."""
         parts = zip(self.parameters, self.columns.items(), strict=True)
         return np.column_stack([part.codes(X[:, where], name) for part, (name, where) in parts])
 
     def _points(self, codes: Array) -> Array:
-        """Points (n, d) of codes (n, p)."""
+        """Return the points (n, d) of codes (n, p)."""
         return np.hstack([part.columns(codes[:, j]) for j, part in enumerate(self.parameters)])
 
     def from_unit(self, U: Array) -> Array:
-        """Points (n, d) of points (n, p) of a unit cube with an axis for each parameter."""
+        """Return points (n, d) for points (n, p) of a unit cube with an axis for each parameter."""
         codes = zip(self.parameters, U.T, strict=True)
         return self._points(np.column_stack([part.from_unit(each) for part, each in codes]))
 
     def to_unit(self, X: Array) -> Array:
-        """Points (n, p) of the unit cube from points (n, d)."""
+        """Return points (n, p) of the unit cube for points (n, d)."""
         codes = zip(self.parameters, self._codes(X).T, strict=True)
         return np.column_stack([part.to_unit(each) for part, each in codes])
 
     def along(self, slopes: Array) -> Array:
-        """Slopes (n, p) along the intervals of the unit cube from slopes (n, d); 0 along the rest."""
-        found = np.zeros((len(slopes), len(self.parameters)))
+        """Return slopes (n, p) along the intervals of the unit cube, and 0 along the rest.
+
+        `slopes` (n, d) are those along the columns of a point.
+        """
+        along = np.zeros((len(slopes), len(self.parameters)))
         for j, (part, where) in enumerate(zip(self.parameters, self.columns.values(), strict=True)):
             if isinstance(part, Real):
-                found[:, j] = part.extent * slopes[:, where.start]
-        return found
+                along[:, j] = part.extent * slopes[:, where.start]
+        return along
 
     # --- what a domain can do --------------------------------------------------------------------
 
@@ -255,6 +277,23 @@ class Space:
 
         kinds = [(part.size, not isinstance(part, Category)) for part in self.parameters]
         return best_point(acquisition, self, kinds, 256, rng)
+
+    def near(self, x: Array, distance: float) -> Space:
+        """Return the part of the space within a distance of `x` (d,) along each number.
+
+        Categories stay all, and so do whole numbers within less than a step.
+        """
+        low, high = x - distance, x + distance
+        parts: dict[str, Any] = {}
+        for name, part in zip(self.names, self.parameters, strict=True):
+            at = self.columns[name].start
+            if isinstance(part, Real):
+                part = Real(max(part.low, low[at]), min(part.high, high[at]))
+            elif isinstance(part, Integer) and distance >= 1:
+                least, most = int(np.ceil(low[at])), int(np.floor(high[at]))
+                part = Integer(max(part.low, least), min(part.high, most))
+            parts[name] = part
+        return Space(**parts)
 
     @property
     def bounds(self) -> Array:
@@ -279,7 +318,7 @@ class Space:
         return points
 
     def anchors(self, count: int, rng: np.random.Generator) -> Array:
-        """All points (A, d) where there are at most `count`; else that many drawn, and the two ends."""
+        """Return all points (A, d) if there are at most `count`, else so many drawn and the two ends."""
         if self._every is not None and len(self._every) <= count:
             return self._every
         ends = np.repeat([[0.0], [1.0]], len(self.names), axis=1)
@@ -363,7 +402,7 @@ class Table(Candidates):
     Attributes
     ----------
     space : Space
-    given : tuple of str
+    context_names : tuple of str
         Names of the parameters that the world gives.
     X, context, retired
         As of `Candidates`: the points inside, and their columns of context.
@@ -378,7 +417,7 @@ class Table(Candidates):
     """
 
     space: Space
-    given: tuple[str, ...]
+    context_names: tuple[str, ...]
 
     def __init__(
         self,
@@ -388,15 +427,15 @@ class Table(Candidates):
         retired: Sequence[int] = (),
     ) -> None:
         needs = "names of parameters"
-        given = [context] if isinstance(context, str) else several("context", context, needs)
-        for name in given:
+        names = [context] if isinstance(context, str) else several("context", context, needs)
+        for name in names:
             choice("context", name, space.names)
-        where = [column for name in given for column in np.r_[space.columns[name]]]
-        settle(self, space=space, given=tuple(given))
+        where = [column for name in names for column in np.r_[space.columns[name]]]
+        settle(self, space=space, context_names=tuple(names))
         super().__init__(space.check(points), where, retired)
 
     def __repr__(self) -> str:
-        context = f", context={list(self.given)}" if self.given else ""
+        context = f", context={list(self.context_names)}" if self.context_names else ""
         return f"Table({len(self)} points of {self.space!r}{context})"
 
     def __eq__(self, other: object) -> bool:
@@ -409,13 +448,29 @@ class Table(Candidates):
         return hash((self.space, super().__hash__()))
 
     def __saved__(self) -> dict[str, Any]:
-        return {"space": self.space, "X": self.X, "given": self.given, "retired": self.retired}
+        names = self.context_names
+        return {"space": self.space, "X": self.X, "context_names": names, "retired": self.retired}
 
     @classmethod
     def __restored__(  # type: ignore[override]
-        cls, space: Space, X: Array, given: Sequence[str], retired: Sequence[int]
+        cls, space: Space, X: Array, context_names: Sequence[str], retired: Sequence[int]
     ) -> Table:
-        return cls(space, X, given, retired)
+        return cls(space, X, context_names, retired)
+
+    @property
+    def coordinate_names(self) -> list[str]:
+        """Names of the parameters, which are the columns that people see."""
+        return self.space.coordinate_names
+
+    @property
+    def is_named(self) -> bool:
+        """Whether people see points as rows of a frame: they do."""
+        return True
+
+    @property
+    def distance_weights(self) -> Array:
+        """Weights (d,) of the coordinates in a distance: another category is at distance 1."""
+        return self.space.weigh_categories(super().distance_weights)
 
     def encode(self, points: Named) -> Array:
         """Return points with names, which must be rows of the table, as points (n, d) inside."""
@@ -436,7 +491,9 @@ class Table(Candidates):
         if not isinstance(context, Mapping):
             return super().rows_of(context)
         parts = dict(zip(self.space.names, self.space.parameters, strict=True))
-        return super().rows_of(columns_by_name({name: parts[name] for name in self.given}, context))
+        return super().rows_of(
+            columns_by_name({name: parts[name] for name in self.context_names}, context)
+        )
 
 
 class Arms(Table):
@@ -467,11 +524,11 @@ class Arms(Table):
     """
 
     def __init__(self, names: Sequence[str], retired: Sequence[int] = ()) -> None:
-        given = tuple(several("names", names, "at least two different texts"))
-        texts = all(isinstance(each, str) for each in given)
-        if not texts or len(set(given)) < max(len(given), 2):
+        levels = tuple(several("names", names, "at least two different texts"))
+        are_texts = all(isinstance(each, str) for each in levels)
+        if not are_texts or len(set(levels)) < max(len(levels), 2):
             raise ValueError(f"names must be at least two different texts, got {describe(names)}")
-        arms = Category(given)
+        arms = Category(levels)
         super().__init__(Space(arm=arms), np.eye(arms.size), retired=retired)
 
     @property
@@ -480,8 +537,8 @@ class Arms(Table):
         return self.space.parameters[0].levels  # type: ignore[union-attr]
 
     def __repr__(self) -> str:
-        gone = f", {len(self.retired)} of them retired" if self.retired else ""
-        return f"Arms({describe(list(self.names))}{gone})"
+        retired = f", {len(self.retired)} of them retired" if self.retired else ""
+        return f"Arms({describe(list(self.names))}{retired})"
 
     def __saved__(self) -> dict[str, Any]:
         return {"names": self.names, "retired": self.retired}
@@ -490,11 +547,11 @@ class Arms(Table):
     def __restored__(cls, names: Sequence[str], retired: Sequence[int]) -> Arms:  # type: ignore[override]
         return cls(names, retired)
 
-    def changed(self, names: Sequence[str]) -> Arms:
+    def with_names(self, names: Sequence[str]) -> Arms:
         """Return arms with these names: new ones come last, and missing ones retire."""
-        given = Arms(names).names
-        known = (*self.names, *(name for name in given if name not in self.names))
-        return Arms(known, [row for row, name in enumerate(known) if name not in given])
+        active = Arms(names).names
+        every = (*self.names, *(name for name in active if name not in self.names))
+        return Arms(every, [row for row, name in enumerate(every) if name not in active])
 
     def encode(self, points: Named | Sequence[str]) -> Array:
         """Return names, or what `Space.encode` takes, as points (n, A) inside."""

@@ -71,14 +71,14 @@ class PerParameter(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # typ
 
     def __repr__(self) -> str:
         scales = np.atleast_1d(self.scales)
-        said = ", ".join(
+        text = ", ".join(
             f"{name}={scale:.3g}" for (name, _), scale in zip(self.parts, scales, strict=True)
         )
-        return f"PerParameter({said}, nu={self.nu:g})"
+        return f"PerParameter({text}, nu={self.nu:g})"
 
 
 def with_arms(kernel: Any, columns: int) -> Any:
-    """A kernel over the names of arms, or of no space, once there are so many more arms."""
-    known = {name: each for name, each in kernel.get_params().items() if name.endswith("parts")}
-    wide = {name: (("arm", each[0][1] + columns),) for name, each in known.items()}
-    return clone(kernel).set_params(**wide)
+    """Return a kernel over the names of arms, or of no space, once there are so many more arms."""
+    parts = {name: each for name, each in kernel.get_params().items() if name.endswith("parts")}
+    wider = {name: (("arm", each[0][1] + columns),) for name, each in parts.items()}
+    return clone(kernel).set_params(**wider)

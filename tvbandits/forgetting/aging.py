@@ -54,13 +54,13 @@ class Ages:
     newer : integer array of shape (n,)
         Number of rewards that are newer than the observation (among equal times, the one that came later
         is the newer).
-    told : int
+    total : int
         Number of rewards so far: the "t" of the schedules in the literature.
     """
 
     age: Array
     newer: Index
-    told: int
+    total: int
 
     @classmethod
     def of(cls, observations: Dataset, now: float, before: int = 0) -> Ages:
@@ -94,28 +94,51 @@ class Aging(Protocol):
 
 
 @runtime_checkable
-class Paced(Aging, Protocol):
-    """A map with one number for how fast observations age.
+class MaybeMonotone(Protocol):
+    """An aging map that says whether it is monotone."""
+
+    @property
+    def monotone(self) -> bool:
+        """Whether what is older than a forgotten observation is forgotten, too."""
+
+
+@runtime_checkable
+class RatedAging(Aging, Protocol):
+    """An aging map with one number for how fast observations age.
 
     If that is a variance per unit of time, the map has `adds_variance = True`, as `Wiener` does.
     """
 
     @property
-    def pace(self) -> float:
+    def forgetting_rate(self) -> float:
         """Return that number; a larger one means faster aging."""
 
-    def at_pace(self, pace: float) -> Aging:
-        """Return the same map with another pace, positive."""
+    def at_rate(self, rate: float) -> Aging:
+        """Return the same map with another forgetting rate, positive."""
+
+
+@runtime_checkable
+class MaybeAddsVariance(Protocol):
+    """An aging map that says whether its forgetting rate is a variance per unit of time."""
+
+    @property
+    def adds_variance(self) -> bool:
+        """Whether it is."""
 
 
 def is_monotone(aging: Aging) -> bool:
-    """Tell whether an aging map says that it is monotone; one that says nothing is taken for none."""
-    return bool(getattr(aging, "monotone", False))
+    """Return whether an aging map says that it is monotone."""
+    return isinstance(aging, MaybeMonotone) and aging.monotone
 
 
-def has_pace(aging: object) -> TypeGuard[Paced]:
-    """Return whether there is a pace to learn: of the map, or of one that it is composed of."""
-    return isinstance(aging, Paced) and not math.isnan(aging.pace)
+def adds_variance(aging: Aging) -> bool:
+    """Return whether an aging map says that its forgetting rate is a variance per unit of time."""
+    return isinstance(aging, MaybeAddsVariance) and aging.adds_variance
+
+
+def has_rate(aging: object) -> TypeGuard[RatedAging]:
+    """Return whether there is a rate to learn: of the map, or of one that it is composed of."""
+    return isinstance(aging, RatedAging) and not math.isnan(aging.forgetting_rate)
 
 
 @dataclass(frozen=True)
@@ -127,7 +150,7 @@ class Constant:
     >>> import numpy as np
     >>> from tvbandits.forgetting.aging import Ages
     >>> from tvbandits.forgetting.aging import Constant
-    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
+    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), total=10)
     >>> print(Constant()(np.full(2, 0.1), ages).round(3))
     [0.1 0.1]
     """
@@ -149,7 +172,7 @@ class ResetEvery:
     >>> import numpy as np
     >>> from tvbandits.forgetting.aging import Ages
     >>> from tvbandits.forgetting.aging import ResetEvery
-    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
+    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), total=10)
     >>> print(ResetEvery(4)(np.full(2, 0.1), ages).round(3))
     [inf 0.1]
     """
@@ -163,8 +186,8 @@ class ResetEvery:
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Return infinity before the last reset."""
-        position = ages.told - 1 - ages.newer
-        current = position // self.every == ages.told // self.every
+        position = ages.total - 1 - ages.newer
+        current = position // self.every == ages.total // self.every
         return np.where(current, variance, np.inf)
 
 
@@ -180,7 +203,7 @@ class Window:
     >>> import numpy as np
     >>> from tvbandits.forgetting.aging import Ages
     >>> from tvbandits.forgetting.aging import Window
-    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
+    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), total=10)
     >>> print(Window(last=5)(np.full(2, 0.1), ages).round(3))
     [inf 0.1]
     """
@@ -215,7 +238,7 @@ class Exponential:
     >>> import numpy as np
     >>> from tvbandits.forgetting.aging import Ages
     >>> from tvbandits.forgetting.aging import Exponential
-    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
+    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), total=10)
     >>> print(Exponential(0.9)(np.full(2, 0.1), ages).round(3))
     [0.258 0.1  ]
     """
@@ -233,19 +256,19 @@ class Exponential:
             return np.asarray(variance * np.exp(-math.log(self.discount) * ages.age))
 
     @property
-    def pace(self) -> float:
+    def forgetting_rate(self) -> float:
         """Return -log discount."""
         return -math.log(self.discount)
 
-    def at_pace(self, pace: float) -> Exponential:
-        """Return the map with the discount exp(-pace)."""
+    def at_rate(self, rate: float) -> Exponential:
+        """Return the map with the discount exp(-rate)."""
         # Within the range of a float: at either end observations are forgotten at once, or never.
-        return Exponential(min(math.exp(-min(pace, 700.0)), 1.0 - 2.0**-53))
+        return Exponential(min(math.exp(-min(rate, 700.0)), 1.0 - 2.0**-53))
 
 
 @dataclass(frozen=True)
 class _WithRate:
-    """A map with a positive rate, which is its pace."""
+    """The base of maps with a positive rate."""
 
     rate: float
 
@@ -255,13 +278,13 @@ class _WithRate:
         positive_number("rate", self.rate)
 
     @property
-    def pace(self) -> float:
+    def forgetting_rate(self) -> float:
         """Return the rate."""
         return self.rate
 
-    def at_pace(self, pace: float) -> Self:
-        """Return the map with the rate `pace`."""
-        return replace(self, rate=pace)
+    def at_rate(self, rate: float) -> Self:
+        """Return the map with another rate."""
+        return replace(self, rate=rate)
 
 
 @dataclass(frozen=True)
@@ -273,7 +296,7 @@ class Linear(_WithRate):
     >>> import numpy as np
     >>> from tvbandits.forgetting.aging import Ages
     >>> from tvbandits.forgetting.aging import Linear
-    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
+    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), total=10)
     >>> print(Linear(0.1)(np.full(2, 0.1), ages).round(3))
     [0.181 0.1  ]
     """
@@ -297,7 +320,7 @@ class Wiener(_WithRate):
     >>> import numpy as np
     >>> from tvbandits.forgetting.aging import Ages
     >>> from tvbandits.forgetting.aging import Wiener
-    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
+    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), total=10)
     >>> print(Wiener(0.02)(np.full(2, 0.1), ages).round(3))
     [0.28 0.1 ]
     """
@@ -322,10 +345,10 @@ class LogThreshold:
     def __post_init__(self) -> None:
         optional(noise_variance_number, "noise_variance", self.noise_variance)
 
-    def __call__(self, told: int) -> float:
-        """Return the threshold after so many rewards."""
+    def __call__(self, total: int) -> float:
+        """Return the threshold after so many rewards in total."""
         assert self.noise_variance is not None  # `at_noise` sets it
-        return self.noise_variance * math.log(max(told, 1))
+        return self.noise_variance * math.log(max(total, 1))
 
 
 @dataclass(frozen=True)
@@ -339,8 +362,8 @@ class DiscardAbove:
     >>> import numpy as np
     >>> from tvbandits.forgetting.aging import Ages
     >>> from tvbandits.forgetting.aging import DiscardAbove
-    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), told=10)
-    >>> print(DiscardAbove(lambda told: 0.2)(np.array([0.3, 0.1]), ages).round(3))
+    >>> ages = Ages(np.array([9.0, 0.0]), newer=np.array([9, 0]), total=10)
+    >>> print(DiscardAbove(lambda total: 0.2)(np.array([0.3, 0.1]), ages).round(3))
     [inf 0.1]
     """
 
@@ -353,9 +376,9 @@ class DiscardAbove:
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Return infinity above the threshold, except for the newest reward."""
-        limit = self.threshold(ages.told)
+        limit = self.threshold(ages.total)
         if not isinstance(limit, float) or math.isnan(limit):
-            limit = finite_number(f"threshold({ages.told})", limit)
+            limit = finite_number(f"threshold({ages.total})", limit)
         # [S] Algorithm 1, line 4.
         return np.where((variance <= limit) | (ages.newer == 0), variance, np.inf)
 
@@ -380,16 +403,18 @@ class Composition:
             variance = aging(variance, ages)
         return variance
 
-    def at_pace(self, pace: float) -> Composition:
-        """Return the composition with another pace of those maps that have one."""
+    def at_rate(self, rate: float) -> Composition:
+        """Return the composition with another rate of those maps that have one."""
         return Composition(
-            tuple(aging.at_pace(pace) if isinstance(aging, Paced) else aging for aging in self.maps)
+            tuple(
+                each.at_rate(rate) if isinstance(each, RatedAging) else each for each in self.maps
+            )
         )
 
     @property
-    def pace(self) -> float:
-        """Return the pace of the first map that has one; NaN if none has. At most one should have."""
-        return next((aging.pace for aging in self.maps if has_pace(aging)), math.nan)
+    def forgetting_rate(self) -> float:
+        """Return the rate of the first map that has one; NaN if none has. At most one should have."""
+        return next((each.forgetting_rate for each in self.maps if has_rate(each)), math.nan)
 
     @property
     def monotone(self) -> bool:
@@ -398,8 +423,8 @@ class Composition:
 
     @property
     def adds_variance(self) -> bool:
-        """Return whether the pace of one of the maps is a variance."""
-        return any(getattr(aging, "adds_variance", False) for aging in self.maps)
+        """Return whether the rate of one of the maps is a variance."""
+        return any(map(adds_variance, self.maps))
 
 
 def compose(*maps: Aging) -> Composition:
@@ -410,7 +435,7 @@ def compose(*maps: Aging) -> Composition:
     >>> import numpy as np
     >>> from tvbandits.forgetting.aging import Ages
     >>> from tvbandits.forgetting.aging import Linear, Window, compose
-    >>> ages = Ages(np.array([9.0, 2.0, 0.0]), newer=np.array([9, 2, 0]), told=10)
+    >>> ages = Ages(np.array([9.0, 2.0, 0.0]), newer=np.array([9, 2, 0]), total=10)
     >>> print(compose(Linear(0.5), Window(last=5))(np.full(3, 0.1), ages))
     [inf 0.2 0.1]
     """

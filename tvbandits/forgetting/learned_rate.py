@@ -1,7 +1,7 @@
 """How fast observations age, learned by prediction.
 
-It is for aging maps whose pace is unknown. A map and the rewards so far go in; out comes the pace under
-which the latest rewards, each predicted from those before it, were most likely.
+It is for aging maps whose forgetting rate is unknown. A map and the rewards so far go in; out comes the
+rate under which the latest rewards, each predicted from those before it, were most likely.
 
 An aging map is no probability model of a drifting reward, but in every step it predicts the next reward
 from the earlier ones, and predictions have a likelihood (the prequential likelihood of Dawid 1984; for a
@@ -18,15 +18,15 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from tvbandits.data import Dataset
-from tvbandits.forgetting.aging import Ages, Aging, has_pace
+from tvbandits.forgetting.aging import Ages, Aging, adds_variance, has_rate
 from tvbandits.gp import linalg
 from tvbandits.gp.fitting.online import step_of
 from tvbandits.gp.kernels.structure import inputs
 
 
 @dataclass(frozen=True)
-class PaceConfig:
-    """The constants of the search for a pace.
+class RateConfig:
+    """The constants of the search for a forgetting rate.
 
     Attributes
     ----------
@@ -36,10 +36,10 @@ class PaceConfig:
     fewest : int
         With fewer rewards nothing is learned.
     slowest, fastest : float
-        The range of paces, times `pace_unit`: with the pace 1 a step adds a noise variance (`Linear`),
+        The range of rates, times `rate_unit`: with the rate 1 a step adds a noise variance (`Linear`),
         the variance of the reward (`Wiener`) or a factor e (`Exponential`).
     grid, iterations : int
-        Paces that are compared first, as the likelihood may have several maxima, and iterations of the
+        Rates that are compared first, as the likelihood may have several maxima, and iterations of the
         search around the best of them.
     """
 
@@ -52,13 +52,13 @@ class PaceConfig:
     iterations: int = 8
 
 
-CONFIG = PaceConfig()
+CONFIG = RateConfig()
 
 
-def learned_pace(
-    aging: Aging, kernel: Any, rewards: Dataset, centre: float, scale: float, before: int = 0
+def learn_rate(
+    aging: Aging, kernel: Any, rewards: Dataset, mean: float, scale: float, before: int = 0
 ) -> float | None:
-    """Return the pace that predicts best; None where there is none to learn.
+    """Return the forgetting rate that predicts best; None where there is none to learn.
 
     Parameters
     ----------
@@ -67,20 +67,20 @@ def learned_pace(
         Over points, of the standardised reward.
     rewards : Dataset
         In any order.
-    centre, scale : float
+    mean, scale : float
         The values are standardised by these.
     before : int
         Number of rewards before them, which are not stored any more.
     """
-    if not has_pace(aging) or len(rewards) < CONFIG.fewest:
+    if not has_rate(aging) or len(rewards) < CONFIG.fewest:
         return None
     order = np.argsort(rewards.t, kind="stable")
     latest = rewards.take(order[-(CONFIG.targets + CONFIG.predictors) :])
-    likelihood = Predictions(kernel, latest, centre, scale, before + len(rewards))
-    unit = pace_unit(aging, scale, step_of(latest.t))
+    likelihood = Predictions(kernel, latest, mean, scale, before + len(rewards))
+    unit = rate_unit(aging, scale, step_of(latest.t))
 
-    def loss(log_pace: float) -> float:
-        return -likelihood(aging.at_pace(math.exp(log_pace)))
+    def loss(log_rate: float) -> float:
+        return -likelihood(aging.at_rate(math.exp(log_rate)))
 
     ends = math.log(CONFIG.slowest * unit), math.log(CONFIG.fastest * unit)
     grid = np.linspace(*ends, CONFIG.grid)
@@ -101,14 +101,14 @@ class Predictions:
     kernel : scikit-learn kernel
     rewards : Dataset
         In order of time, with those to predict at the end.
-    centre, scale : float
+    mean, scale : float
         The values are standardised by these.
     total : int
         Number of all rewards, of which these are the latest.
     """
 
     def __init__(
-        self, kernel: Any, rewards: Dataset, centre: float, scale: float, total: int
+        self, kernel: Any, rewards: Dataset, mean: float, scale: float, total: int
     ) -> None:
         n = len(rewards)
         first = max(min(n - CONFIG.targets, n - 1), 1)
@@ -117,7 +117,7 @@ class Predictions:
         predictors = self.targets[:, None] - 1 - np.arange(min(CONFIG.predictors, n - 1))
         self.exists = predictors >= 0
         self.rows = np.maximum(predictors, 0)
-        self.values = (rewards.y - centre) / scale
+        self.values = (rewards.y - mean) / scale
         self.variance, self.scale = rewards.variance, scale
         self.age = rewards.t[self.targets][:, None] - rewards.t[self.rows]
         self.total = total - n + self.targets
@@ -147,6 +147,6 @@ class Predictions:
         return float(-0.5 * (error**2 / spread + np.log(2.0 * math.pi * spread)).sum())
 
 
-def pace_unit(aging: Aging, scale: float, step: float = 1.0) -> float:
-    """Return the unit of a pace: per step, and in variances where a map adds them."""
-    return (scale**2 if getattr(aging, "adds_variance", False) else 1.0) / step
+def rate_unit(aging: Aging, scale: float, step: float = 1.0) -> float:
+    """Return the unit of a forgetting rate: per step, and in variances where a map adds them."""
+    return (scale**2 if adds_variance(aging) else 1.0) / step

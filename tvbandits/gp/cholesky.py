@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.data import changed
+from tvbandits.data import replace_fields
 from tvbandits.gp import linalg
 from tvbandits.gp.features import SpaceFeatures
 from tvbandits.gp.kernels.structure import advance, spanned
@@ -168,8 +168,8 @@ class ExactPosterior:
             if on_grid is None or cheaper_state(len(self.data.Z) + n, grid, False):
                 return None
         elif on_grid is not None:
-            on_grid = changed(on_grid, now=now)
-        posterior = changed(self, on_grid=on_grid, extended=True)
+            on_grid = replace_fields(on_grid, now=now)
+        posterior = replace_fields(self, on_grid=on_grid, extended=True)
         if n:
             appended = _append(self, on_grid, rows, grid)
             if appended is None:
@@ -332,7 +332,7 @@ def extend(
     if grid is not None and posterior.on_grid is None:
         V = linalg.solve_lower(posterior.lower, grid.rows(posterior.rows.Z, now))
         on_grid = GridPosterior.of(V, posterior.weights.array, grid.prior_variance(now), now)
-        posterior = changed(posterior, on_grid=on_grid)
+        posterior = replace_fields(posterior, on_grid=on_grid)
     return replace(posterior, data=data, extended=True)
 
 
@@ -347,7 +347,7 @@ def without_repeats(posterior: ExactPosterior) -> ExactPosterior | None:
         return posterior
     if 2 * len(Groups.of(posterior.rows.Z).first) <= size:
         return None
-    return changed(posterior, merged=size)
+    return replace_fields(posterior, merged=size)
 
 
 def _count_dropped(previous: ExactPosterior, new: Data) -> int | None:
@@ -377,9 +377,9 @@ def _rotate_out(posterior: ExactPosterior, count: int) -> ExactPosterior:
     if on_grid is not None:
         V = np.ascontiguousarray(columns[:, W.shape[1] :])
         explained = np.einsum("ij,ij->j", V, V)
-        on_grid = changed(on_grid, V=AppendBuffer.of(V), means=V.T @ W, explained=explained)
+        on_grid = replace_fields(on_grid, V=AppendBuffer.of(V), means=V.T @ W, explained=explained)
     rows = posterior.rows.rows(count)
-    return changed(
+    return replace_fields(
         posterior,
         rows=rows,
         factor=AppendBuffer.of(L, square=True),
@@ -413,14 +413,14 @@ def _append(
             v -= (below @ on_grid.V.array) * on_grid.shrink
             v /= pivot
             v /= on_grid.shrink
-            on_grid = changed(
+            on_grid = replace_fields(
                 on_grid,
                 V=on_grid.V.append(v),
                 means=on_grid.means + v[:, None] * weights,
                 explained=on_grid.explained + v**2,
             )
         information = 2 * math.log(pivot) - math.log(float(row.variance[0]))
-        posterior = changed(
+        posterior = replace_fields(
             posterior,
             rows=posterior.rows.append(row),
             factor=posterior.factor.append(np.concatenate([below, [pivot]])),

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
-from tvbandits.data import changed
+from tvbandits.data import replace_fields
 from tvbandits.gp import linalg
 from tvbandits.validation import Array, Index
 
@@ -151,7 +151,7 @@ class JointPosterior:
         factor = np.zeros((n + k, n + k))
         factor[:n, :n], factor[n:, :n], factor[n:, n:] = self._factor, below.T, root
         variance = np.maximum(self.deviation**2 - (fresh**2).sum(axis=0), 0.0)
-        return changed(
+        return replace_fields(
             self,
             deviation=np.sqrt(variance),
             _rows=(*self._rows, *rows),

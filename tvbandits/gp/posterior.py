@@ -20,8 +20,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from tvbandits.arrays import at_times, row_keys
-from tvbandits.data import Room, changed
+from tvbandits.data import GrowingColumns, at_times, replace_fields, row_keys
 from tvbandits.gp.kernels.structure import advance, is_space_time
 from tvbandits.validation import Array, Index
 
@@ -72,7 +71,7 @@ class Data:
     Y: Array
     variance: Array
     levels: Index | None = None
-    room: Room | None = field(default=None, init=False, repr=False, compare=False)
+    room: GrowingColumns | None = field(default=None, init=False, repr=False, compare=False)
     """Storage behind the columns, where it has room for more."""
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -123,7 +122,7 @@ class Data:
     def append(self, other: Data) -> Data:
         """Return these rows and then `other`'s, in storage that is shared where it can be."""
         own, theirs = (self.Z, self.Y, self.variance), (other.Z, other.Y, other.variance)
-        (Z, Y, variance), room = (self.room or Room(own)).grown(len(self.Z), theirs)
+        (Z, Y, variance), room = (self.room or GrowingColumns(own)).append(len(self.Z), theirs)
         data = Data(Z, Y, variance)
         object.__setattr__(data, "room", room)
         return data
@@ -436,9 +435,9 @@ class GridPosterior:
             return None
         shrink = self.shrink * factor
         if shrink >= 1e-6:
-            return changed(self, now=now, shrink=shrink)
+            return replace_fields(self, now=now, shrink=shrink)
         # Folded into the rows, so that new rows need not be divided by a tiny number.
-        return changed(
+        return replace_fields(
             self,
             V=AppendBuffer.of(self.V.array * shrink),
             now=now,

@@ -275,7 +275,7 @@ class Bound:
             variance = self.about_variance.predict(X)[1]
         return np.asarray(means @ self.columns + self.constant + self.times * np.sqrt(variance))
 
-    def sloped(self, X: Array) -> tuple[Array, Array]:
+    def values_and_slopes(self, X: Array) -> tuple[Array, Array]:
         """Return values (m,) and slopes (m, d) at points (m, d)."""
         means, variance, uphill, wider = self.about_mean.slopes(X)
         if self.about_variance is not self.about_mean:

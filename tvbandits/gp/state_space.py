@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.data import changed
+from tvbandits.data import replace_fields
 from tvbandits.gp import linalg
 from tvbandits.gp.features import SpaceFeatures
 from tvbandits.gp.kernels.terms import terms_of
@@ -152,7 +152,7 @@ class Filter:
         if not t > self.time:
             return self
         mean, covariance = self.model.predict(self.mean, self.covariance, t - self.time)
-        return changed(self, mean=mean, covariance=covariance, time=t)
+        return replace_fields(self, mean=mean, covariance=covariance, time=t)
 
     def step(self, rows: FeatureRows, piece: slice) -> tuple[Filter, Array, Array, Array]:
         """Return the filter updated with rows of one time, and their L, G and L^-1 error.
@@ -182,7 +182,7 @@ class Filter:
         roots, alone = (
             sum(map(math.log, each.tolist())) for each in (L.diagonal(), rows.variance[piece])
         )
-        after = changed(
+        after = replace_fields(
             self,
             mean=mean + reach @ gain,
             covariance=P - G.T @ G,
@@ -458,8 +458,8 @@ class StateSpacePosterior:
         rows, jitter = self._feature_rows(rest)
         checkpoints = self.checkpoints
         if not checkpoints or len(self.data) - len(checkpoints[0].data) >= CONFIG.stride:
-            checkpoints = (changed(self, checkpoints=()), *checkpoints[:1])
-        return changed(
+            checkpoints = (replace_fields(self, checkpoints=()), *checkpoints[:1])
+        return replace_fields(
             self,
             data=data,
             filter=self.filter.update(rows),
@@ -476,11 +476,11 @@ class StateSpacePosterior:
         """Return the posterior with more observations, about the time `now`; None if they are late."""
         if len(rows) == 0:
             # What was computed for this time is not computed again.
-            return self if now == self.now else changed(self, now=now)
+            return self if now == self.now else replace_fields(self, now=now)
         rows = rows.in_time()
         if rows.Z[0, -1] < self.filter.time or not self.observation.spans(rows.Z[:, :-1]):
             return None
-        return changed(self, now=now).observe(self.data.append(rows))
+        return replace_fields(self, now=now).observe(self.data.append(rows))
 
     def _feature_rows(self, data: Data) -> tuple[FeatureRows, float]:
         """Return observations as those of the state, and the most that a noise was raised by."""
@@ -583,7 +583,7 @@ class StateSpacePosterior:
         if at == len(self.data):
             return self.observe(more)
         latest = self._prior.update(self._feature_rows(more)[0])
-        return changed(self, data=more, filter=latest, checkpoints=())
+        return replace_fields(self, data=more, filter=latest, checkpoints=())
 
     @cached_property
     def _present(self) -> tuple[Array, Array]:
@@ -604,8 +604,8 @@ def _(posterior: StateSpacePosterior, t: float) -> StateSpacePosterior:
     data = posterior.data.rows_since(t)
     count = len(posterior.data) - len(data)
     checkpoints = tuple(
-        changed(each, data=each.data.rows_since(t))
+        replace_fields(each, data=each.data.rows_since(t))
         for each in posterior.checkpoints
         if len(each.data) >= count
     )
-    return changed(posterior, data=data, checkpoints=checkpoints)
+    return replace_fields(posterior, data=data, checkpoints=checkpoints)

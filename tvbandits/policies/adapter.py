@@ -19,17 +19,9 @@ from tvbandits.bandit.observations import validate_observations
 from tvbandits.bandit.options import check_mean
 from tvbandits.counts import Counted
 from tvbandits.data import Dataset, Plays, Record
-from tvbandits.domains.availability import Allowed, Availability, availability_of
+from tvbandits.domains.availability import Availability, ChoiceSet, availability_of
 from tvbandits.domains.candidates import Candidates, as_finite
-from tvbandits.domains.context import (
-    Context,
-    chosen_of,
-    completed,
-    context_columns,
-    joined,
-    measured,
-)
-from tvbandits.domains.domain import Domain
+from tvbandits.domains.domain import Context, Domain, add_context, append_context
 from tvbandits.domains.parameters import Named
 from tvbandits.gp.fitting.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, due, estimated_noise
 from tvbandits.io import save_value
@@ -58,7 +50,7 @@ class Rule(Protocol):
     `kept` how many. It knows rewards and their variances in a unit that is chosen for it.
     """
 
-    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
+    def choose(self, now: float, allowed: ChoiceSet, out: Plays, rng: np.random.Generator) -> Array:
         """The next point (d,), of those that are allowed, while the plays `out` wait for rewards.
 
         They count: a model takes each as if its mean had been observed, which lowers the variance
@@ -166,11 +158,11 @@ class PolicyAdapter:
         count = 1 if n is None else whole_number("n", n, at_most=100_000)
         same_time = out.X[out.t == now]
         values = np.empty(0)
-        if measured(self.domain):
-            values, context = context_columns(self.domain, context), None
-        choices, d = chosen_of(self.domain), self.domain.dimension - len(values)
+        if self.domain.context_parameters:
+            values, context = self.domain.context_values(context), None
+        choices, d = self.domain.action_domain, self.domain.dimension - len(values)
         free = availability_of(choices, available, context)
-        allowed = Allowed(choices, free, same_time[:, :d])
+        allowed = ChoiceSet(choices, free, same_time[:, :d])
         rule, rng = self.rule, deepcopy(self.rng)
         if free is not None and free.test is not None:
             # What a function leaves of a box, if anything, is known once the rule has looked for it.
@@ -178,7 +170,7 @@ class PolicyAdapter:
         for _ in range(count):
             x = rule.choose(now, allowed, Plays(out.X[:, :d], out.t), rng)
             allowed.exclude(x)
-            out = out.append(joined(x[None, :], values), np.array([now]))
+            out = out.append(append_context(x[None, :], values), np.array([now]))
         X = out.X[len(self.record.pending) :].copy()
         self.rule, self.rng, self.record = rule, rng, replace(self.record, pending=out)
         return X
@@ -202,9 +194,9 @@ class PolicyAdapter:
             If a shape is wrong, a value is infinite, a variance is not positive, or a point lies
             outside the domain.
         """
-        points = completed(self.domain, X, context, self.record.pending, t)
+        points = add_context(self.domain, X, context, self.record.pending, t)
         new = validate_observations(self, self.record, points, y, t, noise_variance)
-        rewards, record = new.rewards, replace(self.record, **self.record.noted(new))
+        rewards, record = new.rewards, replace(self.record, **self.record.changes_from(new))
         if isinstance(self.rule, Bounded):
             self.rule.check(rewards)
         trials = np.ones(len(new.X))
@@ -215,8 +207,8 @@ class PolicyAdapter:
         learns = self.noise_variance is None and (noise is None or due(before, len(observations)))
         if learns and isinstance(self.rule, Noisy) and np.isnan(observations.variance).any():
             # The rule and its kernel know nothing of a context.
-            columns = observations.X[:, : chosen_of(self.domain).dimension]
-            readings = Dataset.checked(
+            columns = observations.X[:, : self.domain.action_domain.dimension]
+            readings = Dataset.from_columns(
                 columns, observations.t, observations.y, observations.variance
             )
             noise = estimated_noise(self.kernel, readings)
@@ -233,7 +225,7 @@ class PolicyAdapter:
 
     def _scaled(self, rewards: Dataset) -> Dataset:
         """Rewards as the rule is told them; a `ValueError` if they are beyond what can be computed."""
-        X = rewards.X[:, : chosen_of(self.domain).dimension]
+        X = rewards.X[:, : self.domain.action_domain.dimension]
         y, variance = self.sign * rewards.y / self.unit, rewards.variance / self.unit**2
         try:
             return Dataset(X, rewards.t, y, variance)
@@ -243,8 +235,8 @@ class PolicyAdapter:
     def drop(self, X: ArrayLike | Named) -> None:
         """Give up on points that were asked and will not be told; `ValueError` if one is not out."""
         out = self.record.pending
-        points = self.domain.check(completed(self.domain, X, None, out))
-        self.record = replace(self.record, pending=out.dropped(points))
+        points = self.domain.check(add_context(self.domain, X, None, out))
+        self.record = replace(self.record, pending=out.drop(points))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file that no code can be run from, as `Bandit.save`."""
@@ -308,18 +300,20 @@ def adapt(
     """A player with a rule, before its first step; of a generator a child is spawned.
 
     A rule is told nothing of a measured context: what it learns holds for all values, and it is made
-    for what is chosen on the domain (`chosen_of`).
+    for what is chosen on the domain (`Domain.action_domain`).
     """
     rng, sign = as_generator(seed), -1.0 if flag("minimize", minimize) else 1.0
-    record = Record.of_nothing(domain.dimension)
+    record = Record.empty(domain.dimension)
     return PolicyAdapter(domain, rule, rng, sign, record, kernel, noise_variance, unit)
 
 
-def draw_available(draw: Callable[[], Array], allowed: Allowed, rng: np.random.Generator) -> Array:
+def draw_available(
+    draw: Callable[[], Array], allowed: ChoiceSet, rng: np.random.Generator
+) -> Array:
     """What is drawn, if it is allowed before long; else one of those that are."""
     for _ in range(TRIES):
         x = draw()
-        if allowed.everything or allowed(x[None, :])[0]:
+        if allowed.is_everything or allowed(x[None, :])[0]:
             return x
     return allowed.sample(rng)
 
@@ -327,7 +321,7 @@ def draw_available(draw: Callable[[], Array], allowed: Allowed, rng: np.random.G
 def domain_of_choice(domain: Domain) -> Domain:
     """Return what is chosen on a domain: all of it, or what a measured context leaves."""
     check_domain(domain)
-    choices: Domain = chosen_of(domain)
+    choices: Domain = domain.action_domain
     return choices
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from tvbandits.data import Dataset, Plays
-from tvbandits.domains.availability import Allowed
+from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
@@ -36,7 +36,7 @@ class Uniform:
 
     domain: Domain
 
-    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
+    def choose(self, now: float, allowed: ChoiceSet, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Any point."""
         return adapter.draw_available(lambda: self.domain.sample(1, rng)[0], allowed, rng)
 
@@ -64,7 +64,7 @@ class EpsilonGreedy:
         told = sum(count for _, _, count in self.seen.values())
         return min(1.0, self.decay / (told + 1)) if told else 1.0
 
-    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
+    def choose(self, now: float, allowed: ChoiceSet, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """A point of the best mean, or any one."""
         return adapter.draw_available(lambda: self._propose(rng), allowed, rng)
 
@@ -187,7 +187,7 @@ class RegularisedEvolution:
         near = np.asarray(self._tree.query(self._tree.data[row], k=count + 1)[1])
         return np.asarray(self.domain.X[rng.choice(near[near != row][:count])].copy())
 
-    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
+    def choose(self, now: float, allowed: ChoiceSet, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """A mutation of the winner of a tournament."""
         return adapter.draw_available(lambda: self._propose(rng), allowed, rng)
 

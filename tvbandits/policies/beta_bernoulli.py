@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvbandits.data import Dataset, Plays
-from tvbandits.domains.availability import Allowed
+from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.policies import adapter
@@ -45,7 +45,7 @@ class BetaBernoulli:
         y = rewards.y
         refuse((y < 0) | (y > 1), y, "discounted Thompson sampling takes rewards from 0 to 1")
 
-    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
+    def choose(self, now: float, allowed: ChoiceSet, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """The best arm of a draw, ties at random."""
         drawn = rng.beta(1.0 + self.counts[:, 0], 1.0 + self.counts[:, 1])
         return allowed.best_of(drawn, rng)

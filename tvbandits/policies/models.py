@@ -16,7 +16,6 @@ from tvbandits.acquisition.rules import LastingBound, RandomFirst, SpreadFirst, 
 from tvbandits.acquisition.widths import Fixed, PlaysAtATime, as_confidence
 from tvbandits.bandit.options import Options
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.context import measured
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.space import Arms, Space, space_of
 from tvbandits.forgetting.aging import Window
@@ -180,7 +179,7 @@ def box_model(box: Any, beta: Width | None, options: Options) -> Model:
     For these 96 features, as a filter has them, are too few. An interval keeps the sum of fields, which
     finds narrow peaks that move.
     """
-    rule = as_rule(options.refit, CONTEXT_RULE if measured(box) else BOX_RULE)
+    rule = as_rule(options.refit, CONTEXT_RULE if box.context_parameters else BOX_RULE)
     coordinates = box_coordinates(box)
     width = min(CONFIG.box_width / coordinates, DEFAULT_WIDTH)  # a context is not explored
     others = {
@@ -194,7 +193,7 @@ def box_model(box: Any, beta: Width | None, options: Options) -> Model:
 
 def box_coordinates(box: Bounded) -> int:
     """Return how many coordinates are chosen: a category counts as one, and a context is not chosen."""
-    choices = box.chosen
+    choices = box.action_domain
     return len(choices.names) if isinstance(choices, Space) else choices.dimension
 
 

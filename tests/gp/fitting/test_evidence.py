@@ -195,7 +195,7 @@ def test_wall_is_above_all_values() -> None:
 
 
 def unknown(X: Array, t: Array, y: Array) -> Dataset:
-    return Dataset.checked(X, t, y, np.full(len(y), np.nan))
+    return Dataset.from_columns(X, t, y, np.full(len(y), np.nan))
 
 
 def drifting_with_noise(n: int, seed: int, variance: float) -> Dataset:

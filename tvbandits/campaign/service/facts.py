@@ -16,7 +16,7 @@ from tvbandits.campaign.names import Names
 from tvbandits.campaign.status import HALF_WIDTH
 from tvbandits.datasets.tables.sensor_field import find_degrees
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.context import AtContext, measured
+from tvbandits.domains.domain import AtContext
 from tvbandits.experts.calibrated import estimate
 from tvbandits.validation import Array, Index
 
@@ -245,9 +245,9 @@ class Facts:
 
 def _places(domain: Any, names: Names, latest: Array) -> tuple[Array, list[str]]:
     """Where beliefs are shown, at the context of the latest points, and what the places are called."""
-    if measured(domain) and len(latest):
-        width = sum(part.width for part in measured(domain).values())
-        domain = AtContext(domain, domain.chosen, latest[-1, -width:])
+    if domain.context_parameters and len(latest):
+        width = sum(part.width for part in domain.context_parameters.values())
+        domain = AtContext(domain, latest[-1, -width:])
     if isinstance(domain, Candidates):
         X = np.delete(domain.X, list(domain.retired), axis=0)
         X = X[np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_PLACES)).astype(int))]

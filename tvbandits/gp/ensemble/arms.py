@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from tvbandits.data import changed
+from tvbandits.data import replace_fields
 from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import ExactPosterior
 from tvbandits.gp.ensemble.candidate_posterior import (
@@ -159,12 +159,12 @@ class ArmFilters:
         if not self.time < t:
             return self
         if not math.isfinite(self.time):
-            return changed(self, time=t)
+            return replace_fields(self, time=t)
         decay = np.exp((self.time - t) / self.scale)[:, None]
         decay2 = decay**2
         mean, sensitivity = decay * self.mean, decay * self.sensitivity
         variance = decay2 * self.variance + self.signal[:, None] * (1.0 - decay2)
-        return changed(self, time=t, mean=mean, sensitivity=sensitivity, variance=variance)
+        return replace_fields(self, time=t, mean=mean, sensitivity=sensitivity, variance=variance)
 
     def update(self, t: float, rows: Index, y: Array, noise: Array) -> ArmFilters:
         """Return the filters with readings (n,) of some arms, at a time not before their own."""
@@ -187,7 +187,7 @@ class ArmFilters:
         mean[:, arms] = m + gain * error
         sensitivity[:, arms] = s + gain * rest
         posterior_variance[:, arms] = P * (1.0 - gain)
-        return changed(
+        return replace_fields(
             now,
             mean=mean,
             sensitivity=sensitivity,

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from tvbandits.data import changed
+from tvbandits.data import replace_fields
 from tvbandits.gp import linalg
 from tvbandits.gp.ensemble.dynamics import Dynamics, basis_of, features
 from tvbandits.gp.ensemble.models import ModelSpec
@@ -131,7 +131,7 @@ class Filters:
     def take(self, rows: NDArray[Any], dynamics: Dynamics | None = None) -> Filters:
         """Return some of the models, by their numbers or a mask, with their `dynamics` if at hand."""
         parts = {name: getattr(self, name)[rows] for name in PER_MODEL}
-        return changed(self, dynamics=dynamics or self.dynamics.take(rows), **parts)
+        return replace_fields(self, dynamics=dynamics or self.dynamics.take(rows), **parts)
 
     def concatenate(self, other: Filters) -> Filters:
         """Return these models and then others on the same features."""
@@ -139,7 +139,7 @@ class Filters:
             name: np.concatenate([getattr(each, name) for each in (self, other)])
             for name in PER_MODEL
         }
-        return changed(self, dynamics=self.dynamics.concatenate(other.dynamics), **parts)
+        return replace_fields(self, dynamics=self.dynamics.concatenate(other.dynamics), **parts)
 
     def with_periods_in_steps(self, step: float) -> Filters:
         """Return the same filters, with the periods of seasons in steps of this length."""
@@ -163,7 +163,7 @@ class Filters:
             self._predictions.clear()
             mean = self.dynamics.propagate(self.mean, h)
             covariance = self.dynamics.predict_covariance(self.covariance, h)
-            self._predictions[h] = changed(self, mean=mean, covariance=covariance)
+            self._predictions[h] = replace_fields(self, mean=mean, covariance=covariance)
         return self._predictions[h]
 
     @cached_property
@@ -208,7 +208,9 @@ class Filters:
         squares, count = forget_innovations(
             self.squares + share * squares, self.count + share * len(values)
         )
-        posterior = changed(self, mean=mean, covariance=covariance, squares=squares, count=count)
+        posterior = replace_fields(
+            self, mean=mean, covariance=covariance, squares=squares, count=count
+        )
         return posterior, Innovations(errors, variances, log_likelihood)
 
     # --- models that may restart ------------------------------------------------------------------
@@ -217,7 +219,7 @@ class Filters:
         """Return the prior of all but the constant, which is kept."""
         mean, covariance = np.zeros_like(self.mean), self.dynamics.prior.copy()
         mean[:, 0], covariance[:, 0, 0] = self.mean[:, 0], self.covariance[:, 0, 0]
-        return changed(self, mean=mean, covariance=covariance)
+        return replace_fields(self, mean=mean, covariance=covariance)
 
     def _soft_reset(
         self, H: Array, values: Array, noise: Array, log_likelihood: Array, squares: Array
@@ -240,7 +242,7 @@ class Filters:
         squares[rows] = np.minimum(squares[rows], fresh.squares)
         mean, covariance = self.mean.copy(), self.covariance.copy()
         mean[rows], covariance[rows] = shrunken.mean, shrunken.covariance
-        return changed(self, mean=mean, covariance=covariance), log_likelihood, squares
+        return replace_fields(self, mean=mean, covariance=covariance), log_likelihood, squares
 
     def shrink_to_prior(self, log_stay: Array, log_total: Array) -> Filters:
         """Return the states, shrunk to the prior by the probability of a restart.
@@ -258,7 +260,7 @@ class Filters:
         fresh, nu = self.restart(), nu[:, None, None]
         mean = nu[:, 0] * self.mean + (1.0 - nu[:, 0]) * fresh.mean
         covariance = nu**2 * self.covariance + (1.0 - nu**2) * fresh.covariance
-        return changed(self, mean=mean, covariance=covariance)
+        return replace_fields(self, mean=mean, covariance=covariance)
 
 
 class _Whitened(NamedTuple):
@@ -647,7 +649,7 @@ class _JointReadings(NamedTuple):
         covariance = dynamics.propagate_symmetric(self.change, end)
         covariance += dynamics.prior
         covariance -= np.matmul(gain, projection)
-        return changed(
+        return replace_fields(
             filters,
             mean=mean,
             covariance=covariance,

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.data import changed
+from tvbandits.data import replace_fields
 from tvbandits.gp.ensemble.dynamics import representable_models
 from tvbandits.gp.ensemble.filters import (
     CONFIG as FILTER_CONFIG,
@@ -553,7 +553,7 @@ class FilterEnsemble:
         likelihood = np.concatenate([each.log_likelihood for each in innovations])
         likelihood = current.log_likelihood + likelihood + log_jacobian
         rewards = (*self.reward_range, *above.tolist())
-        ensemble = changed(
+        ensemble = replace_fields(
             self,
             filters=tuple(filters for filters, _ in pairs),
             reward_range=(min(rewards), max(rewards)),
@@ -572,7 +572,7 @@ class FilterEnsemble:
         if t == self.time:
             return self
         if np.isnan(self.time):
-            return changed(self, time=t)
+            return replace_fields(self, time=t)
         step_length = self.step_length if np.isfinite(self.step_length) else t - self.time
         evidence, error_variance = self._evidence
         innovation, coverage = self.mean_squared_innovation, self.coverage
@@ -600,7 +600,7 @@ class FilterEnsemble:
         if not np.isfinite(self.step_length):
             filters = tuple(each.with_periods_in_steps(step_length) for each in filters)
         filters = tuple(each.predict((t - self.time) / step_length) for each in filters)
-        return changed(
+        return replace_fields(
             self,
             step_length=step_length,
             time=t,
@@ -653,7 +653,7 @@ class FilterEnsemble:
             Filters.at_prior(each.dynamics, *first, each.group) for each in self.filters
         )
         filters = filters or filters_at_prior(self.models, self.points, *first)
-        return changed(
+        return replace_fields(
             self,
             filters=filters,
             origin=origin,
@@ -697,7 +697,7 @@ class FilterEnsemble:
         """
         first, times = self._first_readings, sorted({each.t for each in self._first_readings})
         past = [self._transform([each for each in first if each.t == t]) for t in times[:-1]]
-        ensemble = changed(
+        ensemble = replace_fields(
             self, time=times[0], steps=-1, mean_squared_innovation=1.0, coverage=0.95
         )
         for steps in _batches(past):
@@ -707,14 +707,16 @@ class FilterEnsemble:
             ]
             filters, scores = zip(*pairs, strict=True)
             columns = (np.concatenate(each, axis=1) for each in zip(*scores, strict=True))
-            ensemble = changed(ensemble, filters=filters, time=steps[-1].t)
+            ensemble = replace_fields(ensemble, filters=filters, time=steps[-1].t)
             for readings, likelihood, squares in zip(steps, *columns, strict=True):
-                ensemble = changed(ensemble, steps=ensemble.steps + 1)
+                ensemble = replace_fields(ensemble, steps=ensemble.steps + 1)
                 evidence, variance = ensemble._evidence_of(likelihood, squares, len(readings.rows))
                 log_weights = CONFIG.forgetting * ensemble._log_weights + evidence
-                ensemble = changed(ensemble, _log_weights=log_weights, _error_variance=variance)
+                ensemble = replace_fields(
+                    ensemble, _log_weights=log_weights, _error_variance=variance
+                )
         y = np.concatenate([each.values for each in first]) - self.origin
-        ensemble = changed(
+        ensemble = replace_fields(
             ensemble,
             reward_range=(min(float(y.min()), 0.0), max(float(y.max()), 0.0)),
             _current=CurrentStep.empty(ensemble.filters, times[-1]),
@@ -722,7 +724,7 @@ class FilterEnsemble:
         for each in first:
             if each.t == times[-1]:
                 ensemble = ensemble.update(each.rows, each.values, each.noise, each.t)
-        return changed(ensemble, _first_readings=first)
+        return replace_fields(ensemble, _first_readings=first)
 
     def _transform(self, parts: Sequence[StepReadings]) -> StepReadings:
         """Return the readings of a time, which came in parts, with transformed rewards."""

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from tvbandits.data import changed
+from tvbandits.data import replace_fields
 from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import ExactPosterior
 from tvbandits.gp.ensemble.candidate_posterior import (
@@ -272,7 +272,9 @@ class ModelEnsemble(PosteriorRule):
             return FilterEnsemble.of(points, noise_variance, season=period)
         season = None if isinstance(self.season, str) else self.season
         ensemble = FilterEnsemble.of(points, noise_variance, both=self.both, season=season)
-        return changed(ensemble, prior_weights=self.prior_weights, prior_scale=self.prior_scale)
+        return replace_fields(
+            ensemble, prior_weights=self.prior_weights, prior_scale=self.prior_scale
+        )
 
     def prior(self, posterior: Posterior) -> Prior:
         """Return what a posterior has learned of the reward; before any reading, that of the kernel."""
@@ -298,7 +300,7 @@ class ModelEnsemble(PosteriorRule):
             if new is not None and len(new) == 0 and now == previous.now:
                 return previous
             if new is not None:
-                start = changed(previous, kernel=kernel, grid=grid)
+                start = replace_fields(previous, kernel=kernel, grid=grid)
                 return start.observe(new, data, now)
         points = in_column_units(grid.points)
         buffer = ReplayBuffer(self.initial_ensemble(points, noise_variance, None))
@@ -387,7 +389,7 @@ class EnsemblePosterior(CandidatePosterior):
         if grid is not self.grid or now < self.data.Z[0, -1]:
             return None
         if len(rows.Z) == 0:
-            return self if now == self.now else changed(self, now=now)
+            return self if now == self.now else replace_fields(self, now=now)
         return self.observe(rows.in_time(), self.data.append(rows).in_time(), now)
 
     # --- predictions ------------------------------------------------------------------------------
@@ -412,7 +414,7 @@ class EnsemblePosterior(CandidatePosterior):
         if noise_variance is None:
             return joint
         more = noise_variance - ensemble.noise_variance
-        return changed(joint, noise_variance=np.maximum(joint.noise_variance + more, 1e-300))
+        return replace_fields(joint, noise_variance=np.maximum(joint.noise_variance + more, 1e-300))
 
     def predict_candidates(self) -> tuple[Array, Array]:
         """Return means (A, 1) and learnable variances (A,) at the candidates."""

@@ -141,7 +141,7 @@ def estimated_noise(
     >>> from tvbandits import Dataset
     >>> from tvbandits.gp.fitting.noise import estimated_noise
     >>> y = np.random.default_rng(0).normal(5.0, 0.5, 100)
-    >>> observations = Dataset.checked(np.zeros((100, 1)), np.ones(100), y, np.full(100, np.nan))
+    >>> observations = Dataset.from_columns(np.zeros((100, 1)), np.ones(100), y, np.full(100, np.nan))
     >>> print(estimated_noise(RBF(1.0), observations))
     0.24 (0.18 to 0.32), from 100 readings
     """

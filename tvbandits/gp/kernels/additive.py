@@ -9,7 +9,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
-from tvbandits.domains.context import measured
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Category
 from tvbandits.domains.space import Space, space_of
@@ -141,7 +140,7 @@ def joint_box_kernel(box: Bounded | Candidates) -> Any:
 def _on_box(box: Bounded | Candidates) -> tuple[Array, Array]:
     """Length scales (d,) to start from on a box, and their bounds (d, 2)."""
     extents = box.bounds[:, 1] - box.bounds[:, 0]
-    share = CONTEXT_SPACE if measured(box) else BOX_SPACE
+    share = CONTEXT_SPACE if box.context_parameters else BOX_SPACE
     scales, bounds = share * extents, np.column_stack([1e-2 * extents, 1e2 * extents])
     if isinstance(box, Space):
         for name, part in zip(box.names, box.parameters, strict=True):

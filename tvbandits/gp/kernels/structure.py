@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from tvbandits.arrays import at_times
+from tvbandits.data import at_times
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, _Restricted
 from tvbandits.gp.kernels.terms import children, parts_of
 from tvbandits.gp.linalg import PivotedCholesky, eigenpairs, pivoted_cholesky

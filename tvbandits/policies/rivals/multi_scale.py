@@ -29,7 +29,7 @@ import numpy as np
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.data import Dataset, Plays
-from tvbandits.domains.availability import Allowed, NothingAvailableError
+from tvbandits.domains.availability import ChoiceSet, NothingAvailableError
 from tvbandits.domains.domain import Domain
 from tvbandits.policies import adapter
 from tvbandits.policies.adapter import RunningMean
@@ -155,7 +155,7 @@ class Master:
             seed=child,
         )
 
-    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
+    def choose(self, now: float, allowed: ChoiceSet, out: Plays, rng: np.random.Generator) -> Array:
         """The shortest copy that covers the step plays, and counts all plays that are out."""
         active = self._active(rng)
         if active.bandit.state.pending != out:
@@ -163,7 +163,7 @@ class Master:
             active.bandit = Bandit.from_state(active.bandit.recipe, state)
         bandit = active.bandit
         try:
-            x: Array = bandit.ask(now, available=None if allowed.everything else allowed)[0]
+            x: Array = bandit.ask(now, available=None if allowed.is_everything else allowed)[0]
         except NothingAvailableError:
             allowed.sample(rng)  # all of a small space is taken: it may be chosen again
             x = bandit.ask(now, available=allowed)[0]

@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.data import Dataset, Plays
-from tvbandits.domains.availability import Allowed
+from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.gp.kernels.structure import eigen_features
@@ -282,7 +282,7 @@ class Opkb:
         """The design over all arms, shape (A,)."""
         return strategy(self.features, np.zeros(len(self.domain)), 1.0, self.ridge)
 
-    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
+    def choose(self, now: float, allowed: ChoiceSet, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """Draw an arm from the strategy that counts in this step."""
         epoch = self._epoch_now(rng)
         waiting = {x.tobytes() for x in out.X}

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.data import Dataset, Plays
-from tvbandits.domains.availability import Allowed
+from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.gp.kernels.structure import eigen_features
@@ -175,7 +175,7 @@ class PredictiveSampling:
             self.filter = self.filter.at(t).update(row, y, self.noise)
             self.centre = self.centre.update(y)
 
-    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
+    def choose(self, now: float, allowed: ChoiceSet, out: Plays, rng: np.random.Generator) -> Array:
         """The best point of a draw."""
         posterior = self._at(now, out)
         gamma = math.sqrt(1.0 - posterior.epsilon)

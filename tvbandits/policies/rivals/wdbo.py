@@ -25,7 +25,7 @@ from scipy.special import erfc, gamma, kv
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from tvbandits.data import Dataset, Plays
-from tvbandits.domains.availability import Allowed
+from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
@@ -188,7 +188,7 @@ class Relevant:
         """Observations in the dataset."""
         return len(self.data)
 
-    def choose(self, now: float, allowed: Allowed, out: Plays, rng: np.random.Generator) -> Array:
+    def choose(self, now: float, allowed: ChoiceSet, out: Plays, rng: np.random.Generator) -> Array:
         """Uniform at first; then where mean + sqrt(0.2 d log(2 n)) deviation is largest ([WD] 5)."""
         if self.told < self.first or len(self.data) < FEWEST:
             return allowed.sample(rng)
@@ -321,7 +321,7 @@ class Optimism:
         """Values (m,) at points (m, d)."""
         return self._values(X)[0]
 
-    def sloped(self, X: Array) -> tuple[Array, Array]:
+    def values_and_slopes(self, X: Array) -> tuple[Array, Array]:
         """Values (m,) and slopes (m, d) at points (m, d)."""
         values, reach, deviation = self._values(X)
         steep = self.rule.cross_slopes(X, self.now)

@@ -1,7 +1,11 @@
-"""Sobol, evolution and ascent on a box, some coordinates of which may take a few values only."""
+"""The search for the largest acquisition: by sampling, evolution and ascent on a unit cube.
+
+Some coordinates of the cube may take a few values only.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -9,20 +13,25 @@ from itertools import product
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.arrays import checked_values, row_of_largest
 from tvbandits.validation import Array, Index
 
 # Maps points (m, d) to values (m,).
 Acquisition = Callable[[Array], Array]
 
 # Maps points (m, d) to values (m,) and slopes (m, d).
-Sloped = Callable[[Array], tuple[Array, Array]]
+ValuesAndSlopes = Callable[[Array], tuple[Array, Array]]
+
+# Number of values of each coordinate, 0 for a continuous one, and whether they have an order.
+Kinds = Sequence[tuple[int, bool]]
+
+# Maps points (m, p) and their values (m,) to higher ones near them.
+Refine = Callable[[Array, Array], tuple[Array, Array]]
 
 
 @runtime_checkable
-class Smooth(Protocol):
+class SmoothAcquisition(Protocol):
     """An acquisition that knows its slopes: it is climbed from many points at once."""
 
     @property
@@ -30,29 +39,96 @@ class Smooth(Protocol):
         """Points (n, d) about which its maxima may be narrow."""
 
     def __call__(self, X: Array) -> Array:
-        """Values (m,) at points (m, d)."""
+        """Return the values (m,) at points (m, d)."""
 
-    def sloped(self, X: Array) -> tuple[Array, Array]:
-        """Values (m,) and slopes (m, d) at points (m, d)."""
+    def values_and_slopes(self, X: Array) -> tuple[Array, Array]:
+        """Return the values (m,) and slopes (m, d) at points (m, d)."""
 
 
 class Cube(Protocol):
     """A domain that is searched as a unit cube."""
 
     def from_unit(self, U: Array) -> Array:
-        """Points (m, d) of points (m, p) of the cube."""
+        """Return points (m, d) of the domain for points (m, p) of the cube."""
 
     def to_unit(self, X: Array) -> Array:
-        """Points (m, p) of the cube from points (m, d)."""
+        """Return points (m, p) of the cube for points (m, d) of the domain."""
 
     def along(self, slopes: Array) -> Array:
-        """Slopes (m, p) along the cube from slopes (m, d)."""
+        """Return slopes (m, p) along the cube for slopes (m, d) along the domain."""
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """The constants of a search.
+
+    Attributes
+    ----------
+    starts : int
+        Points that an acquisition with slopes is climbed from.
+    neighbours, best, spread : int, int, float
+        So many points are drawn about each of so many known ones, the best, at such a distance.
+    shorter, longer : float
+        A step that gains nothing is so many times as long the next time; one that does, at most.
+    common_turns : int
+        Turns of an ascent that all starts take part in.
+    patience : int
+        Generations of an evolution without a new highest value, after which it ends.
+    rounds : int
+        Most moves to neighbouring values, each followed by an ascent.
+    """
+
+    starts: int = 8
+    neighbours: int = 4
+    best: int = 16
+    spread: float = 0.03
+    shorter: float = 0.25
+    longer: float = 4.0
+    common_turns: int = 4
+    patience: int = 6
+    rounds: int = 12
+
+
+CONFIG = SearchConfig()
+
+
+def check_acquisition(values: ArrayLike, X: Array) -> Array:
+    """Return the acquisition at points (m, d) as floats (m,).
+
+    Raises
+    ------
+    ValueError
+        If there is no value for each point, or one is NaN; the message names the point.
+    """
+    column = np.asarray(values, dtype=np.float64)
+    if column.shape != (len(X),):
+        raise ValueError(f"acquisition values must have shape ({len(X)},), got {column.shape}")
+    bad = np.isnan(column)
+    if bad.any():
+        row = int(bad.argmax())
+        raise ValueError(f"acquisition is NaN at the point {X[row].tolist()} (row {row})")
+    return column
+
+
+def row_of_largest(values: ArrayLike, X: Array, rng: np.random.Generator) -> int:
+    """Return the row of the largest of values (m,) at points (m, d); `rng` breaks exact ties.
+
+    Raises
+    ------
+    ValueError
+        As `check_acquisition`.
+    """
+    column = np.asarray(values, dtype=np.float64)
+    if column.shape != (len(X),) or math.isnan(largest := column[column.argmax()]):
+        check_acquisition(column, X)
+    (ties,) = (column == largest).nonzero()
+    return int(ties[0] if len(ties) == 1 else ties[rng.integers(len(ties))])
 
 
 def best_point(
-    acquisition: Acquisition, cube: Cube, kinds: Kinds, screened: int, rng: np.random.Generator
+    acquisition: Acquisition, cube: Cube, kinds: Kinds, samples: int, rng: np.random.Generator
 ) -> tuple[Array, float]:
-    """The point (d,) of largest acquisition found, and that value; ties are broken by `rng`.
+    """Return the point (d,) of the largest acquisition that is found, and its value.
 
     Parameters
     ----------
@@ -60,45 +136,33 @@ def best_point(
     cube : Cube
     kinds : sequence of (int, bool)
         Of the cube's coordinates; see `search`.
-    screened : int
+    samples : int
         Points of the first sample, where the acquisition knows its slopes.
     rng : numpy.random.Generator
+        It breaks ties.
     """
 
     def evaluate(U: Array) -> Array:
         X = cube.from_unit(U)
-        return checked_values(acquisition(X), X)
+        return check_acquisition(acquisition(X), X)
 
-    if isinstance(acquisition, Smooth):
+    if isinstance(acquisition, SmoothAcquisition):
 
-        def sloped(U: Array) -> tuple[Array, Array]:
-            values, slopes = acquisition.sloped(cube.from_unit(U))
+        def with_slopes(U: Array) -> tuple[Array, Array]:
+            values, slopes = acquisition.values_and_slopes(cube.from_unit(U))
             return values, cube.along(slopes)
 
         near = cube.to_unit(acquisition.near)
-        found, height = climb(evaluate, sloped, near, screened, CLIMBED, rng, kinds)
+        best, value = climb(evaluate, with_slopes, near, samples, CONFIG.starts, rng, kinds)
     else:
         p = len(kinds)
-        found, height = search(evaluate, kinds, min(256 << p, 16_384), 4 + 4 * p, rng)
-    return cube.from_unit(found[None, :])[0], height
-
-
-# Of points that are climbed from.
-CLIMBED = 8
-
-# A step that gains nothing is so many times as long the next time; one that does, at most.
-SHORTER, LONGER = 0.25, 4.0
-
-# Turns that all starts of an ascent take part in.
-ALL_TURNS = 4
-
-# Generations of an evolution without a new highest value, after which it ends.
-PATIENCE = 6
+        best, value = search(evaluate, kinds, min(256 << p, 16_384), 4 + 4 * p, rng)
+    return cube.from_unit(best[None, :])[0], value
 
 
 @lru_cache(maxsize=8)
 def _sobol_bits(d: int, log2_n: int) -> NDArray[np.uint32]:
-    """The first 2^log2_n points of the Sobol sequence as 30-bit integers, shape (n, d)."""
+    """Return the first 2^log2_n points of the Sobol sequence as 30-bit integers, shape (n, d)."""
     from scipy.stats import qmc  # takes a second of its own
 
     U = qmc.Sobol(d, scramble=False, bits=30).random_base2(log2_n)
@@ -106,14 +170,14 @@ def _sobol_bits(d: int, log2_n: int) -> NDArray[np.uint32]:
 
 
 def _sobol(d: int, n: int, rng: np.random.Generator) -> Array:
-    """At least `n` Sobol points under a random digital shift: each is uniform on the unit cube."""
+    """Return at least `n` Sobol points under a random digital shift: each is uniform on the cube."""
     bits = _sobol_bits(d, (n - 1).bit_length())
     shift = rng.integers(2**30, size=d, dtype=np.uint32)
     return np.asarray(((bits ^ shift) + 0.5) / 2.0**30, dtype=np.float64)
 
 
 def _boundary(U: Array, rng: np.random.Generator) -> Array:
-    """The corners of the unit cube (the first 64), and a quarter of `U` pushed to faces of it."""
+    """Return the corners of the unit cube (the first 64), and a quarter of `U` pushed to faces of it."""
     d = U.shape[1]
     corners = np.array(list(product((0.0, 1.0), repeat=min(d, 6))))
     rest = np.rint(rng.random((len(corners), d - corners.shape[1])))
@@ -122,24 +186,26 @@ def _boundary(U: Array, rng: np.random.Generator) -> Array:
     return np.concatenate([np.hstack([corners, rest]), pushed])
 
 
-def _separated(U: Array, values: Array, count: int, radius: float) -> Index:
-    """Up to `count` rows: the best, the best further than `radius` from it, and so on."""
-    left = np.where(np.isfinite(values), values, -np.inf)
-    chosen: list[int] = []
-    while len(chosen) < count and left.max() > -np.inf:
-        best = int(left.argmax())
-        chosen.append(best)
-        left[np.abs(U - U[best]).max(axis=1) <= radius] = -np.inf
-    return np.array(chosen, dtype=np.int64)
+def _separate_best(U: Array, values: Array, count: int, radius: float) -> Index:
+    """Return up to `count` rows: the best, the best further than `radius` from it, and so on."""
+    remaining = np.where(np.isfinite(values), values, -np.inf)
+    rows: list[int] = []
+    while len(rows) < count and remaining.max() > -np.inf:
+        best = int(remaining.argmax())
+        rows.append(best)
+        remaining[np.abs(U - U[best]).max(axis=1) <= radius] = -np.inf
+    return np.array(rows, dtype=np.int64)
 
 
 def _evolve(
     evaluate: Acquisition, U: Array, values: Array, generations: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Differential evolution (Storn and Price 1997), half "rand/1/bin" and half "best/1/bin".
+    """Improve points by differential evolution (Storn and Price 1997).
+
+    Half of it is "rand/1/bin" and half "best/1/bin".
 
     It gets over ripples that trap local refinement: a whole generation (P, d) is one call. It ends with
-    the last of so many generations, or once `PATIENCE` in a row have found nothing higher.
+    the last of so many generations, or once `patience` in a row have found nothing higher.
     """
     U, values = U.copy(), values.copy()
     P, d = U.shape
@@ -156,48 +222,58 @@ def _evolve(
         U[better], values[better] = trial[better], heights[better]
         waited = 0 if values.max() > highest else waited + 1
         highest = values.max()
-        if waited == PATIENCE or np.ptp(U, axis=0).max() < 1e-4:
+        if waited == CONFIG.patience or np.ptp(U, axis=0).max() < 1e-4:
             break
     return U, values
 
 
-def _ascended(
-    sloped: Sloped, radius: float, tolerance: float, turns: int, U: Array, values: Array
+def _ascend(
+    with_slopes: ValuesAndSlopes,
+    radius: float,
+    tolerance: float,
+    turns: int,
+    U: Array,
+    values: Array,
 ) -> tuple[Array, Array]:
-    """Projected gradient ascent of all starts (S, d) at once, with Barzilai-Borwein steps (1988).
+    """Climb from all starts (S, d) at once, by projected gradients.
+
+    The steps are those of Barzilai and Borwein (1988).
 
     A turn is one call. A start that gains no more than `tolerance` takes a shorter step, at last none;
-    after `ALL_TURNS` the best quarter of the starts goes on alone.
+    after `common_turns` the best quarter of the starts goes on alone.
     """
     U, values = U.copy(), values.copy()
-    slope = _inward(U, sloped(U)[1])
+    slope = _inward(U, with_slopes(U)[1])
     steep = np.linalg.norm(slope, axis=1)
     size = np.full(len(U), 0.5 * radius)  # length of the next step
     for turn in range(turns):
-        if turn == ALL_TURNS:
+        if turn == CONFIG.common_turns:
             with np.errstate(invalid="ignore"):  # between what is available and what is not
                 size[values < np.quantile(values, 0.75)] = 0.0
         live = np.flatnonzero(size * steep > tolerance)
         if len(live) == 0:
             break
         trial = np.clip(U[live] + slope[live] * (size[live] / steep[live])[:, None], 0.0, 1.0)
-        heights, slopes = sloped(trial)
+        heights, slopes = with_slopes(trial)
         up = heights > values[live]
-        size[live[~up]] *= SHORTER
+        size[live[~up]] *= CONFIG.shorter
         climbing, fresh = live[up], _inward(trial[up], slopes[up])
         moved = np.linalg.norm(trial[up] - U[climbing], axis=1)
         bend = np.linalg.norm(slope[climbing] - fresh, axis=1)
         U[climbing], values[climbing], slope[climbing] = trial[up], heights[up], fresh
         steep[climbing] = np.linalg.norm(fresh, axis=1)
-        longest = np.minimum(LONGER * size[climbing], 1.0)
+        longest = np.minimum(CONFIG.longer * size[climbing], 1.0)
         size[climbing] = np.minimum(moved * steep[climbing] / np.maximum(bend, 1e-300), longest)
     return U, values
 
 
-def _differences(evaluate: Acquisition, free: Index) -> Sloped:
-    """Values and central differences (one-sided at a bound) along the coordinates in `free`."""
+def _differences(evaluate: Acquisition, free: Index) -> ValuesAndSlopes:
+    """Return the function of values and of central differences along the coordinates in `free`.
 
-    def sloped(U: Array) -> tuple[Array, Array]:
+    At a bound they are one-sided.
+    """
+
+    def with_slopes(U: Array) -> tuple[Array, Array]:
         S, d = U.shape
         shifts = 3e-5 * np.eye(d)[free]  # well above rounding, well below any length scale of use
         above, below = np.minimum(U[:, None] + shifts, 1.0), np.maximum(U[:, None] - shifts, 0.0)
@@ -211,37 +287,28 @@ def _differences(evaluate: Acquisition, free: Index) -> Sloped:
             ]
         return heights[len(points) - S :], slopes
 
-    return sloped
+    return with_slopes
 
 
 def _inward(U: Array, slope: Array) -> Array:
-    """Slopes (S, d) at points of the unit cube, without what leads out of it."""
+    """Return slopes (S, d) at points of the unit cube, without what leads out of it."""
     outward = ((U == 0.0) & (slope < 0)) | ((U == 1.0) & (slope > 0))
     return np.where(outward | ~np.isfinite(slope), 0.0, slope)
 
 
 # --- an acquisition with slopes, and one without ----------------------------------------------------
 
-# Number of values of each coordinate, 0 for a continuous one, and whether they have an order.
-Kinds = Sequence[tuple[int, bool]]
-
-# Points that are drawn about each of so many known ones, at such a distance.
-NEIGHBOURS, ABOUT, APART = 4, 16, 0.03
-
-# Of moves to neighbouring values, each followed by an ascent, at the most.
-ROUNDS = 12
-
 
 def climb(
     evaluate: Acquisition,
-    sloped: Sloped,
+    with_slopes: ValuesAndSlopes,
     near: Array,
     samples: int,
     starts: int,
     rng: np.random.Generator,
     kinds: Kinds,
 ) -> tuple[Array, float]:
-    """The best point (d,) of the unit cube found, and its value, of an acquisition with slopes.
+    """Return the best point (d,) of the unit cube that is found, with slopes, and its value.
 
     A randomly shifted Sobol sample with corners and faces, the points `near` (n, d) about which most is
     known and neighbours of the best of them; then gradient ascent from the best well-separated ones.
@@ -249,36 +316,37 @@ def climb(
     `search`); and so it goes on from the point found.
     """
     cells = _Cells(kinds)
-    interior = cells.snapped(_sobol(near.shape[1], samples, rng))
-    U = np.concatenate([interior, cells.snapped(_boundary(interior, rng)), near])
+    interior = cells.snap(_sobol(near.shape[1], samples, rng))
+    U = np.concatenate([interior, cells.snap(_boundary(interior, rng)), near])
     values = evaluate(U)
-    known = values[len(U) - len(near) :]
-    top = near[np.argsort(-known, kind="stable")[:ABOUT]]
-    moved = np.repeat(top, NEIGHBOURS, axis=0)
-    moved = cells.snapped(np.clip(moved + APART * rng.standard_normal(moved.shape), 0.0, 1.0))
-    U, values = np.concatenate([U, moved]), np.concatenate([values, evaluate(moved)])
+    at_near = values[len(U) - len(near) :]
+    top = near[np.argsort(-at_near, kind="stable")[: CONFIG.best]]
+    around = np.repeat(top, CONFIG.neighbours, axis=0)
+    shifts = CONFIG.spread * rng.standard_normal(around.shape)
+    around = cells.snap(np.clip(around + shifts, 0.0, 1.0))
+    U, values = np.concatenate([U, around]), np.concatenate([values, evaluate(around)])
     best = row_of_largest(values, U, rng)
     if not values[best] > values.min():
         row = int(rng.integers(len(interior)))
         return interior[row], float(values[row])
     radius = 0.5 * samples ** (-1.0 / near.shape[1])
-    chosen = _separated(U, values, starts, radius)
+    rows = _separate_best(U, values, starts, radius)
     tolerance = 1e-5 * float(np.ptp(values))
 
-    refine = partial(_ascended, sloped, radius, tolerance, 20)
-    beside, _ = cells.neighbours(U[chosen[:1]])
+    refine = partial(_ascend, with_slopes, radius, tolerance, 20)
+    beside, _ = cells.neighbours(U[rows[:1]])
     heights = evaluate(beside) if len(beside) else np.empty(0)
-    U, heights = np.concatenate([U[chosen], beside]), np.concatenate([values[chosen], heights])
+    U, heights = np.concatenate([U[rows], beside]), np.concatenate([values[rows], heights])
     U, heights = refine(U, heights)
     highest = [int(heights.argmax())]
-    U, heights = _moved(evaluate, refine, cells, U[highest], heights[highest])
+    U, heights = _visit_neighbours(evaluate, refine, cells, U[highest], heights[highest])
     return U[0], float(heights[0])
 
 
 def search(
     evaluate: Acquisition, kinds: Kinds, samples: int, starts: int, rng: np.random.Generator
 ) -> tuple[Array, float]:
-    """The best point (p,) of a unit cube found, and its value, of any acquisition.
+    """Return the best point (p,) of a unit cube that is found, and its value, of any acquisition.
 
     A randomly shifted Sobol sample and differential evolution of all coordinates; then, from the best
     well-separated points, gradient ascent of the continuous ones in turn with moves of the others to
@@ -295,39 +363,35 @@ def search(
     """
     p = len(kinds)
     cells = _Cells(kinds)
-    interior = cells.snapped(_sobol(p, samples, rng))
+    interior = cells.snap(_sobol(p, samples, rng))
     values = evaluate(interior)
     best = row_of_largest(values, interior, rng)
     if not (values[best] > values.min() and np.isfinite(values[best])):
         return interior[best], float(values[best])
-    edges = cells.snapped(_boundary(interior, rng))
+    edges = cells.snap(_boundary(interior, rng))
     U, heights = np.concatenate([interior, edges]), np.concatenate([values, evaluate(edges)])
     radius = 0.5 * len(U) ** (-1.0 / p)
-    first = _separated(U, heights, 16 + 16 * p, radius)
+    first = _separate_best(U, heights, 16 + 16 * p, radius)
     evolved, reached = _evolve(
-        lambda V: evaluate(cells.snapped(V)), U[first], heights[first], 20 + 10 * p, rng
+        lambda V: evaluate(cells.snap(V)), U[first], heights[first], 20 + 10 * p, rng
     )
-    U, heights = np.concatenate([U, cells.snapped(evolved)]), np.concatenate([heights, reached])
-    chosen = _separated(U, heights, starts, radius)
+    U, heights = np.concatenate([U, cells.snap(evolved)]), np.concatenate([heights, reached])
+    rows = _separate_best(U, heights, starts, radius)
     tolerance = 1e-9 * float(np.ptp(heights[np.isfinite(heights)]))
-    sloped = _differences(evaluate, cells.free)
+    with_slopes = _differences(evaluate, cells.free)
 
-    refine = partial(_ascended, sloped, radius, tolerance, 60)
-    U, heights = _moved(evaluate, refine, cells, *refine(U[chosen], heights[chosen]))
-    found, height = U[heights.argmax()], float(heights.max())
+    refine = partial(_ascend, with_slopes, radius, tolerance, 60)
+    U, heights = _visit_neighbours(evaluate, refine, cells, *refine(U[rows], heights[rows]))
+    highest, height = U[heights.argmax()], float(heights.max())
     # A maximum that the sample had already is a plateau: keep the uniformly drawn point.
-    return (found, height) if height > values[best] else (interior[best], float(values[best]))
+    return (highest, height) if height > values[best] else (interior[best], float(values[best]))
 
 
-# Maps points (m, p) and their heights (m,) to higher ones near them.
-Refine = Callable[[Array, Array], tuple[Array, Array]]
-
-
-def _moved(
+def _visit_neighbours(
     evaluate: Acquisition, refine: Refine, cells: _Cells, U: Array, heights: Array
 ) -> tuple[Array, Array]:
-    """What refined points `U` (S, p) come to by moves to higher neighbours, each refined."""
-    for _ in range(ROUNDS):
+    """Move refined points `U` (S, p) to higher neighbours as long as there are any; refine each."""
+    for _ in range(CONFIG.rounds):
         near, owners = cells.neighbours(U)
         if len(near) == 0:
             break
@@ -346,28 +410,29 @@ def _moved(
 
 @dataclass(frozen=True)
 class _Cells:
-    """Coordinates of a unit cube, some of which take a few values only: the middles of their cells."""
+    """The coordinates of a unit cube, some of which take a few values only: the middles of cells."""
 
-    kinds: Sequence[tuple[int, bool]]
+    kinds: Kinds
 
     @property
     def free(self) -> Index:
         """The continuous coordinates."""
         return np.flatnonzero([size == 0 for size, _ in self.kinds])
 
-    def snapped(self, U: Array) -> Array:
-        """Points (m, p) at the middles of their cells."""
+    def snap(self, U: Array) -> Array:
+        """Move points (m, p) to the middles of their cells."""
         sizes = np.array([size for size, _ in self.kinds])
         cells = np.maximum(sizes, 1)
         middles = (np.minimum(np.floor(U * cells), cells - 1) + 0.5) / cells
         return np.where(sizes == 0, U, middles)
 
     def neighbours(self, U: Array) -> tuple[Array, Index]:
-        """Points that differ from one of `U` (S, p) in one coordinate of a few values, and from which.
+        """Return the points that differ from one of `U` (S, p) in one coordinate, and from which.
 
-        In an ordered coordinate by 1, 2, 4, ... values up or down, in another by any.
+        It is a coordinate of a few values. In an ordered one they differ by 1, 2, 4, ... values up or
+        down, in another by any.
         """
-        found, owners = [U[:0]], [np.empty(0, dtype=np.int64)]
+        points, owners = [U[:0]], [np.empty(0, dtype=np.int64)]
         for column, (size, ordered) in enumerate(self.kinds):
             if size == 0:
                 continue
@@ -376,8 +441,8 @@ class _Cells:
             there = np.floor(U[:, column] * size).astype(np.int64)[:, None] + steps
             inside = (there >= 0) & (there < size) if ordered else np.full(there.shape, True)
             owner = np.nonzero(inside)[0]
-            moved = U[owner]
-            moved[:, column] = (there[inside] % size + 0.5) / size
-            found.append(moved)
+            beside = U[owner]
+            beside[:, column] = (there[inside] % size + 0.5) / size
+            points.append(beside)
             owners.append(owner)
-        return np.concatenate(found), np.concatenate(owners)
+        return np.concatenate(points), np.concatenate(owners)
