@@ -5,33 +5,57 @@ Experts: `SimulatorExpert`, `CallableExpert`, `CachedLogExpert`, `SensorExpert`.
 MQTT are in `tvbandits.experts.sensors.mqtt`.
 """
 
-from tvbandits.experts.budgeted import Budgeted, Spending
-from tvbandits.experts.calibrated import Calibrated, Calibration
-from tvbandits.experts.conformance import Finding, Outcome, Report, check_expert
-from tvbandits.experts.functions import CallableExpert, SimulatorExpert
-from tvbandits.experts.log import CachedLogExpert
-from tvbandits.experts.retrying import Retrying
-from tvbandits.experts.sensors.expert import Reading, SensorExpert, Station, Transport, stations_at
-from tvbandits.experts.sensors.stub import Faults, StubTransport
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "Budgeted",
-    "CachedLogExpert",
-    "Calibrated",
-    "Calibration",
-    "CallableExpert",
-    "Faults",
-    "Finding",
-    "Outcome",
-    "Reading",
-    "Report",
-    "Retrying",
-    "SensorExpert",
-    "SimulatorExpert",
-    "Spending",
-    "Station",
-    "StubTransport",
-    "Transport",
-    "check_expert",
-    "stations_at",
-]
+if TYPE_CHECKING:
+    from tvbandits.experts.budgeted import Budgeted as Budgeted, Spending as Spending
+    from tvbandits.experts.calibrated import Calibrated as Calibrated, Calibration as Calibration
+    from tvbandits.experts.conformance import (
+        Finding as Finding,
+        Outcome as Outcome,
+        Report as Report,
+        check_expert as check_expert,
+    )
+    from tvbandits.experts.functions import (
+        CallableExpert as CallableExpert,
+        SimulatorExpert as SimulatorExpert,
+    )
+    from tvbandits.experts.log import CachedLogExpert as CachedLogExpert
+    from tvbandits.experts.retrying import Retrying as Retrying
+    from tvbandits.experts.sensors.expert import (
+        Reading as Reading,
+        SensorExpert as SensorExpert,
+        Station as Station,
+        Transport as Transport,
+        stations_at as stations_at,
+    )
+    from tvbandits.experts.sensors.stub import Faults as Faults, StubTransport as StubTransport
+
+# The modules of the names, as above.
+_MODULES = {
+    "budgeted": "Budgeted Spending",
+    "calibrated": "Calibrated Calibration",
+    "conformance": "Finding Outcome Report check_expert",
+    "functions": "CallableExpert SimulatorExpert",
+    "log": "CachedLogExpert",
+    "retrying": "Retrying",
+    "sensors.expert": "Reading SensorExpert Station Transport stations_at",
+    "sensors.stub": "Faults StubTransport",
+}
+
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+__all__ = sorted(_MODULE_OF)
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs pandas and scipy when it is used first: the protocol needs neither."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, whether they have been imported yet or not."""
+    return sorted(__all__)
