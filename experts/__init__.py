@@ -9,45 +9,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tvbandits.experts.budgeted import Budgeted, Spending
-    from tvbandits.experts.calibrated import Calibrated, Calibration
-    from tvbandits.experts.conformance import Finding, Outcome, Report, check_expert
-    from tvbandits.experts.functions import CallableExpert, SimulatorExpert
-    from tvbandits.experts.log import CachedLogExpert
-    from tvbandits.experts.retrying import Retrying
-    from tvbandits.experts.sensors.expert import (
-        Reading,
-        SensorExpert,
-        Station,
-        Transport,
-        stations_at,
+    from tvbandits.experts.budgeted import Budgeted as Budgeted, Spending as Spending
+    from tvbandits.experts.calibrated import Calibrated as Calibrated, Calibration as Calibration
+    from tvbandits.experts.conformance import (
+        Finding as Finding,
+        Outcome as Outcome,
+        Report as Report,
+        check_expert as check_expert,
     )
-    from tvbandits.experts.sensors.stub import Faults, StubTransport
+    from tvbandits.experts.functions import (
+        CallableExpert as CallableExpert,
+        SimulatorExpert as SimulatorExpert,
+    )
+    from tvbandits.experts.log import CachedLogExpert as CachedLogExpert
+    from tvbandits.experts.retrying import Retrying as Retrying
+    from tvbandits.experts.sensors.expert import (
+        Reading as Reading,
+        SensorExpert as SensorExpert,
+        Station as Station,
+        Transport as Transport,
+        stations_at as stations_at,
+    )
+    from tvbandits.experts.sensors.stub import Faults as Faults, StubTransport as StubTransport
 
-__all__ = [
-    "Budgeted",
-    "CachedLogExpert",
-    "Calibrated",
-    "Calibration",
-    "CallableExpert",
-    "Faults",
-    "Finding",
-    "Outcome",
-    "Reading",
-    "Report",
-    "Retrying",
-    "SensorExpert",
-    "SimulatorExpert",
-    "Spending",
-    "Station",
-    "StubTransport",
-    "Transport",
-    "check_expert",
-    "stations_at",
-]
-
-# The modules of the names, as above: `tvbandits.experts.protocol` is imported without any of them.
-_HOMES = {
+# The modules of the names, as above.
+_MODULES = {
     "budgeted": "Budgeted Spending",
     "calibrated": "Calibrated Calibration",
     "conformance": "Finding Outcome Report check_expert",
@@ -57,15 +43,17 @@ _HOMES = {
     "sensors.expert": "Reading SensorExpert Station Transport stations_at",
     "sensors.stub": "Faults StubTransport",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+__all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is used first."""
-    if name not in _HOME_OF:
+    """Import what needs pandas and scipy when it is used first: the protocol needs neither."""
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    return value
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -296,6 +296,7 @@ def test_box_lives_with_infinite_values_and_refuses_nan() -> None:
         box.maximize(lambda X: X, generator())
 
 
+@settings(deadline=None)
 @given(
     st.integers(1, 3), st.floats(-1e3, 1e3), st.floats(1e-3, 1e6), st.floats(1e-6, 1e6), st.data()
 )
