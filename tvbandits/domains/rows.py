@@ -29,8 +29,8 @@ def _refuse_as_whole(rows: object, *_: object, **__: object) -> NoReturn:
     """Refuse `len` and conversion to an array, for whoever looks at all candidates at once."""
     raise ValueError(
         "candidates that are not in memory are looked at in blocks, which bbkb, bkb and "
-        'gp_ucb(..., posterior="nystrom") do: load them, as in Candidates(np.load(path)); '
-        f"got {describe(rows)}"
+        'gp_ucb(..., options=Options(posterior="nystrom")) do: load them, as in '
+        f"Candidates(np.load(path)); got {describe(rows)}"
     )
 
 
