@@ -46,8 +46,8 @@ class Candidates(Domain):
         The candidates: at least one, no two of them equal. Of an array, such as a memory map that fits
         into memory, a read-only copy is kept. All else is read in blocks when it is looked at
         (`tvbandits.domains.rows`), for upper confidence bounds on `Nystrom`: `tvbandits.policies.bbkb`,
-        `bkb`, or `gp_ucb` with `Options(posterior="nystrom")`. That rows differ is then taken on trust. The
-        chunks of a Dask array are computed by the current client when they are looked at.
+        `bkb`, or `gp_ucb` with `Options(posterior="nystrom")`. That rows differ is then taken on trust.
+        The chunks of a Dask array are computed by the current client when they are looked at.
     context : sequence of int, or mapping of str to parameters, optional
         Columns that are given by the world when a point is to be chosen, not chosen with it. A mapping
         such as `{"outside": (-15, 20)}`: what is measured then, further coordinates of any value; this
