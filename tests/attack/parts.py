@@ -17,8 +17,8 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "width": ("__call__", ("situation",)),
     "batch rule": ("monitor", ()),
     "acquisition": ("choose", ("decision", "rng")),
-    "posterior": ("condition", ("given",)),
-    "budget": ("__call__", ("told", "asked")),
+    "posterior": ("condition", ("conditioning",)),
+    "budget": ("__call__", ("count", "asked")),
     "plan": ("choose", ("pool", "rng")),
     "expert": ("query", ("X", "t")),
 }

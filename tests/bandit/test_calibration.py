@@ -97,7 +97,7 @@ def test_it_is_shown_and_decides_nothing() -> None:
     bandit, calm = play(learning(), range(1, 41)), learning()
     factor = widening(bandit)
     state = pickle.loads(pickle.dumps(bandit.state))
-    object.__setattr__(state, "calibration", IntervalCalibration())
+    state = state.with_model(calibration=IntervalCalibration())
     calm = Bandit.from_state(bandit.recipe, state)
     (mean, wide), (same, narrow) = (each.predict(SITES.X, 42.0) for each in (bandit, calm))
     np.testing.assert_array_equal(mean, same)

@@ -185,7 +185,7 @@ def test_beliefs_are_about_the_decision_that_answers_are_for(consult: Any) -> No
         bandit.drop(bandit.pending)
         # What is known when the plan looks, spoken about at the decision's time.
         bandit.tell(X, noisy(X, t), t)
-    pool, beliefs = plan.pools[-1], plan.pools[-1].believed()
+    pool, beliefs = plan.pools[-1], plan.pools[-1].require_beliefs()
     decision = 5.5 if consult == "after tell" else 4.5
     told = bandit.state.rewards if consult == "after tell" else bandit.state.rewards.take(slice(2))
     seen = told.append(bandit.state.answers.take(slice(-3)))
@@ -211,7 +211,7 @@ def test_the_variance_that_an_expert_states_reaches_the_plan() -> None:
     bandit.answer(LINE.X[:3], [0.1, 0.2, 0.3], 3.0, noise_variance=[0.5, 0.7, 4.0])
     bandit.ask(4.0)
     bandit.tell(LINE.X[[3]], [0.1], 4.0)
-    assert plan.pools[-1].believed().noise_variance == 0.7  # the middle one
+    assert plan.pools[-1].require_beliefs().noise_variance == 0.7  # the middle one
 
 
 # --- questions to carry -----------------------------------------------------------------------------

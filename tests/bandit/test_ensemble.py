@@ -199,7 +199,7 @@ def test_parts_that_do_not_fit_are_named(change: dict[str, Any], match: str) -> 
 
 
 def test_who_has_one_model_takes_no_ensemble() -> None:
-    with pytest.raises(ValueError, match=r"adaptive_gp_ucb .*'ensemble'"):
+    with pytest.raises(ValueError, match=r"adaptive_gp_ucb .*ModelEnsemble"):
         policies.tv_gp_ucb(
             SITES,
             kernel=RBF(1.0),

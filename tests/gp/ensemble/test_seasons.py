@@ -203,7 +203,7 @@ def test_policies_take_season() -> None:
     played(none, 1, 40)
     assert season_of(none) is None
     # A fitted kernel has no season, and `season="find"` is no error.
-    assert not isinstance(frugal(learn=True).recipe.posterior, ModelEnsemble)
+    assert not isinstance(frugal(refit=True).recipe.posterior, ModelEnsemble)
     says = "season must be a positive number, .* or None, got 'yearly'"
     refused(ValueError, says, ModelEnsemble, season="yearly")
     refused(ValueError, "or None, got 'none'", frugal, season="none")
