@@ -12,22 +12,22 @@ HERE = Path(__file__).resolve().parent
 
 
 def reward(x: np.ndarray, t: float) -> float:
-    """A hill that wanders over [0, 10]."""
+    """Return the height of a hill that wanders over [0, 10]."""
     return float(np.exp(-((x[0] - 5 - 3 * np.sin(t / 30)) ** 2)))
 
 
 def main(out: Path = HERE) -> float:
     rng = np.random.default_rng(0)
     domain = Candidates(np.linspace(0, 10, 101)[:, None])
-    # Without a rate the bandit learns how fast the reward drifts.
+    # Without a forgetting rate the bandit learns how fast the reward drifts.
     bandit = policies.adaptive_gp_ucb(
         domain, kernel=RBF(1.0), noise_variance=0.01, beta=2.0, seed=0
     )
-    played, regret = [], []
+    points, regret = [], []
     for t in range(1, 201):
         X = bandit.ask(t)
         bandit.tell(X, [reward(X[0], t) + 0.1 * rng.standard_normal()], t)
-        played.append(X[0, 0])
+        points.append(X[0, 0])
         regret.append(1.0 - reward(X[0], t))
     mean, deviation = bandit.predict(domain.X, 200)
     average = float(np.mean(regret))
@@ -35,7 +35,7 @@ def main(out: Path = HERE) -> float:
 
     figure = Figure(figsize=(8, 5), layout="constrained")
     top, bottom = figure.subplots(2, 1)
-    top.plot(range(1, 201), played, ".k", label="played")
+    top.plot(range(1, 201), points, ".k", label="played")
     top.plot(5 + 3 * np.sin(np.arange(1, 201) / 30), "-", color="0.6", label="best point")
     top.set(xlabel="step t", ylabel="x")
     top.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)

@@ -19,14 +19,14 @@ HERE = Path(__file__).resolve().parent
 
 
 def reward(X: np.ndarray, t: float) -> np.ndarray:
-    """Two hills that take turns."""
+    """Return the height of two hills that take turns."""
     x = X[:, 0]
     left = np.exp(-((x - 2) ** 2)) * (1 + np.sin(t / 20))
     return left + np.exp(-((x - 7) ** 2)) * (1 - np.sin(t / 20))
 
 
 class Station:
-    """Answers for most of the domain, with an honest variance."""
+    """An expert that answers about most of the domain, with an honest variance."""
 
     def query(self, X: np.ndarray, t: float) -> Answers:
         values = np.where(X[:, 0] < 9, reward(X, t), np.nan)  # NaN: no answer for this point
@@ -34,7 +34,7 @@ class Station:
 
 
 def bandits(domain: Candidates) -> dict[str, Bandit]:
-    """One without an expert, and two that ask."""
+    """Return a bandit without an expert, and two that ask."""
     plan = KDPP(LogSchedule(3.0))
     return {
         "nobody asked": policies.adaptive_gp_ucb(domain, kernel=RBF(0.8), noise_variance=0.01),

@@ -29,34 +29,34 @@ from tvbandits.experts.sensors.expert import SensorExpert, stations_at
 from tvbandits.experts.sensors.stub import Faults, StubTransport
 
 HERE = Path(__file__).resolve().parent
-DAYS, WEEK, ASKED = 240, 7, 4
+DAYS, WEEK, QUERIES = 240, 7, 4
 
 
 def network(files: Sequence[str | Path]) -> TableProblem:
-    """Real levels where there are files, simulated ones otherwise."""
+    """Return real levels if there are files, and simulated ones otherwise."""
     return ozone(files, sites=28) if files else ozone_network()
 
 
 def maps(problem: TableProblem, week: list[tuple[int, np.ndarray, int]]) -> Figure:
-    """One map a day: sites coloured by level, asked ones ringed, the chosen and the best one marked."""
+    """Draw a map for each day: levels, and the sites that were asked, chosen and best."""
     figure = Figure(figsize=(13, 6.5), layout="constrained")
     grid = figure.subplots(2, 4, sharex=True, sharey=True)
     east, north = problem.points.T
     every = problem.values[[day - 1 for day, _, _ in week]]
     colours = ScalarMappable(Normalize(every.min(), every.max()), "viridis")
-    for axes, (day, asked, chosen) in zip(grid.flat, week, strict=False):
+    for axes, (day, queries, choice) in zip(grid.flat, week, strict=False):
         levels = problem.values[day - 1]
         best = int(np.argmax(levels))
         axes.scatter(east, north, 60, colours.to_rgba(levels), edgecolors="0.35", label="site")
         axes.scatter(
-            east[asked], north[asked], 190, facecolors="none", edgecolors="black", label="asked"
+            east[queries], north[queries], 190, facecolors="none", edgecolors="black", label="asked"
         )
         mark = {"markerfacecolor": "none", "markeredgecolor": "#b00020", "markeredgewidth": 2.0}
-        axes.plot(east[chosen], north[chosen], "s", markersize=15, label="chosen", **mark)
+        axes.plot(east[choice], north[choice], "s", markersize=15, label="chosen", **mark)
         axes.plot(
             east[best], north[best], "*", markersize=11, color="white", mec="black", label="best"
         )
-        axes.set_title(f"day {day}: missed {levels[best] - levels[chosen]:.1f} {problem.unit}")
+        axes.set_title(f"day {day}: missed {levels[best] - levels[choice]:.1f} {problem.unit}")
         axes.set_aspect("equal")
     for axes in grid.flat[len(week) :]:
         axes.set_axis_off()
@@ -80,27 +80,26 @@ def main(out: Path = HERE, files: Sequence[str | Path] = ()) -> float:
         problem.domain,
         noise_variance=problem.noise_variance,
         expert=sensors,
-        queries_per_step=ASKED,
+        queries_per_step=QUERIES,
     )
-    missed, week = [], []
+    regret, week = [], []
     for day in range(1, days + 1):
         answers = bandit.state.answers
-        asked = problem.domain.index(answers.X[answers.t == day - 1])
+        queries = problem.domain.index(answers.X[answers.t == day - 1])
         site = bandit.ask(day)
         level = problem.value(site, day)
         bandit.tell(site, level + keyed_normal(0, 1, site, day), day)
-        missed.append(problem.best(day) - level[0])
+        regret.append(problem.best(day) - level[0])
         if day > days - WEEK:
-            chosen = int(problem.domain.index(site)[0])
-            week.append((day, asked, chosen))
+            week.append((day, queries, int(problem.domain.index(site)[0])))
     info = bandit.info
     uniform = problem.values[:days].max(axis=1).mean() - problem.values[:days].mean()
     print(
         f"asked {info.queries.total_asked} readings, got {info.queries.total_answered}; in {days} days "
-        f"{np.mean(missed):.2f} {problem.unit} a day below the best site, {uniform:.2f} by chance"
+        f"{np.mean(regret):.2f} {problem.unit} a day below the best site, {uniform:.2f} by chance"
     )
     maps(problem, week).savefig(out / "03_ozone_sensors.png", dpi=110)
-    return float(np.mean(missed))
+    return float(np.mean(regret))
 
 
 if __name__ == "__main__":

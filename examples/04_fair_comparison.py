@@ -32,10 +32,10 @@ def main(out: Path = HERE) -> float:
         }
     ).loc[POLICIES]
     print(regret.round(3).to_string())
-    asked = regret.loc["sparq-gp-ucb"]
+    sparq = regret.loc["sparq-gp-ucb"]
     others = regret.drop("sparq-gp-ucb").min()
     for name in CASES:
-        print(f"{name}: sparq-gp-ucb {asked[name]:.3f}, best of the others {others[name]:.3f}")
+        print(f"{name}: sparq-gp-ucb {sparq[name]:.3f}, best of the others {others[name]:.3f}")
 
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
@@ -49,7 +49,7 @@ def main(out: Path = HERE) -> float:
     axes.set(ylabel=f"average regret, {problem.horizon} steps, 3 seeds")
     axes.legend(frameon=False)
     figure.savefig(out / "04_fair_comparison.png", dpi=120)
-    return float(asked["width 2"])
+    return float(sparq["width 2"])
 
 
 if __name__ == "__main__":

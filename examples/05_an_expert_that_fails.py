@@ -42,23 +42,23 @@ def sensors(faults: tuple[Faults, ...]) -> SensorExpert:
 
 
 def play(expert: Expert) -> np.ndarray:
-    """Regret of every day."""
+    """Return the regret of each day."""
     bandit = policies.frugal_gp_ucb(
         NETWORK.domain, noise_variance=NOISE, expert=expert, queries_per_step=4
     )
-    missed = []
+    regret = []
     for day in range(1, DAYS + 1):
         site = bandit.ask(day)
         level = NETWORK.value(site, day)
         bandit.tell(site, level + NOISE**0.5 * keyed_normal(0, 1, site, day), day)
-        missed.append(NETWORK.best(day) - level[0])
+        regret.append(NETWORK.best(day) - level[0])
     info = bandit.info
     print(
         f"  asked {info.queries.total_asked}, answered {info.queries.total_answered}, "
         f"refused {info.queries.total_refused}, {info.queries.failures} days without anybody, "
         f"cost {info.queries.total_cost:.0f}"
     )
-    return np.array(missed)
+    return np.array(regret)
 
 
 def main(out: Path = HERE) -> float:
@@ -66,7 +66,7 @@ def main(out: Path = HERE) -> float:
     calibrated = Calibrated(failing)
     careful = Budgeted(Retrying(calibrated, attempts=3), per_step=8)
     curves = {}
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as messages:
         warnings.simplefilter("always", ExpertDownWarning)
         for name, expert in (
             ("sound sensors", sensors(())),
@@ -75,21 +75,21 @@ def main(out: Path = HERE) -> float:
         ):
             print(name)
             curves[name] = play(expert)
-    for each in heard:
+    for each in messages:
         print(f"warned once: {each.message}")
     print(calibrated.report())
 
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
     days = np.arange(1, DAYS + 1)
-    for (name, missed), dashes in zip(curves.items(), ("-", ":", "--"), strict=True):
-        axes.plot(days, np.cumsum(missed) / days, "k", linestyle=dashes, label=name)
+    for (name, regret), dashes in zip(curves.items(), ("-", ":", "--"), strict=True):
+        axes.plot(days, np.cumsum(regret) / days, "k", linestyle=dashes, label=name)
     axes.axvspan(*DOWN, color="0.9", label="nobody can be reached")
     axes.set(xlabel="day t", ylabel="average regret $R_t / t$ (ppb)", ylim=(0, None))
     axes.legend()
     figure.savefig(out / "05_an_expert_that_fails.png", dpi=120)
-    for name, missed in curves.items():
-        print(f"{name}: average regret {missed.mean():.2f} ppb a day")
+    for name, regret in curves.items():
+        print(f"{name}: average regret {regret.mean():.2f} ppb a day")
     return float(curves["failing, wrapped"].mean())
 
 

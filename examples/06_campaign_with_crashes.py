@@ -19,13 +19,13 @@ DEATHS = ("before it asks", "after it has asked", "while the expert answers", "a
 
 
 def reward(X: np.ndarray, day: float) -> np.ndarray:
-    """A hill that wanders over [0, 10], read with a little noise that belongs to the day."""
+    """Return readings of a hill that wanders over [0, 10], with noise that depends on the day."""
     noise = 0.05 * np.random.default_rng(int(day)).standard_normal(len(X))
     return np.exp(-(((X[:, 0] - 5 - 3 * np.sin(day / 6)) / 2) ** 2)) + noise
 
 
 class Model:
-    """A simulation that answers, and in which the process may die."""
+    """A simulation that answers, unless its process dies."""
 
     def __init__(self, dies: bool = False) -> None:
         self.dies = dies
@@ -43,7 +43,7 @@ def bandit() -> Bandit:
 
 
 def play(place: Path, day: int, death: str) -> None:
-    """What a cron job does once a day, under keys that name the day; it dies on demand."""
+    """Do the job of a day, with keys that name the day; the process dies where `death` says."""
     with Campaign.open(place, expert=Model(dies=death == DEATHS[2])) as campaign:
         if death == DEATHS[0]:
             os._exit(9)
@@ -55,17 +55,17 @@ def play(place: Path, day: int, death: str) -> None:
             os._exit(9)
 
 
-def day_of(place: Path, day: int) -> int:
-    """Start the job of a day again until it survives; how many times it died."""
-    died = 0
+def run_day(place: Path, day: int) -> int:
+    """Repeat the job of a day until it survives; return how many times it died."""
+    deaths = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # on forks of a process with threads
         for death in (DEATHS[day % 4], ""):
             job = multiprocessing.get_context("fork").Process(target=play, args=(place, day, death))
             job.start()
             job.join()
-            died += job.exitcode != 0
-    return died
+            deaths += job.exitcode != 0
+    return deaths
 
 
 def main(out: Path = HERE) -> float:
@@ -73,25 +73,26 @@ def main(out: Path = HERE) -> float:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "campaign.db"
         Campaign.create(place, bandit(), snapshot_every=20).close()
-        died = sum(day_of(place, day) for day in range(1, DAYS + 1))
+        deaths = sum(run_day(place, day) for day in range(1, DAYS + 1))
         with Campaign.open(place) as campaign:
-            status, verified, history = campaign.status, campaign.verify(), campaign.history
+            status, verification, history = campaign.status, campaign.verify(), campaign.history
             state = campaign.state
     twin = bandit()
     for day in range(1, DAYS + 1):
         X = twin.ask(day)
         twin.tell(X, reward(X, day), day)
     same = state == twin.state
-    print(f"{DAYS} days, died {died} times; {status.told} told, {status.questions} answers bought")
-    print(f"verified: {verified.fine}; the same as a bandit that nobody stopped: {same}")
+    counts = f"{status.readings} readings, {status.questions} answers bought"
+    print(f"{DAYS} days, died {deaths} times; {counts}")
+    print(f"verified: {verification.consistent}; the same as a bandit that nobody stopped: {same}")
     draw(history, out)
-    return float(status.told) if same and verified.fine else float("nan")
+    return float(status.readings) if same and verification.consistent else float("nan")
 
 
 def draw(history, out: Path) -> None:
-    """Where the bandit went day by day, over the reward, and where the process died."""
-    played = history[history["source"] == "bandit"]
-    played = played[played["kind"] == "reward"]
+    """Draw the sites day by day over the reward, and where the process died."""
+    rewards = history[history["source"] == "bandit"]
+    rewards = rewards[rewards["kind"] == "reward"]
     figure = Figure((8, 4), layout="constrained")
     axes = figure.subplots()
     days, X = np.arange(1, DAYS + 1), SITES.X
@@ -99,7 +100,7 @@ def draw(history, out: Path) -> None:
     image = axes.pcolormesh(days, X[:, 0], truth, cmap="Greys", shading="nearest", alpha=0.6)
     figure.colorbar(image, label="reward")
     for number, (death, marker) in enumerate(zip(DEATHS, "ov^s", strict=True)):
-        rows = played[played["time"].astype(int) % 4 == number]
+        rows = rewards[rewards["time"].astype(int) % 4 == number]
         axes.scatter(rows["time"], rows["x0"], marker=marker, color="k", label=f"died {death}")
     axes.set(xlabel="day", ylabel="site (km)")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)

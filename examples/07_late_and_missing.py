@@ -21,21 +21,21 @@ SITES = NETWORK.domain.X
 
 
 def working(day: int) -> np.ndarray:
-    """Which stations are not in maintenance: a mask."""
+    """Return a mask of the stations that are not in maintenance."""
     return (day + 11 * np.arange(len(SITES))) % 40 >= 5
 
 
-def reading(seed: int, X: np.ndarray, day: int) -> np.ndarray:
-    """What the instruments say."""
+def read(seed: int, X: np.ndarray, day: int) -> np.ndarray:
+    """Return the readings of the instruments."""
     return NETWORK.value(X, day) + NOISE**0.5 * keyed_normal(seed, 1, X, day)
 
 
 class Stations:
-    """Answers about stations that work today."""
+    """An expert that answers about stations that work today."""
 
     def query(self, X: np.ndarray, t: float) -> Answers:
         away = ~working(int(t))[NETWORK.domain.index(X)]
-        return Answers(np.where(away, np.nan, reading(1, X, int(t))), NOISE)
+        return Answers(np.where(away, np.nan, read(1, X, int(t))), NOISE)
 
 
 def main(out: Path = HERE) -> float:
@@ -48,41 +48,41 @@ def main(out: Path = HERE) -> float:
         options=Options(consult="before ask"),
     )
     late: list[tuple[np.ndarray, np.ndarray, int]] = []
-    missed, of_the_best = [], []
+    regret, fixed_regret = [], []
     for day in range(1, DAYS + 1):
         X = bandit.ask(day, n=A_DAY, available=working(day))
         for points, values, then in late:
-            arrived = rng.random(len(points)) > 0.1
-            bandit.tell(points[arrived], values[arrived], then)
+            arrives = rng.random(len(points)) > 0.1
+            bandit.tell(points[arrives], values[arrives], then)
         bandit.drop(bandit.pending[: max(len(bandit.pending) - 3 * A_DAY, 0)])
-        late = [(X, reading(0, X, day), day)]
-        there = NETWORK.value(SITES[working(day)], day)
-        missed.append(there.max() - NETWORK.value(X, day).max())
-        of_the_best.append(there.max() - NETWORK.value(SITES, day)[fixed(day)])
+        late = [(X, read(0, X, day), day)]
+        levels = NETWORK.value(SITES[working(day)], day)
+        regret.append(levels.max() - NETWORK.value(X, day).max())
+        fixed_regret.append(levels.max() - NETWORK.value(SITES, day)[best_fixed_site(day)])
     history = bandit.history
     print(history["kind"].value_counts().to_string())
-    print(f"the best of three loses {np.mean(missed):.2f} ppb a day against the best that works;")
-    print(f"the best over all days, or its stand-in, loses {np.mean(of_the_best):.2f}")
+    print(f"the best of three loses {np.mean(regret):.2f} ppb a day against the best that works;")
+    print(f"the best over all days, or its stand-in, loses {np.mean(fixed_regret):.2f}")
 
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
     days = np.arange(1, DAYS + 1)
     for values, dashes, name in (
-        (missed, "-", "the best of the three stations chosen"),
-        (of_the_best, ":", "best station of all days, known afterwards"),
+        (regret, "-", "the best of the three stations chosen"),
+        (fixed_regret, ":", "best station of all days, known afterwards"),
     ):
         axes.plot(days, np.cumsum(values) / days, "k", linestyle=dashes, label=name)
     axes.set(xlabel="day t", ylabel="average regret $R_t / t$ (ppb)", ylim=(0, None))
     axes.legend()
     figure.savefig(out / "07_late_and_missing.png", dpi=120)
-    return float(np.mean(missed))
+    return float(np.mean(regret))
 
 
 ALL_DAYS = np.mean([NETWORK.value(SITES, day) for day in range(1, DAYS + 1)], axis=0)
 
 
-def fixed(day: int) -> int:
-    """The station that is best over all days, of those that work."""
+def best_fixed_site(day: int) -> int:
+    """Return the station that is best over all days, of those that work."""
     return int(np.argmax(np.where(working(day), ALL_DAYS, -np.inf)))
 
 

@@ -30,14 +30,14 @@ STEPS, SEEDS = 80, 2
 
 
 def on_two_workers(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Every step, and a line for each problem and policy, played on the cluster."""
+    """Play on the cluster; return a row for every step, and one for each problem and policy."""
     command = [sys.executable, "-m", "tvbandits", "compare", *PROBLEMS, "--cluster", "local:2"]
     command += [word for name in POLICIES for word in ("--policy", name)]
     command += ["--horizon", str(STEPS), "--seeds", str(SEEDS), "--out", str(folder)]
-    said = subprocess.run(
+    output = subprocess.run(
         [*command, "--format", "json"], check=True, capture_output=True, text=True
     ).stdout
-    return pd.read_csv(folder / "rows.csv.gz"), pd.DataFrame(json.loads(said)["summary"])
+    return pd.read_csv(folder / "rows.csv.gz"), pd.DataFrame(json.loads(output)["summary"])
 
 
 def main(out: Path = HERE) -> float:

@@ -22,7 +22,7 @@ DAYS, NOISE = 8, 0.01
 
 
 def hall(seed: int) -> TableProblem:
-    """Degrees at 16 places, hour by hour: offsets, a day, weather of ten hours."""
+    """Return degrees at 16 places, hour by hour: offsets, a daily cycle, weather of ten hours."""
     rng = np.random.default_rng(seed)
     places = rng.uniform(0, 40, (16, 2))
     hours = np.arange(24 * DAYS)[:, None]
@@ -38,7 +38,7 @@ def hall(seed: int) -> TableProblem:
 
 
 def play(problem: TableProblem, season: Any, seed: int) -> np.ndarray:
-    """Regret of every hour."""
+    """Return the regret of each hour."""
 
     class Sensors:
         def query(self, X: np.ndarray, t: float) -> Answers:
@@ -52,13 +52,13 @@ def play(problem: TableProblem, season: Any, seed: int) -> np.ndarray:
         seed=seed,
         options=Options(season=season),
     )
-    missed = []
+    regret = []
     for hour in range(1, problem.horizon + 1):
         x = bandit.ask(hour)
         level = problem.value(x, hour)
         bandit.tell(x, level + NOISE**0.5 * keyed_normal(seed, 1, x, hour), hour)
-        missed.append(problem.best(hour) - level[0])
-    return np.array(missed)
+        regret.append(problem.best(hour) - level[0])
+    return np.array(regret)
 
 
 def main(out: Path = HERE) -> float:

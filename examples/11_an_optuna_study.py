@@ -22,25 +22,25 @@ def best_setting(hour):
 
 
 def output(setting, gear, hour):
-    """What the machine would make without noise: at most 1, in third gear."""
+    """Return the output of the machine without noise: at most 1, in third gear."""
     return np.exp(-(((setting - best_setting(hour)) / 0.15) ** 2)) - 0.1 * abs(gear - 3)
 
 
 def study_with(sampler):
-    """The settings that the sampler tried, and what each lost."""
-    rng, lost = np.random.default_rng(1), []
+    """Return the settings that the sampler tried, and the regret of each."""
+    rng, regret = np.random.default_rng(1), []
 
     def objective(trial):
         hour = trial.number
         trial.set_user_attr("hour", hour)
         setting, gear = trial.suggest_float("setting", 0, 1), trial.suggest_int("gear", 1, 5)
-        made = output(setting, gear, hour)
-        lost.append(1.0 - made)
-        return made + 0.05 * rng.standard_normal()
+        value = output(setting, gear, hour)
+        regret.append(1.0 - value)
+        return value + 0.05 * rng.standard_normal()
 
     study = optuna.create_study(sampler=sampler, direction="maximize")
     study.optimize(objective, n_trials=HOURS)
-    return [trial.params["setting"] for trial in study.trials], lost
+    return [trial.params["setting"] for trial in study.trials], regret
 
 
 def main(out: Path = HERE) -> float:
@@ -51,13 +51,13 @@ def main(out: Path = HERE) -> float:
     hours = np.arange(HOURS)
     axes.plot(hours, best_setting(hours), "k", label="best setting")
     for (name, sampler), mark in zip(samplers.items(), ("x", "o"), strict=True):
-        settings, lost = study_with(sampler)
-        print(f"{name}: loses {np.mean(lost):.3f} of 1 in each trial")
+        settings, regret = study_with(sampler)
+        print(f"{name}: loses {np.mean(regret):.3f} of 1 in each trial")
         axes.plot(settings, mark, color="0.3", ms=4, mfc="none", label=name)
     axes.set(xlabel="hour", ylabel="setting that was tried", ylim=(-0.05, 1.05))
     figure.legend(loc="outside upper right", ncols=3, frameon=False)
     figure.savefig(out / "11_an_optuna_study.png", dpi=120)
-    return float(np.mean(lost))
+    return float(np.mean(regret))
 
 
 if __name__ == "__main__":

@@ -15,12 +15,12 @@ from tvbandits.integrations.xopt import TVGenerator
 HERE = Path(__file__).resolve().parent
 STEP = 0.1
 STEPS = 120
-passed = [0.0]
+elapsed = [0.0]
 
 
 def now():
-    """The time in seconds; a real machine would use `time.time`."""
-    return passed[0]
+    """Return the time in seconds; a real machine would use `time.time`."""
+    return elapsed[0]
 
 
 def best_setting(t):
@@ -29,20 +29,20 @@ def best_setting(t):
 
 def machine(inputs):
     """Read the machine, which takes a while."""
-    passed[0] += STEP
+    elapsed[0] += STEP
     return {"y": (inputs["x"] - best_setting(now())) ** 2, "time": now()}
 
 
 def main(out: Path = HERE) -> float:
-    passed[0] = 0.0
+    elapsed[0] = 0.0
     vocs = VOCS(variables={"x": [-1.0, 1.0]}, objectives={"y": "MINIMIZE"})
     generator = TVGenerator(vocs=vocs, clock=now, added_time=STEP)
     run = Xopt(generator=generator, evaluator=Evaluator(function=machine))
     run.random_evaluate(2, seed=0)
     for _ in range(STEPS):
         run.step()
-    lost = run.data["y"].iloc[-60:].mean()
-    print(f"lost in each of the last 60 readings: {lost:.4f}")
+    regret = run.data["y"].iloc[-60:].mean()
+    print(f"lost in each of the last 60 readings: {regret:.4f}")
 
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
@@ -51,7 +51,7 @@ def main(out: Path = HERE) -> float:
     axes.set(xlabel="seconds", ylabel="setting")
     figure.legend(loc="outside upper right", ncols=2, frameon=False)
     figure.savefig(out / "xopt_run.png", dpi=120)
-    return float(lost)
+    return float(regret)
 
 
 if __name__ == "__main__":

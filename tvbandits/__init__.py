@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tvbandits.bandit.recipe import Recipe as Recipe
     from tvbandits.bandit.state import State as State
     from tvbandits.campaign import Campaign as Campaign
-    from tvbandits.campaign.clock import Clock as Clock
+    from tvbandits.clock import Clock as Clock
     from tvbandits.comparison import plots as plots
     from tvbandits.comparison.compare import compare as compare
     from tvbandits.counts import count as count, rate as rate
@@ -64,7 +64,7 @@ _HOMES = {
     "comparison.compare": "compare",
     "domains.box": "Box",
     "domains.candidates": "Candidates",
-    "campaign.clock": "Clock",
+    "clock": "Clock",
     "counts": "count rate",
     "io": "SavedFileError",
     "acquisition.limits": "Limit LimitWarning",

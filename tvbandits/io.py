@@ -57,7 +57,7 @@ CLASSES = {
     "tvbandits.bandit.state": "ModelState QueryState State",
     "tvbandits.domains.box": "Box",
     "tvbandits.domains.candidates": "Candidates CandidatesInContext",
-    "tvbandits.campaign.clock": "Clock",
+    "tvbandits.clock": "Clock",
     "tvbandits.counts": "Counted",
     "tvbandits.acquisition.limits": "Limit",
     "tvbandits.domains.moving": "Position",
@@ -757,3 +757,26 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+# --- plain values for JSON ------------------------------------------------------------------------
+
+
+def to_plain(value: Any, not_finite: Callable[[float], str | None]) -> Any:
+    """Return plain values for JSON: dates become texts, and `not_finite` replaces NaN and infinity."""
+    if hasattr(value, "tolist"):
+        return to_plain(value.tolist(), not_finite)
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    if isinstance(value, float) and not math.isfinite(value):
+        return not_finite(value)
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(each, not_finite) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(each, not_finite) for each in value]
+    return value
+
+
+def without_nan(value: Any) -> Any:
+    """Return plain values for JSON, with null for NaN and infinity."""
+    return to_plain(value, lambda _: None)

@@ -154,7 +154,7 @@ def play(place: str, folder: Path, number: int) -> None:
 def opened(place: str, folder: Path) -> Campaign:
     """The campaign, with its expert."""
     expert = Shop(folder / "ledger.jsonl")
-    return Campaign.open(place, expert=expert, snapshot_every=SNAPSHOT_EVERY, patience=60.0)
+    return Campaign.open(place, expert=expert, snapshot_every=SNAPSHOT_EVERY, timeout=60.0)
 
 
 def check(place: str, folder: Path, steps: int, found: Count, acknowledged: bool = True) -> None:
@@ -171,7 +171,7 @@ def check(place: str, folder: Path, steps: int, found: Count, acknowledged: bool
         bought = Counter(
             (x, row.body["t"])
             for row in journal
-            if row.kind == "consulted"
+            if row.kind == "reply"
             for (x,) in row.body["X"]
         )
         ledger = sales(folder / "ledger.jsonl")
@@ -328,7 +328,7 @@ def still(folder: Path) -> str:
         os.system(f"mount -o remount,ro {place.parent}")
         with opened(str(place), folder) as campaign:
             same = all(map(np.array_equal, X, campaign.predict(SITES.X, 7.0)))
-            if not (same and campaign.verify().fine):
+            if not (same and campaign.verify().consistent):
                 raise Found(WRONG, "a campaign on a disk that cannot be written was not read")
             try:
                 campaign.ask(6.0)

@@ -67,7 +67,7 @@ def read(
     finally:
         for each in Path().glob("copy.db*"):
             each.unlink()
-    if not verified.fine:
+    if not verified.consistent:
         return "found by verify"
     if state != truth:
         raise Found(SILENT, f"other values are read: {state.rewards}")

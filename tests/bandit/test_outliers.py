@@ -290,9 +290,9 @@ def test_a_campaign_sets_aside_and_has_all_on_record(tmp_path: Path) -> None:
             X = campaign.ask(t)
             campaign.tell(X, truth(X, t) + 0.1 * rng.standard_normal(1) + ERRORS.get(t, 0.0))
         assert campaign.state.info.outliers == 4
-        assert campaign.status.told == 30
+        assert campaign.status.readings == 30
     with Campaign.open(place) as again:
-        assert again.status.told == 30  # by a snapshot and the rows behind it
+        assert again.status.readings == 30  # by a snapshot and the rows behind it
         told = again.state.readings
         assert told.t.tolist() == list(range(1, 31))
         again.correct(told.X[24:27], [0.5, 0.5, 0.5], told.t[24:27])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.helpers.refusals import refused
-from tvbandits.campaign.clock import Clock
+from tvbandits.clock import Clock
 
 HOURS = Clock("1h", "2024-01-01")
 BERLIN = Clock("15min", pd.Timestamp("2024-01-01", tz="Europe/Berlin"))

@@ -47,7 +47,7 @@ def test_a_file_with_a_foreign_schema_is_refused_and_left_as_it_is(
     shutil.copy(made, place)
     execute(place, FOREIGN[case])
     before = place.read_bytes()
-    with pytest.raises(NoCampaignError, match="it is no campaign"):
+    with pytest.raises(NoCampaignError, match="not a campaign"):
         Campaign.open(place)
     assert place.read_bytes() == before
     with closing(sqlite3.connect(place)) as file:
@@ -70,13 +70,13 @@ def test_a_campaign_with_tokens_or_statistics_is_one(made: Path, tmp_path: Path)
     place = tmp_path / "c.db"
     shutil.copy(made, place)
     with Campaign.open(place) as campaign:
-        TOKENS.create(campaign._store.place.engine)
+        TOKENS.create(campaign._store.database.engine)
     execute(place, "ANALYZE", "VACUUM")
     with Campaign.open(place) as campaign:
-        assert campaign.verify().fine
+        assert campaign.verify().consistent
         campaign.backup(tmp_path / "copy.db")
     with Campaign.open(tmp_path / "copy.db") as copy:
-        assert copy.status.told == 2
+        assert copy.status.readings == 2
 
 
 @pytest.mark.slow
@@ -91,7 +91,7 @@ def test_a_trigger_or_a_rule_on_a_server_is_refused(tmp_path: Path) -> None:
         with Campaign.create(server.url, plain()) as campaign:
             play(campaign, 1, 1)
             for kind, statement in foreign.items():
-                engine = campaign._store.place.engine
+                engine = campaign._store.database.engine
                 with engine.begin() as connection:
                     connection.execute(sql.text(statement))
                 with pytest.raises(NoCampaignError, match=f"the {kind} 'gone'"):
@@ -99,4 +99,4 @@ def test_a_trigger_or_a_rule_on_a_server_is_refused(tmp_path: Path) -> None:
                 with engine.begin() as connection:
                     connection.execute(sql.text(f"DROP {kind} gone ON journal"))
         with Campaign.open(server.url) as campaign:
-            assert campaign.verify().fine
+            assert campaign.verify().consistent

@@ -41,10 +41,10 @@ def test_a_bounded_history_is_on_the_disk(name: str, tmp_path: Path, monkeypatch
     for campaign in (bounded, Campaign.open(tmp_path / "1.db")):
         assert 10 <= len(campaign.state.rewards) < 20
         assert campaign.status == replace(whole.status, rows=campaign.status.rows)
-        told = [row.body["got"][0] for row in campaign.journal() if row.kind == "told"]
+        told = [row.body["result"][0] for row in campaign.journal() if row.kind == "tell"]
         assert told == list(range(1, 62))
         for y, same in ((7.0, False), (old.y[0], True)):
-            with pytest.raises(ConflictError, match="was told already") as error:
+            with pytest.raises(ConflictError, match="already a reading") as error:
                 campaign.tell(old.X[:1], [y], old.t[:1])
             assert error.value.same == same
         refused(ValueError, "have left the history", campaign.correct, old.X[:1], [7.0], old.t[:1])

@@ -94,7 +94,7 @@ def test_python_takes_names_and_dates(command: Command) -> None:
         assert campaign.names.name(best) == "AQ04"
         with pytest.raises(ValueError, match=r'unknown site "AQ9"; there are: AQ01, '):
             campaign.tell(["AQ01", "AQ9"], [1.0, 2.0], hour(11))
-        assert campaign.verify().fine
+        assert campaign.verify().consistent
 
 
 # --- what is out
@@ -107,9 +107,9 @@ def test_what_is_out_shows_its_age_and_how_to_drop_it(command: Command) -> None:
     assert "overdue" not in out
     tell(command, "AQ02", 21.0, 9)
     line = "tvbandits campaign drop c.db --site AQ05"
-    assert fine(command("status", "c.db")).endswith(f"; overdue, to tell or drop: {line}\n")
+    assert fine(command("status", "c.db")).endswith(f"; overdue: tell its reading, or {line}\n")
     with Campaign.open("c.db") as campaign:
-        (row,) = campaign.outstanding
+        (row,) = campaign.pending_points
         assert (row.place, row.t, row.who) == ("AQ05", 8.0, campaign.journal()[0].who)
     assert fine(command(*line.split()[2:])) == "dropped; 0 pending\n"
 
@@ -119,7 +119,7 @@ def test_each_who_was_sent_to_one_place_is_named() -> None:
     with Campaign.open("c.db") as campaign:
         for who in ("anna", "bert"):
             campaign.ask(8.0, available=["AQ05"], who=who)
-        assert [each.who for each in campaign.outstanding] == ["anna", "bert"]
+        assert [each.who for each in campaign.pending_points] == ["anna", "bert"]
 
 
 def test_what_nobody_tells_is_dropped_after_a_time(command: Command) -> None:
@@ -129,15 +129,15 @@ def test_what_nobody_tells_is_dropped_after_a_time(command: Command) -> None:
     fine(command("ask", "c.db", "--at", hour(13)))
     with Campaign.open("c.db") as campaign:
         assert campaign.drop_after == 6.0
-        assert [each.t for each in campaign.outstanding] == [8.0, 9.0, 13.0]
+        assert [each.t for each in campaign.pending_points] == [8.0, 9.0, 13.0]
         before = campaign.status.rows
     last = fine(command("ask", "c.db", "--at", hour(14), "--key", "late"))
     assert fine(command("ask", "c.db", "--at", hour(14), "--key", "late")) == last
     with Campaign.open("c.db") as campaign:
         dropped, asked = campaign.journal(before)
-        assert (dropped.kind, dropped.who, asked.kind) == ("dropped", "expiry", "asked")
-        assert [each.t for each in campaign.outstanding] == [9.0, 13.0, 14.0]
-        assert campaign.verify().fine
+        assert (dropped.kind, dropped.who, asked.kind) == ("drop", "expiry", "ask")
+        assert [each.t for each in campaign.pending_points] == [9.0, 13.0, 14.0]
+        assert campaign.verify().consistent
     tell(command, "AQ05", 20.0, 11)  # a reading that comes late still counts
 
 
@@ -195,4 +195,4 @@ def test_a_script_speaks_in_names(served: Any) -> None:
     assert (right["site"], right["reward"]) == ("AQ01", 21.0)
     assert pd.Timestamp(right["time"]) == pd.Timestamp(hour(9))
     assert served.post("/retract", points=["AQ01"]).status_code == 200
-    assert served.get("/status").json()["told"] == 0
+    assert served.get("/status").json()["readings"] == 0

@@ -56,12 +56,12 @@ def test_a_campaign_says_that_candidates_in_a_file_are_to_be_handed_over(tmp_pat
     with Campaign.open(tmp_path / "c.db", trusted=trusted) as campaign:
         campaign.tell(X := campaign.ask(1.0), X[:, 0], 1.0)
     with Campaign.open(tmp_path / "c.db") as campaign:  # nothing is damaged
-        assert campaign.status.told == len(X)
+        assert campaign.status.readings == len(X)
         refused(
             SavedFileError, "^it uses 'tvbandits:MappedRows'.*hand it over", lambda: campaign.domain
         )
     with Campaign.open(tmp_path / "c.db", trusted=trusted) as campaign:
-        assert campaign.status.told == len(X)
+        assert campaign.status.readings == len(X)
 
 
 # --- move costs and `near`
@@ -84,7 +84,7 @@ def test_moves_outlive_a_process(tmp_path: Path) -> None:
         for each in (campaign, twin):
             each.correct(X, [9.0], 7)
     with Campaign.open(tmp_path / "campaign.db") as again:
-        assert again.verify().fine
+        assert again.verify().consistent
         costs = again.history["move_cost"]
         assert costs.dropna().tolist() == twin.history["move_cost"].tolist()
         assert costs.isna().sum() == 1  # what was corrected stands there, too
@@ -141,7 +141,7 @@ def test_limits_outlive_a_process(tmp_path: Path) -> None:
         for each in (campaign, twin):
             each.correct(X, [True], 7, outcomes={"noise_level": [70.0]})
     with Campaign.open(tmp_path / "campaign.db") as again:
-        assert again.verify().fine
+        assert again.verify().consistent
         assert again.status.violations == 1
         assert again.state.outcomes == twin.state.outcomes
         expected = twin.predict(SITES.X, 8, outcome="noise_level")
@@ -161,9 +161,9 @@ def test_limits_on_the_command_line(command: Command) -> None:
     command(*tell, "--site", "A", "--reward", "0.2", "--at", "1", "--outcome", "noise_level=55")
     Path("more.csv").write_text("site,time,reward,noise_level\nB,2,0.3,61\nA,3,0.1,\n")
     command(*tell, "--csv", "more.csv")
-    assert "3 told, 1 limits violated" in command("status", "c.db").out
+    assert "3 readings" in command("status", "c.db").out
     command("correct", "c.db", "--site", "B", "--outcome", "noise_level=59")
-    assert "0 limits violated" in command("status", "c.db").out
+    assert "0 limit violations" in command("status", "c.db").out
     forecast = command("forecast", "c.db", "--site", "A", "--outcome", "noise_level").out
     assert forecast.startswith("A: 5")
     history = command("history", "c.db").out
@@ -196,7 +196,7 @@ def test_outcomes_may_be_called_much_as_other_columns(command: Command) -> None:
         command("new", f"{outcome}.db", "--config", "campaign.toml")
         Path("rows.csv").write_text(f"well,depth,time,reward,{outcome}\n3,4,1,0.3,61\n")
         command("tell", f"{outcome}.db", "--csv", "rows.csv")
-        assert "1 told, 1 limits violated" in command("status", f"{outcome}.db").out
+        assert "1 limit violation" in command("status", f"{outcome}.db").out
     Path("rows.csv").write_text("well,depth,time,reward,depht\n3,4,1,0.3,61\n")
     assert 'mean "depths"' in command("tell", f"{outcome}.db", "--csv", "rows.csv").err
 
@@ -209,7 +209,7 @@ def test_a_decimal_comma_is_no_number(command: Command, said: str) -> None:
     wrong = command("tell", "c.db", "--site", said, "--reward", 1)
     assert wrong.status == 2
     assert '3,5"' in wrong.err or "got 'a,'" in wrong.err
-    assert command("status", "c.db").out.startswith("0 told")
+    assert command("status", "c.db").out.startswith("0 readings;")
 
 
 def test_what_stands_aside_is_counted(command: Command) -> None:
@@ -280,7 +280,7 @@ def test_new_like_another_one(command: Command) -> None:
             known = policies.adaptive_gp_ucb(campaign.domain).learn_from(other)
             assert campaign.recipe.posterior == known.recipe.posterior
             assert campaign.recipe.posterior.prior_weights
-            assert campaign.status.told == 0
+            assert campaign.status.readings == 0
     assert command("ask", "c.db").out.startswith("S")
     for new, config, other_place, why in (
         ("d.db", "campaign.toml", "none.db", "none.db"),

@@ -26,7 +26,7 @@ from tvbandits import (
 from tvbandits.bandit import options
 from tvbandits.campaign import ConflictError
 from tvbandits.campaign.replay import Replay
-from tvbandits.campaign.status import summary_of
+from tvbandits.campaign.status import bandit_summary
 from tvbandits.experts import CallableExpert
 
 SITES = Candidates([[0.0], [1.0], [2.5], [4.0], [6.0]])
@@ -59,10 +59,10 @@ RECIPES: dict[str, Callable[[], Bandit]] = {
 def same_without_a_bandit(place: Path) -> None:
     """Who opens the file without its expert is told what a bandit knows, and none is made for it."""
     with Campaign.open(place) as fresh:
-        status, out, pending = fresh.status, fresh.outstanding, fresh.pending
+        status, out, pending = fresh.status, fresh.pending_points, fresh.pending
         assert fresh._shared._reader is None
         state = fresh.state
-        summary = summary_of(fresh.recipe, state)
+        summary = bandit_summary(fresh.recipe, state)
         assert {name: getattr(status, name) for name in summary} == summary
         assert np.array_equal(pending, state.pending.X)
         assert [each.t for each in out] == state.pending.t.tolist()
@@ -119,7 +119,7 @@ def test_the_cost_of_answers_is_summed_and_an_absence_costs_nothing(
             with pytest.warns(ExpertDownWarning) if away else nullcontext():
                 campaign.tell(campaign.ask(t), [0.3])
     rows = Campaign.open(place, expert=station).journal()
-    said = [row.body for row in rows if row.kind == "consulted"]
+    said = [row.body for row in rows if row.kind == "reply"]
     asked = sum(len(body["X"]) for body in said)
     paid = 0.75 * sum("failure" not in body for body in said)
     assert any("failure" in body for body in said)
@@ -135,21 +135,21 @@ def test_answers_of_an_operation_that_failed_are_not_on_record(
     place, station = tmp_path / "c.db", Station(0.75)
     made = RECIPES["expert"]().recipe
     bandit = Bandit(replace(made, asking=replace(made.asking, expert=station)))
-    operate = Replay._operate
+    call_bandit = Replay._call_bandit
 
     def fails_afterwards(*arguments: Any) -> Any:
-        operate(*arguments)
+        call_bandit(*arguments)
         raise ValueError("something else")
 
     with Campaign.create(place, bandit) as campaign:
         campaign.tell([[0.0], [1.0], [2.5]], [0.1, 0.4, -0.2], 1.0)
         before = campaign.status
-        monkeypatch.setattr(Replay, "_operate", fails_afterwards)
+        monkeypatch.setattr(Replay, "_call_bandit", fails_afterwards)
         with pytest.raises(ValueError, match="something else"):
             campaign.tell([[4.0]], [0.3], 2.0)
         monkeypatch.undo()
         kinds = [row.kind for row in campaign.journal()]
-        assert kinds[-3:] == ["consulting", "consulted", "failed"]
+        assert kinds[-3:] == ["query", "reply", "failure"]
     with Campaign.open(place, expert=station) as fresh:
         assert fresh.status.open is None
         assert fresh.status.questions == before.questions
@@ -173,7 +173,7 @@ def test_a_history_that_is_full_is_as_long_as_a_bandit_s(
         state = fresh.state
         assert len(state.rewards) == (19 if told < 20 else told - 10)
         assert state.expired.rewards == told - len(state.rewards)
-        assert fresh.status.told == told
+        assert fresh.status.readings == told
 
 
 @pytest.mark.parametrize("name", ["limits", "brought", "expert"])
@@ -227,7 +227,7 @@ def test_what_cannot_be_told_cannot_be_recorded(case: str, tmp_path: Path) -> No
         with pytest.raises(type(told.value)) as recorded:
             campaign.record([dict(zip(NAMES, REFUSED[case], strict=False))])
         assert str(recorded.value) == str(told.value)
-        with pytest.raises(ValueError, match="the key 'a' is taken"):
+        with pytest.raises(ValueError, match="the key 'a'"):
             campaign.record([{"X": [[1.0]], "y": [0.5], "key": "a"}])
         assert len(campaign.journal()) == 1
 
@@ -252,7 +252,11 @@ def test_a_campaign_begins_with_what_its_bandit_has_told_and_asked(tmp_path: Pat
     bandit.tell([[0.0], [1.0]], [0.5, float("nan")], 1.0)
     X = bandit.ask(2.0, 2)
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
-        assert (campaign.status.told, campaign.status.failed, campaign.status.pending) == (1, 1, 2)
+        assert (campaign.status.readings, campaign.status.failed, campaign.status.pending) == (
+            1,
+            1,
+            2,
+        )
         assert np.array_equal(campaign.pending, X)
         with pytest.raises(ConflictError):
             campaign.tell([[0.0]], [0.7], 1.0)
@@ -260,4 +264,4 @@ def test_a_campaign_begins_with_what_its_bandit_has_told_and_asked(tmp_path: Pat
     same_without_a_bandit(tmp_path / "c.db")
     with Campaign.open(tmp_path / "c.db") as campaign:
         assert np.array_equal(campaign.pending, X[1:])
-        assert campaign.verify().fine
+        assert campaign.verify().consistent

@@ -62,9 +62,9 @@ def test_repeated_ask_has_the_same_result_after_sites_changed(
     rows = len(campaign.journal())
     assert np.array_equal(campaign.ask(1.0, 2, **said, key="k"), first)
     assert len(campaign.journal()) == rows
-    with pytest.raises(ConflictError, match="'k' is taken"):
+    with pytest.raises(ConflictError, match="key 'k'"):
         campaign.ask(1.0, 2, available=["c"], key="k")
-    assert campaign.verify().fine
+    assert campaign.verify().consistent
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -76,7 +76,7 @@ def test_repeated_questions_have_the_same_result_after_sites_changed(
     assert len(first) == 2
     campaign.change_sites(**CHANGES[change])
     assert np.array_equal(campaign.questions(1.0, available, key="k"), first)
-    with pytest.raises(ConflictError, match="'k' is taken"):
+    with pytest.raises(ConflictError, match="key 'k'"):
         campaign.questions(2.0, available, key="k")
 
 
@@ -111,7 +111,7 @@ def test_repeated_tell_of_an_arm_counts_once_after_an_arm_was_added(tmp_path: Pa
         first = [call() for call in calls]
         campaign.change_sites(["blue"])
         assert same_value([call() for call in calls], [*first[:2], 0])
-        assert campaign.status.told == 3
+        assert campaign.status.readings == 3
 
 
 def test_repeated_calls_need_no_context_that_is_not_there_any_more(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_repeated_calls_need_no_context_that_is_not_there_any_more(tmp_path: Pat
         first = [call() for call in calls]
         assert same_value([call() for call in calls], first)
         assert campaign.record([{"X": ["b"], "y": [1.0], "t": 1.0, "key": "tell"}]) == 0
-        assert campaign.status.told == 0
+        assert campaign.status.readings == 0
 
 
 BAD_READINGS: dict[str, Any] = {
@@ -155,8 +155,8 @@ def test_record_refuses_a_reading_before_it_is_in_the_journal(
         campaign.record([{"X": ["b"], "y": [1.0], "t": 1.0, "counts": [[1.0, 2.0]]}])
     with Campaign.open(tmp_path / "c.db") as campaign:
         campaign.ask(2.0)
-        assert campaign.status.told == 1
-        assert campaign.verify().fine
+        assert campaign.status.readings == 1
+        assert campaign.verify().consistent
 
 
 def test_record_leaves_out_refused_readings_where_a_list_takes_them(campaign: Campaign) -> None:
@@ -171,11 +171,11 @@ def test_record_leaves_out_refused_readings_where_a_list_takes_them(campaign: Ca
     ]
     with pytest.raises(ValueError, match="unknown"):
         campaign.record(readings)
-    assert campaign.status.told == 1
+    assert campaign.status.readings == 1
     refused: list[tuple[int, ValueError]] = []
     assert campaign.record(readings, refused) == 2
     assert [number for number, _ in refused] == [1, 2, 4]
-    assert campaign.status.told == 3
+    assert campaign.status.readings == 3
 
 
 def test_a_campaign_whose_sites_cannot_be_read_is_not_begun(tmp_path: Path) -> None:
@@ -238,13 +238,13 @@ def test_repeated_calls_with_points_by_name_count_once(tmp_path: Path) -> None:
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
         for X in points:
             campaign.tell(X, [1.0], 1.0, key="k")
-        assert campaign.status.told == 1
+        assert campaign.status.readings == 1
         with pytest.raises(ConflictError, match="oil"):
             campaign.tell({"heat": 3.0, "fuel": "oil"}, [1.0], 1.0, key="k")
         first = campaign.ask(2.0, available={"fuel": ["oil"], "heat": (1.0, 2.0)}, key="a")
         again = campaign.ask(2.0, available={"fuel": ("oil",), "heat": [1, 2]}, key="a")
         assert np.array_equal(first, again)
-        assert campaign.verify().fine
+        assert campaign.verify().consistent
 
 
 @pytest.mark.parametrize("odd", [{1, 2}, object(), [object()]], ids=["set", "object", "objects"])

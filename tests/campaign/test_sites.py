@@ -11,7 +11,6 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.refusals import refused
 from tvbandits import Arms, Box, Campaign, Candidates, Clock, policies
 from tvbandits.campaign.names import Names
-from tvbandits.campaign.sites import change
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.cli.campaign_config import read_config
 
@@ -42,14 +41,14 @@ def test_what_is_added_was_there_from_the_start(tmp_path: Path) -> None:
         X = np.array([*OLD.X, [3.0, 1.0]])
         np.testing.assert_allclose(campaign.predict(X, 3), always.predict(X, 3), rtol=0, atol=1e-8)
         assert campaign.history["site"].tolist() == ["A", "B", "C", "D", "A"]
-        refused(ConflictError, "the key 'k' is taken", campaign.change_sites, retire=["B"], key="k")
-        refused(ValueError, "^A is retired already", campaign.change_sites, retire=["B", "A"])
+        refused(ConflictError, "the key 'k'", campaign.change_sites, retire=["B"], key="k")
+        refused(ValueError, "^A is already retired", campaign.change_sites, retire=["B", "A"])
     with Campaign.open(tmp_path / "c.db") as campaign:
         assert campaign.sites == ["B", "C", "D"]
         assert campaign.ask(3, n=3, available=["C", "D", "B"]).shape == (3, 2)
         campaign.change_sites(["A"])
         assert campaign.sites == ["A", "B", "C", "D"]
-        assert campaign.verify().fine
+        assert campaign.verify().consistent
 
 
 def test_sites_without_names_stay_so(tmp_path: Path) -> None:
@@ -74,8 +73,8 @@ def test_who_reads_and_who_writes_see_what_others_changed(tmp_path: Path) -> Non
         assert other.sites == ["A", "C", "D"]
         assert other.predict(["D"], 3)[0][0] > 1.0
         other.tell(["D"], [5.0], 3)
-        assert one.status.told == 5
-        assert other.verify().fine
+        assert one.status.readings == 5
+        assert other.verify().consistent
 
 
 @pytest.mark.parametrize("about", [{}, {"names": '["old", "new"]'}])  # as of a configuration
@@ -88,14 +87,14 @@ def test_arms_are_added_and_retired(tmp_path: Path, about: dict[str, str]) -> No
         campaign.tell(["bold"], [3.0], 2)
         campaign.ask(3)
         campaign.change_sites(["last"])
-        assert all(each.asked for each in campaign.outstanding)
+        assert all(each.asked for each in campaign.pending_points)
         campaign.change_sites(retire=["last"])
         assert campaign.sites == ["new", "bold"]
         assert campaign.domain == Arms(["old", "new", "bold", "last"], retired=[0, 3])
         assert campaign.history["site"].tolist()[:4] == ["old", "new", "old", "bold"]
-        with pytest.raises(ValueError, match='arms have no coordinates, got some of "plain"'):
+        with pytest.raises(ValueError, match='arms have no coordinates, got some for "plain"'):
             campaign.change_sites({"plain": [1.0]})
-        assert campaign.verify().fine
+        assert campaign.verify().consistent
 
 
 def test_sites_in_a_measured_context_come_and_go(tmp_path: Path) -> None:
@@ -107,7 +106,7 @@ def test_sites_in_a_measured_context_come_and_go(tmp_path: Path) -> None:
         assert campaign.sites == ["B", "C", "D"]
         X = campaign.ask(1, 3, context={"outside": 2.0})
         assert sorted(map(campaign.names.name, X)) == campaign.sites
-        assert campaign.verify().fine
+        assert campaign.verify().consistent
 
 
 def test_degrees_go_by_the_same_slopes(tmp_path: Path) -> None:
@@ -119,22 +118,22 @@ def test_degrees_go_by_the_same_slopes(tmp_path: Path) -> None:
     config.write_text('[domain]\nsites = "sites.csv"\n' + policy)
     bandit, _, about = read_config(config)
     domain: Any = bandit.recipe.domain
-    found = change(Names(domain, about), {"D": [45.1, 7.1]}, [])
+    found = Names(domain, about).change({"D": [45.1, 7.1]}, [])
     with pytest.raises(ValueError, match=r"latitude must be degrees of at most 90 in size, got 95"):
-        change(Names(domain, about), {"E": [95.0, 7.1]}, [])
+        Names(domain, about).change({"E": [95.0, 7.1]}, [])
     assert found["X"][0] == pytest.approx([domain.X[1, 0], domain.X[2, 1]])
-    assert found["given"] == {"latitude": [45.1], "longitude": [7.1]}
+    assert found["table"] == {"latitude": [45.1], "longitude": [7.1]}
 
 
 @pytest.mark.parametrize(
     ("add", "retire", "match"),
     [
-        ({"A": [9.0, 9.0]}, [], 'there is a site "A" already'),
+        ({"A": [9.0, 9.0]}, [], 'already a site "A"'),
         ({"D": [0.0]}, [], r'"D" must have shape \(n, 2\)'),
         ({"D": [0.0, 0.0]}, [], "candidates must differ"),
         ({}, ["E"], 'unknown site "E"'),
         ({}, ["A", "B", "C"], "retired must leave a row to play"),
-        ([[1.0]], [], r"each of add must be a text .* got \[1.0\]"),
+        ([[1.0]], [], r"each of add must be .* text .* got \[1.0\]"),
         (["D"], [], r"add: \"D\" must be numeric, got \[None\]"),
         ({}, [[1.0]], r"each of retire must be a whole number .* got \[1.0\]"),
         ({}, [np.inf], "each of retire must be a whole number .* got inf"),

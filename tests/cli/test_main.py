@@ -75,7 +75,7 @@ def test_no_name_is_cut_on_a_narrow_terminal(
     command: Command, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     made = functools.partial(Console, width=width)
-    monkeypatch.setattr("tvbandits.cli.terminal.Console", lambda **_: made())
+    monkeypatch.setattr("tvbandits.cli.tables.Console", lambda **_: made())
     long = "sparq-gp-ucb:queries_per_step=2.0,forgetting_rate=1.0,robust=true,posterior=exact"
     said = command("compare", SMALL, "--policy", long, "--horizon=3", "--seeds=1", "--jobs=1")
     assert said.status == 0
@@ -240,7 +240,7 @@ def test_version_and_help(command: Command) -> None:
         ("compare drifting-bump --out a.csv/below", '"a.csv/below": Not a directory'),
         ("plot damaged", 'the comparison in "damaged" cannot be read: '),
         ("compare drifting-bump --cluster=local:2 --equal-information",
-         "^tvbandits: --cluster plays runs apart, --equal-information together: give one$"),
+         "^tvbandits: --cluster and --equal-information cannot be combined"),
     ],
 )  # fmt: skip
 def test_a_bad_argument_is_one_line_and_status_2(
@@ -386,7 +386,7 @@ def test_interrupting_keeps_what_is_done(
     finally:
         running.kill()
     assert status == expected, running.said
-    assert f"{said}: 1 of 3 runs are done and kept" in running.said
+    assert f"{said}: 1 of 3 runs are complete and kept" in running.said
     assert "wrote rows.csv.gz" in running.said
     assert "Traceback" not in running.said
     assert "Warning" not in running.said
@@ -410,8 +410,8 @@ def test_interrupting_before_the_first_run(
     said = command(*given)
     assert (said.status, said.out) == (130, "")
     assert said.err.splitlines() == [
-        f"interrupted: 0 of {len(FIRST_COMPARISON)} runs are done and kept",
-        "stopped before the first run was done: nothing to show",
+        f"interrupted: 0 of {len(FIRST_COMPARISON)} runs are complete and kept",
+        "stopped before the first run was complete: there is nothing to show",
     ]
     assert list(tmp_path.iterdir()) == []
 

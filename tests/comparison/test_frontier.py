@@ -175,13 +175,13 @@ def test_a_frontier_that_is_interrupted(
     monkeypatch.setattr("tvbandits.cli.comparing.iterate", stopped_after(0))
     said = command(*given)
     assert (said.status, said.out) == (130, "")
-    assert "stopped before the first run was done: nothing to show" in said.err
+    assert "stopped before the first run was complete: there is nothing to show" in said.err
     assert list(tmp_path.iterdir()) == []
     # What is done is kept: three of four.
     monkeypatch.setattr("tvbandits.cli.comparing.iterate", stopped_after(3))
     said = command(*given)
     assert said.status == 130
-    assert "interrupted: 3 of 4 runs are done and kept" in said.err
+    assert "interrupted: 3 of 4 runs are complete and kept" in said.err
     assert len(pd.read_csv(tmp_path / "frontier.csv")) == 3
     assert (tmp_path / "frontier.png").exists()
 

@@ -20,7 +20,7 @@ from tests.helpers.refusals import refused
 from tvbandits import Bandit, policies
 from tvbandits.cli import comparing
 from tvbandits.cli.main import main
-from tvbandits.cli.options import SuiteRun
+from tvbandits.cli.options import BoardOptions
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison import board as suites, files
 from tvbandits.comparison.board import Board
@@ -132,7 +132,7 @@ def test_clusters_that_are_none(where: str) -> None:
 def small(**changes: Any) -> None:
     only = ["uniform", "gp-ucb", "tv-gp-ucb:forgetting_rate=0.1"]
     played = ["exoskeleton:candidates=11", "gp-drift:points_per_axis=3"]
-    given = SuiteRun("quick", None, only, played, seeds=2, horizon=8, jobs=1)
+    given = BoardOptions("quick", None, only, played, seeds=2, horizon=8, jobs=1)
     comparing.board(replace(given, **changes))
 
 
@@ -150,7 +150,7 @@ def test_a_board_is_resumed_and_a_newcomer_gets_its_row(
     assert all(path.stat().st_mtime_ns == before for path, before in times.items())
     assert len(list((out / "runs").iterdir())) == 16
     said = capsys.readouterr()
-    assert "11 of 16 runs are there already" in said.err
+    assert "11 of 16 runs exist already" in said.err
     assert re.search(r"^\| sw-gp-ucb:window=4 \| \d\.\d\d \|$", said.out, re.M)  # mean rank
     assert re.search(r"^\| sw-gp-ucb:window=4 \| .* \| \d+\.\d \|$", said.out, re.M)  # milliseconds
     table = pd.read_csv(out / "regret.csv", index_col="problem")

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tvbandits.cli.terminal import print_tables
+from tvbandits.cli.tables import print_tables
 from tvbandits.comparison import files
 from tvbandits.comparison.board import Board, board_text, provenance
 from tvbandits.comparison.compare import compare

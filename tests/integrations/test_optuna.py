@@ -15,8 +15,8 @@ from optuna.testing import pytest_samplers  # noqa: E402
 
 from tests.helpers.refusals import refused  # noqa: E402
 from tvbandits import policies  # noqa: E402
-from tvbandits.integrations.optuna import Coded, TVSampler  # noqa: E402
-from tvbandits.integrations.playing import with_pending  # noqa: E402
+from tvbandits.integrations.optuna import CodedSpace, TVSampler  # noqa: E402
+from tvbandits.integrations.playing import set_pending  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +53,7 @@ KINDS = {
 @settings(deadline=None)
 @given(st.data())
 def test_what_is_encoded_is_decoded(data: st.DataObject) -> None:
-    coded = Coded(KINDS)
+    coded = CodedSpace(KINDS)
     seed = data.draw(st.integers(0, 2**31 - 1))
     for x in coded.space.sample(3, np.random.default_rng(seed)):
         params = coded.decode(x)
@@ -80,13 +80,13 @@ def test_a_study_plays_what_the_bandit_would_also_with_the_sampler_of_another_on
             return (x - 0.3) ** 2 + 0.01 * trial.number
 
         study.optimize(objective, n_trials=8)
-        coded = Coded({"x": FloatDistribution(-1.0, 1.0)})
+        coded = CodedSpace({"x": FloatDistribution(-1.0, 1.0)})
         bandit = quick(coded.space, minimize=direction == "minimize", seed=0)
         for trial in study.trials:
             if trial.number:
                 (x,) = bandit.ask(float(trial.number))
                 assert trial.params["x"] == pytest.approx(coded.decode(x)["x"], abs=1e-6)
-            bandit = with_pending(bandit, np.empty((0, 1)), np.empty(0))
+            bandit = set_pending(bandit, np.empty((0, 1)), np.empty(0))
             bandit.tell(coded.encode([trial.params]), trial.value, float(trial.number))
 
 
@@ -114,7 +114,7 @@ def test_what_runs_elsewhere_is_pending() -> None:
     here.tell(here.ask({"x": KINDS["plain"]}), 1.0)
     running = there.ask({"x": KINDS["plain"]})
     trial = here.ask({"x": KINDS["plain"]})
-    coded = Coded({"x": KINDS["plain"]})
+    coded = CodedSpace({"x": KINDS["plain"]})
     expected = coded.encode([running.params, trial.params])
     assert here.sampler.bandit.pending == pytest.approx(expected)
     there.tell(running, 0.5)
@@ -259,8 +259,8 @@ def test_ranges_of_any_size_are_played_and_learned(of: Any) -> None:
     for _ in range(8):
         trial = study.ask({"x": of})
         assert of._contains(trial.params["x"])
-        (share,) = Coded({"x": of}).encode([trial.params])[0]
-        points.append(share / max(Coded({"x": of}).space.bounds[0, 1], 1.0))
+        (share,) = CodedSpace({"x": of}).encode([trial.params])[0]
+        points.append(share / max(CodedSpace({"x": of}).space.bounds[0, 1], 1.0))
         study.tell(trial, points[-1])
     assert np.mean(points[4:]) > 0.6
     assert len(study.sampler.bandit.state.rewards) == 7
@@ -279,7 +279,7 @@ def test_workers_on_one_storage_tell_every_trial_and_wait_for_what_runs(tmp_path
     for turn in range(4):
         running = [each.ask({"x": x}) for each in workers]
         if turn:
-            expected = Coded({"x": x}).encode([each.params for each in running])
+            expected = CodedSpace({"x": x}).encode([each.params for each in running])
             assert workers[1].sampler.bandit.pending == pytest.approx(expected)
         for trial, each in zip(running, reversed(workers), strict=True):  # told by the other one
             each.tell(trial.number, trial.params["x"])

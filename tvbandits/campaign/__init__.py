@@ -1,7 +1,7 @@
 """A bandit that outlives its process: `Campaign`, on a journal in a database."""
 
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.status import Status, VerifiedCampaign
+from tvbandits.campaign.status import Status, Verification
 from tvbandits.campaign.store.errors import (
     BusyError,
     CampaignError,
@@ -26,5 +26,5 @@ __all__ = [
     "ReplayError",
     "Status",
     "StorageError",
-    "VerifiedCampaign",
+    "Verification",
 ]

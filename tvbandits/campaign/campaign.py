@@ -1,10 +1,11 @@
-"""`Campaign`: a bandit in a database, which several processes share and none of them can lose.
+"""`Campaign`: a bandit in a database, which several processes share and which no crash can lose.
 
-Every call that changes something is checked, done in one's turn and written to the journal; it is on
-the disk before the call returns. What is believed is a replay of the journal: a process that opens the
-campaign takes the latest snapshot, plays the rows after it again, and is where the others are, to the
-last bit. What may ask the expert is written down before it begins, and every answer before it is used:
-if the process dies in between, the next one ends what was begun, and pays for no answer on record.
+A call that changes something is checked, performed while the process holds the write lock, and written
+to the journal; it is on the disk before the call returns. What is believed is a replay of the journal: a
+process that opens the campaign reads the latest snapshot, replays the rows after it, and has the same
+state as all others, to the last bit. An operation that may query the expert is announced in the journal,
+and every answer is written before it is used: if the process dies in between, the next one completes the
+operation, and pays for no answer twice.
 """
 
 from __future__ import annotations
@@ -20,21 +21,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.campaign import verbs
-from tvbandits.campaign.clock import Clock
 from tvbandits.campaign.names import Names
-from tvbandits.campaign.records import columns_of
-from tvbandits.campaign.shared import Numbered, Refused, SharedBandit, check_names, skip_refused
-from tvbandits.campaign.status import PointOut, Status, VerifiedCampaign, summary_of
-from tvbandits.campaign.store.errors import reading
-from tvbandits.campaign.store.journal import points
-from tvbandits.campaign.store.store import Row, Store, check_name, opened
-from tvbandits.campaign.times import length_of, number_of, numbers_of
+from tvbandits.campaign.records import history_with_changes
+from tvbandits.campaign.shared import (
+    Errors,
+    NumberedRequest,
+    SharedBandit,
+    check_key_and_name,
+    collect_errors,
+)
+from tvbandits.campaign.status import PendingPoint, Status, Verification, bandit_summary
+from tvbandits.campaign.store.errors import report_damage
+from tvbandits.campaign.store.journal import to_points
+from tvbandits.campaign.store.store import Row, Store, check_name, open_store
+from tvbandits.clock import Clock, parse_duration, to_number, to_numbers
 from tvbandits.counts import Counted
 from tvbandits.domains.availability import Availability
 from tvbandits.domains.candidates import candidates_of
 from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.parameters import Named
-from tvbandits.experts.protocol import Expert, state_of
 from tvbandits.validation import (
     Array,
     as_time,
@@ -53,19 +58,20 @@ if TYPE_CHECKING:
     from tvbandits.bandit.info import Info
     from tvbandits.bandit.recipe import Recipe
     from tvbandits.bandit.state import State
+    from tvbandits.experts.protocol import Expert
 
-Place = str | os.PathLike[str]
+Location = str | os.PathLike[str]
 
-# What else was read, by name.
+# Readings of further outcomes, by name.
 Outcomes = Mapping[str, ArrayLike] | None
 
 
 class Campaign:
-    """A bandit that outlives its process. Made by `Campaign.create` or `Campaign.open`.
+    """A bandit that outlives its process. Use `Campaign.create` or `Campaign.open`.
 
-    It has the face of a `Bandit`: `ask`, `tell`, `drop`, `questions`, `answer`, `predict`, `recommend`,
-    `pending`, `history`. What changes something takes a `key`, by which a client that lost the reply can
-    try again and is counted once.
+    It has the methods of a `Bandit`: `ask`, `tell`, `drop`, `questions`, `answer`, `predict`,
+    `recommend`, `pending`, `history`. A method that changes something takes a `key`: a client that has
+    lost the reply can repeat the call, and it counts once.
 
     Examples
     --------
@@ -77,7 +83,7 @@ class Campaign:
     >>> with Campaign.open("campaign.db") as campaign:  # any process, any number of times
     ...     X = campaign.ask(1, key="ask 1")
     ...     info = campaign.tell(X, [0.4], 1, key="tell 1")
-    ...     print(campaign.status.told, campaign.verify().fine)
+    ...     print(campaign.status.readings, campaign.verify().consistent)
     1 True
     """
 
@@ -94,99 +100,101 @@ class Campaign:
         self._shared = SharedBandit(store, expert, trusted, snapshot_every)
 
     def __repr__(self) -> str:
-        return f"<Campaign at {self._store.place}>"
+        return f"<Campaign at {self._store}>"
 
     @classmethod
     def create(
         cls,
-        place: Place,
+        location: Location,
         bandit: Bandit,
         *,
         clock: Clock | None = None,
         about: Mapping[str, str] | None = None,
         trusted: Mapping[str, Any] | None = None,
         who: str | None = None,
-        patience: float = 30.0,
+        timeout: float = 30.0,
         snapshot_every: int = 50,
     ) -> Campaign:
-        """Begin a campaign.
+        """Start a campaign.
 
         Parameters
         ----------
-        place : path or URL
+        location : path or URL
             A new file, or an empty database: `postgresql://user@host/database`.
         bandit : Bandit
-            As it is now; it is not changed.
+            The bandit at the start; it is not changed.
         clock : Clock, optional
-            Then times may be given as dates, too.
+            With a clock, times may also be given as dates.
         about : mapping of str to str, optional
-            What to keep with it: `names` of the sites (a JSON list); a `title` and the `unit` of a
-            reward, for people; `drop_after`, a number: the first `ask` that is so much later drops a
-            pending point, and the journal records it.
-        trusted, who, patience, snapshot_every
+            Texts to keep with the campaign: `names` of the sites (a JSON list); a `title` and the `unit`
+            of a reward, for people; `drop_after`, a number: an `ask` that is so much later than a
+            pending point drops that point, and the journal records it.
+        trusted, who, timeout, snapshot_every
             As for `open`.
 
         Raises
         ------
         CampaignError
-            If there is something at that place already, or it cannot be written.
+            If there is something at that location already, or it cannot be written.
         ValueError
             If a part of the bandit has no name by which it could be read back.
         """
         from tvbandits.bandit.bandit import Bandit
-        from tvbandits.campaign.replay import JournaledExpert, snapshot_of
+        from tvbandits.campaign.replay import JournaledExpert, snapshot_data
+        from tvbandits.experts.protocol import state_of
 
-        of_kind("bandit", bandit, Bandit, "a Bandit, with which a campaign begins")
+        of_kind("bandit", bandit, Bandit, "a Bandit, with which a campaign starts")
         if clock is not None:
             of_kind("clock", clock, Clock, "a Clock, or None")
         if about is not None:
             of_kind("about", about, Mapping, "a mapping of names to texts, or None")
-        kept = {name: str(value) for name, value in (about or {}).items()}
-        length_of(kept.get("drop_after", ""))
-        Names(bandit.recipe.domain, kept, "about")
-        _check_options(trusted, who, patience, snapshot_every)
+        about = {name: str(value) for name, value in (about or {}).items()}
+        parse_duration(about.get("drop_after", ""))
+        Names(bandit.recipe.domain, about, "about")
+        _check_options(trusted, who, timeout, snapshot_every)
         recipe, state = bandit.recipe, bandit.state
         expert = None if recipe.asking is None else recipe.asking.expert
-        knowledge = None if expert is None else state_of(JournaledExpert(expert))
+        expert_state = None if expert is None else state_of(JournaledExpert(expert))
         parts = None if clock is None else [clock.unit, clock.origin, clock.origin.tz]
         body = {
-            "about": kept,
-            "asks": expert is not None,
+            "about": about,
+            "has_expert": expert is not None,
             "clock": None if parts is None else [*map(str, parts)],
-            "status": summary_of(recipe, state),
+            "status": bandit_summary(recipe, state),
             "pending": [*zip(state.pending.X.tolist(), state.pending.t.tolist(), strict=True)],
         }
-        first = snapshot_of(recipe, state.with_queries(expert=knowledge))
-        with opened(place, patience) as store:
-            store.create(body, first, who or _user())
+        snapshot = snapshot_data(recipe, state.with_queries(expert=expert_state))
+        with open_store(location, timeout) as store:
+            who = who or _user()
+            store.create(body, snapshot, who)
             return cls(store, expert, trusted or {}, who, snapshot_every)
 
     @classmethod
     def open(
         cls,
-        place: Place,
+        location: Location,
         *,
         expert: Expert | None = None,
         trusted: Mapping[str, Any] | None = None,
         who: str | None = None,
-        patience: float = 30.0,
+        timeout: float = 30.0,
         snapshot_every: int = 50,
     ) -> Campaign:
-        """Go on with a campaign, at any time, from any process.
+        """Open a campaign, at any time, from any process.
 
         Parameters
         ----------
-        place : path or URL
+        location : path or URL
         expert : Expert, optional
-            The campaign's expert, if it has one. Whoever only looks needs none.
+            The campaign's expert, if it has one. It is not needed to read.
         trusted : mapping of str to object, optional
             The user's own parts of the bandit, by "module:name".
         who : str, optional
-            Who is said to have done what is done; user and host by default.
-        patience : float
-            Seconds to wait for one's turn to write.
+            The name in the journal for what is done here; user and host by default.
+        timeout : float
+            Seconds to wait for other writers.
         snapshot_every : int
-            Operations from one snapshot to the next.
+            Rows from one snapshot to the next.
 
         Raises
         ------
@@ -195,10 +203,10 @@ class Campaign:
         DamagedCampaignError
             If a row is not as it was written.
         """
-        _check_options(trusted, who, patience, snapshot_every)
+        _check_options(trusted, who, timeout, snapshot_every)
         if expert is not None:
             check_part("expert", expert, "an expert, or None", "query")
-        with opened(place, patience) as store:
+        with open_store(location, timeout) as store:
             store.open()
             campaign = cls(store, expert, trusted or {}, who, snapshot_every)
             campaign._shared.check_rows()
@@ -212,13 +220,10 @@ class Campaign:
         self.close()
 
     def close(self) -> None:
-        """Close the connections; the campaign goes on where it is opened again.
-
-        Whatever is called here afterwards is a `ClosedCampaignError`.
-        """
+        """Close the connections. Every later call on this object is a `ClosedCampaignError`."""
         self._store.close()
 
-    # --- what is looked at
+    # --- reading ---------------------------------------------------------------------------------
 
     def predict(
         self,
@@ -229,36 +234,36 @@ class Campaign:
         *,
         relative: bool = False,
     ) -> tuple[Array, Array]:
-        """Posterior mean and deviation, as `Bandit.predict`; waits for nobody."""
+        """Return the posterior mean and deviation, as `Bandit.predict`, without waiting for writers."""
         with self._shared.read() as replay:
-            place, now = self.names.points(X), number_of(self.clock, t)
-            return replay.bandit.predict(place, now, outcome, context, relative=relative)
+            points, now = self.names.points(X), to_number(self.clock, t)
+            return replay.bandit.predict(points, now, outcome, context, relative=relative)
 
     def recommend(
         self, t: Any = None, available: Availability = None, context: Context = None
     ) -> Array:
-        """The point of the best posterior mean, as `Bandit.recommend`."""
+        """Return the point with the best posterior mean, as `Bandit.recommend`."""
         with self._shared.read() as replay:
-            now, rows = number_of(self.clock, t), self.names.rows(available)
+            now, rows = to_number(self.clock, t), self.names.rows(available)
             return replay.bandit.recommend(now, rows, context)
 
     @property
     def pending(self) -> Array:
-        """Points asked and not yet told, shape (k, d)."""
-        X = [x for x, _ in self._shared.outstanding()]
+        """The pending points, shape (k, d)."""
+        X = [x for x, _ in self._shared.pending()]
         return np.array(X).reshape(-1, self.domain.dimension)
 
     @property
-    def outstanding(self) -> list[PointOut]:
-        """The points of `pending`: place, the time `t` that each is for, and who asked when."""
-        return [each for _, each in self._shared.outstanding()]
+    def pending_points(self) -> list[PendingPoint]:
+        """The pending points by name: place, the time `t` that each is for, and who asked when."""
+        return [point for _, point in self._shared.pending()]
 
     @property
     def history(self) -> pd.DataFrame:
-        """What was told, answered and asked, as `Bandit.history`; and what was told wrong.
+        """All rewards, answers and pending points, as `Bandit.history`, and old readings.
 
-        Sites are named; with a clock `time` is a date, and `t` the number. A reading that was corrected
-        or taken back stands there as it was, as "corrected" or "retracted".
+        Sites have their names; with a clock `time` is a date, and `t` the number. A reading that was
+        corrected or retracted is also there as it was, of kind "corrected" or "retracted".
         """
         import pandas as pd
 
@@ -271,48 +276,48 @@ class Campaign:
     def history_columns(self) -> dict[str, Any]:
         """The columns of `history`, by name; dates are texts."""
         with self._shared.read() as replay:
-            changes = self._shared.rows_of("corrected", "retracted")
-            columns = columns_of(replay.bandit.recipe, replay.bandit.state, changes)
+            changes = self._shared.rows_of("correct", "retract")
+            columns = history_with_changes(replay.bandit.recipe, replay.bandit.state, changes)
         return self.names.history(columns, self.clock)
 
     @property
     def info(self) -> Info:
-        """What happened last."""
+        """The bandit's info after the latest operation."""
         with self._shared.read() as replay:
             return replay.bandit.info
 
     @property
     def state(self) -> State:
-        """Everything that is known, as of a bandit with the same expert that nobody stopped."""
+        """The state of the bandit: that of one with the same expert that was never stopped."""
         with self._shared.read() as replay:
             state = replay.bandit.state
-        memory = state.queries.expert
-        return state.with_queries(expert=None if memory is None else memory["inside"])
+        expert = state.queries.expert
+        return state.with_queries(expert=None if expert is None else expert["inside"])
 
     @property
     def recipe(self) -> Recipe:
-        """The parts of the policy; its expert is the one on record."""
+        """The parts of the policy; its expert answers from the journal."""
         with self._shared.read() as replay:
             return replay.bandit.recipe
 
     @property
     def names(self) -> Names:
-        """What people call its points."""
+        """The names of points and sites."""
         return self._shared.names
 
     @property
     def domain(self) -> Domain:
-        """Where it may play."""
+        """The domain of the bandit."""
         return self.names.domain
 
     @property
     def sites(self) -> list[str]:
-        """The names of what may be played now; empty on a box or a space."""
-        domain, names = candidates_of(self.domain), self.names
-        if domain is None:
+        """The names of the sites that are not retired; empty on a box or a space."""
+        candidates, names = candidates_of(self.domain), self.names
+        if candidates is None:
             return []
-        rows = [row for row in range(len(domain)) if row not in domain.retired]
-        return [names.name(domain.X[row]) for row in rows]
+        rows = [row for row in range(len(candidates)) if row not in candidates.retired]
+        return [names.name(candidates.X[row]) for row in rows]
 
     @property
     def clock(self) -> Clock | None:
@@ -322,64 +327,62 @@ class Campaign:
 
     @property
     def about(self) -> dict[str, str]:
-        """What is kept with it."""
+        """The texts that are kept with the campaign."""
         self._store.check_open()
         return {**self._shared.about}
 
-    def when(self, t: float | None) -> str:
-        """A time as people write it."""
-        if t is None:
-            return "no time yet"
-        return self._shared.when(as_time(t))
+    def format_time(self, t: float) -> str:
+        """Return a time as text: a date if there is a clock."""
+        return self._shared.format_time(as_time(t))
 
     @property
     def drop_after(self) -> float | None:
-        """In units of time: so long after its time a point is dropped that was asked and never told."""
+        """The time after which a point that was asked and not told is dropped."""
         return self._shared.drop_after
 
     @property
     def id(self) -> str:
-        """What no other campaign is called; its copies are."""
+        """A text that identifies the campaign and its copies."""
         return str(self._store.first.body["id"])
 
     @property
     def budget(self) -> int | None:
-        """Questions in all, as the configuration that is kept with it says."""
-        with reading(f"{self._store.place}: the field 'config'"):
+        """The number of questions in all, from the configuration that is kept with the campaign."""
+        with report_damage(f"{self._store}: the field 'config'"):
             config = tomllib.loads(self.about.get("config", ""))
             total = config.get("expert", {}).get("budget")
             return None if total is None else whole_number("budget", total, at_least=0)
 
     @property
     def status(self) -> Status:
-        """At a glance."""
+        """The status, which needs no bandit."""
         with self._shared.outline() as outline:
             return outline.status
 
     def journal(self, since: int = 0) -> list[Row]:
-        """The rows after row `since`: what happened, who did it, and when."""
+        """Return the rows after row `since`: what happened, who did it, and when."""
         return [*self._store.rows(whole_number("since", since, at_least=0))]
 
-    def verify(self) -> VerifiedCampaign:
-        """Play everything again from the beginning, and compare with what is on record."""
-        from tvbandits.campaign.replay import verified
+    def verify(self) -> Verification:
+        """Replay the journal from its start, and compare every result and snapshot."""
+        from tvbandits.campaign.replay import verify
 
-        return verified(self._store, self._shared.asks, self._trusted)
+        return verify(self._store, self._shared.has_expert, self._trusted)
 
-    def backup(self, path: Place) -> None:
-        """Copy the campaign to a new file while others go on; an SQLite file only.
+    def backup(self, path: Location) -> None:
+        """Copy an SQLite file to a new file while others go on.
 
         Raises
         ------
         CampaignError
-            If there is something at `path`, or beside it what SQLite would take for a part of it; if the
-            campaign lies on a server, which has its own tools for that.
+            If there is something at `path`, or beside it a file that SQLite would take for a part of it;
+            if the campaign is on a server, which has its own tools for that.
         StorageError
-            If it cannot be written; nothing is left of it then.
+            If the copy cannot be written; nothing of it remains then.
         """
         self._store.backup(file_path("path", path))
 
-    # --- what changes something ------------------------------------------------------------------
+    # --- writing ---------------------------------------------------------------------------------
 
     def ask(
         self,
@@ -393,16 +396,16 @@ class Campaign:
         key: str | None = None,
         who: str | None = None,
     ) -> Array:
-        """Where to play at time `t`, as `Bandit.ask`; the same points again under the same `key`.
+        """Return where to play at time `t`, as `Bandit.ask`; the same `key` gives the same points.
 
-        Sites `without` which it is are not available, by name or row number.
+        The sites in `without`, names or row numbers, are not available.
 
         Raises
         ------
         ConflictError
-            If something else was asked under the key.
+            If another request has the key.
         BusyError, StorageError
-            If it cannot be written now; nothing has happened then, or it is found under the key.
+            If it cannot be written now. Then nothing has happened, or the key has its result.
         """
         request = verbs.ask(self.clock, t, n, available, context, near, without)
         return self._points(request, key, who)
@@ -424,40 +427,42 @@ class Campaign:
         Raises
         ------
         ConflictError
-            If other rewards are on record under the key; the message shows both. Without a key, if a
-            reading of the same place and time is on record.
+            If another request has the key; the message shows both. Without a key, if there is a reading
+            of the same place and time.
         """
         request = verbs.tell(self.clock, X, y, t, noise_variance, outcomes, context)
         return self._info(request, key, who)
 
-    def record(self, readings: Iterable[Mapping[str, Any]], refused: Refused | None = None) -> int:
-        """Write rewards down as if `tell` told one after the other, all or none; how many are new.
+    def record(self, readings: Iterable[Mapping[str, Any]], errors: Errors | None = None) -> int:
+        """Write rewards as if `tell` told one after the other, all or none; return how many are new.
 
-        With a list as `refused`, readings that cannot be told are left out: their numbers, from 0, and
-        what is wrong with each are put there, and the others are told.
+        With a list of `errors`, readings that cannot be told are left out: their numbers, from 0, and
+        the error of each are put into the list, and the others are told.
 
-        Each reading says by name what `tell` takes. It may also say `counts`: of what it was made, as
-        [successes, trials] or [events, exposure]. By these it is known again, though its variance is
-        another one once more is counted at its time. What is on record as it is given is passed over.
+        Each reading has the arguments of `tell` by name. It may also have `counts`, [successes, trials]
+        or [events, exposure], from which its rate was computed. It is then recognised by its counts,
+        since its variance changes if other counts are told at its time. Readings that are in the journal
+        already are skipped.
 
-        All are one transaction, unless the campaign has an expert, which is asked reading by reading:
-        what comes before a refused reading stays told then.
+        All are one transaction, unless the campaign has an expert, which is queried reading by reading:
+        then the readings before a refused one stay told.
         """
-        if refused is not None:
-            of_kind("refused", refused, list, "a list, or None")
-        requests, wrong = list[Numbered](), Refused()
-        for number, each in enumerate(readings):
-            with skip_refused(wrong, number, refused is not None):
-                of_kind("readings", each, Mapping, "mappings by the names of tell")
-                said = {**each}
-                key, who = (said.pop(name, None) for name in ("key", "who"))
-                check_names(key, who or self._who)
-                request = verbs.reading(self.clock, said)
+        if errors is not None:
+            of_kind("errors", errors, list, "a list, or None")
+        requests = list[NumberedRequest]()
+        new_errors: Errors | None = None if errors is None else []
+        for number, reading in enumerate(readings):
+            with collect_errors(new_errors, number):
+                of_kind("readings", reading, Mapping, "mappings by the names of tell")
+                arguments = {**reading}
+                key, who = (arguments.pop(name, None) for name in ("key", "who"))
+                check_key_and_name(key, who or self._who)
+                request = verbs.tell_reading(self.clock, arguments)
                 requests.append((number, request, key, who or self._who))
-        new = self._shared.do_all(requests, wrong, refused is not None)
-        if refused is not None:
-            refused += sorted(wrong, key=lambda each: each[0])
-        return new
+        count = self._shared.execute_all(requests, new_errors)
+        if errors is not None:
+            errors += sorted(new_errors or (), key=lambda each: each[0])
+        return count
 
     def correct(
         self,
@@ -471,10 +476,9 @@ class Campaign:
         key: str | None = None,
         who: str | None = None,
     ) -> Info:
-        """Put other rewards in the place of those that were told, as `Bandit.correct`.
+        """Replace rewards, as `Bandit.correct`.
 
-        The journal keeps both; whoever opens the campaign next computes everything since the last
-        snapshot again, and a snapshot is kept now.
+        The journal keeps both. To replay a correction takes long, so that a snapshot is written now.
         """
         request = verbs.correct(self.clock, X, y, t, noise_variance, to, outcomes)
         return self._info(request, key, who)
@@ -482,12 +486,12 @@ class Campaign:
     def retract(
         self, X: ArrayLike | Named, t: Any = None, *, key: str | None = None, who: str | None = None
     ) -> Info:
-        """Take back what was told, as `Bandit.retract`; the journal keeps both."""
+        """Withdraw rewards, as `Bandit.retract`; the journal keeps them."""
         return self._info(verbs.retract(self.clock, X, t), key, who)
 
     def drop(self, X: ArrayLike | Named, *, key: str | None = None, who: str | None = None) -> None:
-        """Give up on points, as `Bandit.drop`."""
-        self._do(verbs.drop(X), key, who)
+        """Give up pending points, as `Bandit.drop`."""
+        self._execute(verbs.drop(X), key, who)
 
     def change_sites(
         self,
@@ -502,16 +506,16 @@ class Campaign:
         Parameters
         ----------
         add : mapping of names to coordinates, or names
-            Coordinates as in the table of sites, degrees where there were such; arms have none, and
-            neither have those that come back.
+            Coordinates as in the table of sites, degrees if it has degrees; arms have none, and
+            retired sites that come back need none.
         retire : sequence of names or row numbers
 
         Raises
         ------
         ValueError
-            If there is such a site already, none such to retire, or none would be left.
+            If a site exists already, one to retire does not, or none would be left.
         """
-        self._do(verbs.change_sites(add, retire), key, who)
+        self._execute(verbs.change_sites(add, retire), key, who)
 
     def questions(
         self,
@@ -521,7 +525,7 @@ class Campaign:
         key: str | None = None,
         who: str | None = None,
     ) -> Array:
-        """What to ask somebody else now, as `Bandit.questions`."""
+        """Return the points to ask an expert about who answers later, as `Bandit.questions`."""
         return self._points(verbs.questions(self.clock, t, available), key, who)
 
     def answer(
@@ -534,35 +538,35 @@ class Campaign:
         key: str | None = None,
         who: str | None = None,
     ) -> Info:
-        """Take answers that somebody brought, as `Bandit.answer`; each `key` counts once."""
+        """Learn answers of an expert, as `Bandit.answer`; each `key` counts once."""
         return self._info(verbs.answer(self.clock, X, values, t, noise_variance), key, who)
 
     def snapshot(self) -> None:
-        """Keep a snapshot now, so that opening takes less time."""
-        self._shared.keep_snapshot()
+        """Write a snapshot now, so that opening the campaign takes less time."""
+        self._shared.write_snapshot()
 
-    def placed(
+    def resolve_points(
         self, X: ArrayLike | Named, context: Context = None, t: Any = None, *, played: bool = False
     ) -> Array:
-        """Points of the domain (n, d), given as they are or by name, with their context at a time."""
+        """Return points of the domain (n, d), given by name or as numbers, with their context."""
         flag("played", played)
-        times = numbers_of(self.clock, t)
+        times = to_numbers(self.clock, t)
         with self._shared.read() as replay:
-            return verbs.points_of(replay.bandit, self.names, X, context, times, played=played)
+            return verbs.resolve_points(replay.bandit, self.names, X, context, times, played=played)
 
-    def _do(
+    def _execute(
         self, request: verbs.Request, key: str | None, who: str | None
     ) -> tuple[Row, Info | None]:
-        return self._shared.do(request, key, self._who if who is None else who)
+        return self._shared.execute(request, key, self._who if who is None else who)
 
     def _points(self, request: verbs.Request, key: str | None, who: str | None) -> Array:
-        """Do something once, and return the points that it has got."""
-        row, _ = self._do(request, key, who)
-        return points(row.body["got"], self.domain.dimension)
+        """Perform a request once, and return its points."""
+        row, _ = self._execute(request, key, who)
+        return to_points(row.body["result"], self.domain.dimension)
 
     def _info(self, request: verbs.Request, key: str | None, who: str | None) -> Info:
-        """Do something once, and return what was known after it, also when it is repeated."""
-        row, info = self._do(request, key, who)
+        """Perform a request once, and return the info after it, also if it is repeated."""
+        row, info = self._execute(request, key, who)
         return self._shared.info_after(row) if info is None else info
 
 
@@ -570,11 +574,11 @@ def _user() -> str:
     return f"{getpass.getuser()}@{platform.node()}"
 
 
-def _check_options(trusted: object, who: object, patience: object, snapshot_every: object) -> None:
-    """Raise a `ValueError` unless a campaign can be opened with these."""
+def _check_options(trusted: object, who: object, timeout: object, snapshot_every: object) -> None:
+    """Raise a `ValueError` unless a campaign can be opened with these options."""
     if trusted is not None:
         of_kind("trusted", trusted, Mapping, 'a mapping of "module:name" to parts, or None')
     if who is not None:
         check_name("who", who)
-    not_negative("patience", patience)
+    not_negative("timeout", timeout)
     whole_number("snapshot_every", snapshot_every)

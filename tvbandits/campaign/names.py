@@ -1,6 +1,7 @@
-"""Points as people write them: by the name of a site, by parameters, or by coordinates.
+"""The names that people use for points, sites and coordinates, and the changes of sites in a campaign.
 
-Whatever is printed as a place can be given back.
+A place is written as the name of a site, as parameters or as coordinates. Every place that is printed
+can be given back in the same form.
 """
 
 from __future__ import annotations
@@ -13,165 +14,170 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.campaign.clock import Clock
-from tvbandits.campaign.store.errors import reading
-from tvbandits.campaign.store.journal import points
+from tvbandits.campaign.store.errors import report_damage
+from tvbandits.campaign.store.journal import to_points
+from tvbandits.clock import Clock
 from tvbandits.domains.availability import (
     Availability,
     NothingAvailableError,
     availability_of,
     decision_domain,
 )
-from tvbandits.domains.candidates import candidates_of
+from tvbandits.domains.candidates import (
+    Candidates,
+    CandidatesInContext,
+    candidates_of,
+    replace_candidates,
+)
 from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.parameters import Category, Parameter, exactly, texts
 from tvbandits.domains.space import Arms, Space
-from tvbandits.validation import Array, as_rows, describe, require
+from tvbandits.validation import Array, as_points, as_rows, describe, refuse, require, whole_number
 
-# Of a history besides the coordinates: if one is called so, or as an outcome, all keep their numbers.
-COLUMNS = {"time", "t", "site", "reward", "value", "variance", "source", "kind"}
-
-# Names of so many sites are shown where one is unknown.
-MOST = 8
+# Columns of a history besides the coordinates. If a coordinate has one of these names, or that of an
+# outcome, all coordinates are called x0, x1, ...
+HISTORY_COLUMNS = {"time", "t", "site", "reward", "value", "variance", "source", "kind"}
 
 
 class Names:
-    """What people call the points of a domain.
+    """The names of the points of a domain.
 
     Parameters
     ----------
     domain : Domain
     about : mapping of str to str
-        What is kept with a campaign: `names` of its sites, `coordinates`, and `given`, the columns of
-        the table of sites where latitude and longitude in it were turned into kilometres.
-    place : str
-        Of the campaign.
+        Texts of a campaign: `names` of the sites, names of `coordinates`, and `table`: the columns of
+        the table of sites, if latitude and longitude in it were converted to kilometres.
+    location : str
+        The location of the campaign, for error messages.
     changes : sequence of dict
-        What each change of the sites has added and retired since.
+        What each change of the sites has added and retired since the start.
 
     Raises
     ------
     DamagedCampaignError
-        If what is kept cannot be used.
+        If these texts cannot be used.
     """
 
     def __init__(
         self,
         domain: Domain,
         about: Mapping[str, str],
-        place: str = "",
+        location: str = "",
         changes: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self.domain = domain
 
-        def listed(name: str, *counts: int) -> list[str]:
-            with reading(f"{place}: the field '{name}'"):
-                found: list[str] = json.loads(about.get(name, "[]"))
-                texts = isinstance(found, list) and all(isinstance(each, str) for each in found)
-                if not texts or (counts and len(found) not in counts):
-                    raise ValueError(f"it should be a list of {max(counts, default=0)} texts")
-                return found
+        def read_list(name: str, *lengths: int) -> list[str]:
+            with report_damage(f"{location}: the field '{name}'"):
+                values: list[str] = json.loads(about.get(name, "[]"))
+                valid = isinstance(values, list) and all(isinstance(each, str) for each in values)
+                if not valid or (lengths and len(values) not in lengths):
+                    raise ValueError(f"it should be a list of {max(lengths, default=0)} texts")
+                return values
 
-        sites = candidates_of(domain)
-        count = 0 if sites is None else len(sites)
+        candidates = candidates_of(domain)
+        count = 0 if candidates is None else len(candidates)
         first = count - sum(len(change["names"]) for change in changes)
-        self.sites = listed("names", 0, first)
-        with reading(f"{place}: the field 'given'"):
-            self.given: dict[str, list[float]] = json.loads(about.get("given", "{}"))
+        self.sites = read_list("names", 0, first)
+        with report_damage(f"{location}: the field 'table'"):
+            self.table: dict[str, list[float]] = json.loads(about.get("table", "{}"))
             for change in changes if self.sites else ():
                 self.sites += change["names"]
-                for column, values in change["given"].items():
-                    self.given[column] += values
+                for column, values in change["table"].items():
+                    self.table[column] += values
         if isinstance(domain, Space):
-            named: Sequence[str] = domain.names
+            coordinates: Sequence[str] = domain.names
         elif isinstance(domain, Arms):
-            named = self.sites = list(domain.names)
+            coordinates = self.sites = list(domain.names)
         else:
-            named = listed("coordinates", 0, domain.dimension)
-        self.coordinates: list[str] = list(named) or domain.coordinate_names
+            coordinates = read_list("coordinates", 0, domain.dimension)
+        self.coordinates: list[str] = list(coordinates) or domain.coordinate_names
 
     @property
     def columns(self) -> list[str]:
-        """By what a table may say where a reading was made: degrees, where there were such, or names."""
-        return list(self.given) or self.coordinates
+        """The columns that say where a reading was made: those of the table of sites, or coordinates."""
+        return list(self.table) or self.coordinates
 
     @property
     def context_names(self) -> list[str]:
-        """What the world gives, and a table says beside a site."""
+        """The names of the measured context."""
         return list(self.domain.context_parameters)
 
     @cached_property
-    def number(self) -> dict[str, int]:
-        """The rows of sites, by name."""
+    def index(self) -> dict[str, int]:
+        """The row of each site by its name."""
         return {name: row for row, name in enumerate(self.sites)}
 
-    def row(self, name: str) -> int:
-        """The number of a site; its name in any case, if that is clear.
+    def row(self, name: str, examples: int = 8) -> int:
+        """Return the row of a site; upper and lower case are the same unless that is ambiguous.
 
         Raises
         ------
         ValueError
-            If there is no such site.
+            If there is no such site; the message names up to `examples` sites that there are.
         """
-        if name in self.number:
-            return self.number[name]
-        alike = [row for row, each in enumerate(self.sites) if each.casefold() == name.casefold()]
-        if len(alike) == 1:
-            return alike[0]
-        there = ", ".join(self.sites[:MOST]) or f"coordinates {', '.join(self.coordinates)}"
-        more = f" and {len(self.sites) - MOST} more" if len(self.sites) > MOST else ""
-        said = json.dumps(name, ensure_ascii=False)  # without what a terminal would obey
-        raise ValueError(f"unknown site {said}; there are: {there}{more}")
+        if name in self.index:
+            return self.index[name]
+        rows = [row for row, each in enumerate(self.sites) if each.casefold() == name.casefold()]
+        if len(rows) == 1:
+            return rows[0]
+        sites = ", ".join(self.sites[:examples]) or f"coordinates {', '.join(self.coordinates)}"
+        more = len(self.sites) - examples
+        text = json.dumps(name, ensure_ascii=False)  # escapes control characters
+        raise ValueError(
+            f"unknown site {text}; there are: {sites}{f' and {more} more' if more > 0 else ''}"
+        )
 
     def point(self, text: str) -> Array:
-        """The point that a text means, shape (1, d)."""
+        """Return the point that a text stands for, shape (1, d)."""
         domain = self.domain
         if isinstance(domain, Space) and "=" in text:
-            values = _parameters(dict(zip(domain.names, domain.parameters, strict=True)), text)
+            parameters = dict(zip(domain.names, domain.parameters, strict=True))
+            values = _parse_parameters(parameters, text)
             return (domain if set(domain.context) & set(values) else domain.action_domain).encode(
                 values
             )
-        sites = candidates_of(domain)
-        if sites is not None and (text in self.number or not _numbers(text)):
-            return sites.X[[self.row(text)]]
-        given = _numbers(text)
-        if self.given:
-            known = np.column_stack(list(self.given.values()))
-            if len(given) == known.shape[1]:
-                same = np.flatnonzero(np.isclose(known, given, rtol=0.0, atol=1e-9).all(axis=1))
-                if len(same):
-                    assert sites is not None  # they have the columns
-                    return sites.X[same[:1]]
+        candidates = candidates_of(domain)
+        numbers = _parse_numbers(text)
+        if candidates is not None and (text in self.index or not numbers):
+            return candidates.X[[self.row(text)]]
+        if candidates is not None and self.table and len(numbers) == len(self.table):
+            table = np.column_stack(list(self.table.values()))
+            equal = np.isclose(table, numbers, rtol=0.0, atol=1e-9).all(axis=1)
+            if equal.any():
+                return candidates.X[[int(equal.argmax())]]
         chosen = domain.dimension - sum(part.width for part in domain.context_parameters.values())
-        short = len(given) == chosen < domain.dimension  # its context is said apart
-        if not given or (self.sites and len(given) not in (chosen, domain.dimension)):
-            self.row(text)  # these are no coordinates, and no site is called so: it says so
-        of: Any = domain.action_domain if short else domain
-        return np.asarray(of.check([given]))
+        if not numbers or (self.sites and len(numbers) not in (chosen, domain.dimension)):
+            self.row(text)  # raises the error: no site has this name
+        # Without the columns of the context, the numbers are a point of the domain that is chosen from.
+        partial = len(numbers) == chosen < domain.dimension
+        part: Any = domain.action_domain if partial else domain  # type: ignore[attr-defined]
+        return np.asarray(part.check([numbers]))
 
     def context(self, text: str | None) -> dict[str, object] | None:
-        """The values in "outside=3.2, tariff=day", by name."""
+        """Return the values in "outside=3.2, tariff=day" by name."""
         if text is None:
             return None
         if not self.domain.context_parameters:
-            raise ValueError(f'there is no context to give, got "{text}"')
-        return _parameters(self.domain.context_parameters, text)
+            raise ValueError(f'this campaign has no context, got "{text}"')
+        return _parse_parameters(self.domain.context_parameters, text)
 
-    def points(self, given: Any) -> Any:
-        """Points out of one text or several; what is no text stays as it is."""
-        found = texts(given)
-        if found is None:
-            return given
+    def points(self, X: Any) -> Any:
+        """Return points for one text or several; anything else is returned as it is."""
+        places = texts(X)
+        if places is None:
+            return X
         return np.concatenate(
-            [self.point(x) if isinstance(x, str) else self.domain.check([x]) for x in found]
+            [self.point(x) if isinstance(x, str) else self.domain.check([x]) for x in places]
         )
 
     def rows(self, available: Any) -> Any:
-        """Row numbers out of the names of sites; what is no text stays as it is."""
-        found = texts(available)
-        if found is None:
+        """Return row numbers for names of sites; anything else is returned as it is."""
+        names = texts(available)
+        if names is None:
             return available
-        return [self.row(each) if isinstance(each, str) else each for each in found]
+        return [self.row(each) if isinstance(each, str) else each for each in names]
 
     def available(
         self,
@@ -181,44 +187,43 @@ class Names:
         *,
         any_context: bool = False,
     ) -> list[int] | dict[str, list[float | str]] | None:
-        """What is available, as it can be written down: row numbers, or ranges of coordinates."""
+        """Return what is available as plain values: row numbers, or ranges of coordinates."""
         try:
             rows = self.rows(available)
         except ValueError as error:
             raise ValueError(f"available: {error}") from error
         if any_context:
-            found = availability_of(self.domain, rows, None, any_context=True)
+            part = availability_of(self.domain, rows, None, any_context=True)
         else:
-            _, found = decision_domain(self.domain, rows, context)
-        mask = None if found is None else found.mask
+            _, part = decision_domain(self.domain, rows, context)
+        mask = None if part is None else part.mask
         if len(without):
-            sites = candidates_of(self.domain)
-            require(sites is not None, "without", "given on sites or arms only", without)
-            mask = np.ones(len(sites), dtype=bool) if mask is None else mask.copy()  # type: ignore[arg-type]
-            out = as_rows(np.asarray(self.rows(without)), len(mask), "without")
-            mask[out] = False
+            candidates = candidates_of(self.domain)
+            require(candidates is not None, "without", "used with sites or arms only", without)
+            mask = np.ones(len(candidates), dtype=bool) if mask is None else mask.copy()  # type: ignore[arg-type]
+            mask[as_rows(np.asarray(self.rows(without)), len(mask), "without")] = False
             if not mask.any():
                 raise NothingAvailableError(f"no site is left without {describe(without)}")
         if mask is None and isinstance(rows, Mapping):
-            return {name: [*given] for name, given in rows.items()}
+            return {name: [*values] for name, values in rows.items()}
         return None if mask is None else [int(row) for row in np.flatnonzero(mask)]
 
-    def written(self, cells: Sequence[str]) -> str:
-        """What stands in the `columns` of a table, as `point` takes it."""
+    def place_text(self, cells: Sequence[str]) -> str:
+        """Return the text for `point` from the cells of a table in its `columns`."""
         if isinstance(self.domain, Space):
             pairs = zip(self.coordinates, cells, strict=True)
             return ", ".join(f"{name}={cell}" for name, cell in pairs)
         return ",".join(cells)
 
     def name(self, x: Array, digits: int | None = None) -> str:
-        """Return what people call a point (d,).
+        """Return the name of a point (d,).
 
         Parameters
         ----------
         x : array of shape (d,)
         digits : int, optional
-            Significant digits of its numbers, where it has no name of its own; without it, all that it
-            takes to read the same point again.
+            Significant digits of the numbers of a point without a name of its own; by default as many
+            as it takes to read the same point again.
         """
         domain = self.domain
 
@@ -232,59 +237,173 @@ class Names:
                 for key, value in row.items()
             }
             return ", ".join(f"{key}={value}" for key, value in cells.items())
-        sites = candidates_of(domain)
-        if sites is not None and self.sites:
-            at = points([x], domain.dimension)[:, : sites.dimension]
-            return self.sites[int(sites.index(at)[0])]
+        candidates = candidates_of(domain)
+        if candidates is not None and self.sites:
+            chosen = to_points([x], domain.dimension)[:, : candidates.dimension]
+            return self.sites[int(candidates.index(chosen)[0])]
         return ",".join(number(float(each)) for each in x)
 
     def history(self, columns: Mapping[str, Any], clock: Clock | None) -> dict[str, Any]:
-        """A bandit's history with the names of sites and coordinates, and with dates beside `t`."""
-        domain, said, renamed = self.domain, self.coordinates, dict[str, str]()
-        found = {"time": columns["time"]}
+        """Return a bandit's history with names of sites and coordinates, and dates beside `t`."""
+        domain, new_names = self.domain, dict[str, str]()
+        table = {"time": columns["time"]}
         if clock is not None:
-            found = {"time": [clock.text(t) for t in columns["time"]], "t": columns["time"]}
+            table = {"time": [clock.text(t) for t in columns["time"]], "t": columns["time"]}
         if not isinstance(domain, Space):
             numbered = domain.coordinate_names
             if isinstance(domain, Arms):
-                renamed = {"arm": "site"}
+                new_names = {"arm": "site"}
             elif self.sites:
                 X = np.column_stack([columns[name] for name in numbered])
-                found["site"] = [self.name(x) for x in X]
-            if (COLUMNS | columns.keys() - {*numbered}).isdisjoint(said) and not renamed:
-                renamed = dict(zip(numbered, said, strict=True))
+                table["site"] = [self.name(x) for x in X]
+            others = HISTORY_COLUMNS | columns.keys() - {*numbered}
+            if others.isdisjoint(self.coordinates) and not new_names:
+                new_names = dict(zip(numbered, self.coordinates, strict=True))
         rest = {name: column for name, column in columns.items() if name != "time"}
-        return found | {renamed.get(name, name): column for name, column in rest.items()}
+        return table | {new_names.get(name, name): column for name, column in rest.items()}
+
+    # --- changes of the sites ---------------------------------------------------------------------
+
+    def change(self, add: Mapping[str, Any], retire: Sequence[Any]) -> dict[str, Any]:
+        """Return what the journal says of sites that are added, with coordinates, and of retired ones.
+
+        New degrees are converted to kilometres like those of the sites before.
+
+        Raises
+        ------
+        ValueError
+            If a site exists already, one to retire does not, or coordinates have another number.
+        """
+        domain = candidates_of(self.domain)
+        if domain is None or not (isinstance(domain, Arms) or type(domain) is Candidates):
+            raise ValueError(
+                f"sites can be added and retired on sites or arms, got {self.domain!r}"
+            )
+        last = len(domain) - 1
+        retire = [whole_number("each of retire", row, 0, last) for row in self.rows(retire)]
+        if again := {*retire} & {*domain.retired}:
+            raise ValueError(f"{self.name(domain.X[min(again)])} is already retired")
+        restore = [self.index[name] for name in add if name in self.index]
+        if active := [row for row in restore if row not in domain.retired]:
+            raise ValueError(f'there is already a site "{self.sites[active[0]]}"')
+        new = {name: x for name, x in add.items() if name not in self.index}
+        table: dict[str, list[float]] = {}
+        X: list[list[float]] = []
+        if isinstance(domain, Arms):
+            if placed := [name for name, x in new.items() if x is not None]:
+                raise ValueError(f'arms have no coordinates, got some for "{placed[0]}"')
+        elif new:
+            d = len({*self.columns} - {*self.context_names})
+            rows = np.vstack([as_points([x], d, f'add: "{name}"') for name, x in new.items()])
+            if self.table:
+                table = dict(zip(self.table, rows.T.tolist(), strict=True))
+                rows = self._to_kilometres(rows, domain)
+            X = rows.tolist()
+        return {"names": [*new], "X": X, "table": table, "retire": retire, "restore": restore}
+
+    def _to_kilometres(self, table: Array, domain: Candidates, far: float = 3.0) -> Array:
+        """Return points (n, d) for rows of the table of sites, by the slopes of the sites before.
+
+        A point farther away than `far` times the extent of all sites is refused if it would be near
+        with latitude and longitude exchanged.
+        """
+        from tvbandits.datasets.tables.sensor_field import find_degrees
+
+        degrees = find_degrees(self.table)
+        assert degrees is not None  # only such tables are converted
+        latitude, longitude = degrees
+        columns = list(self.table)
+        for name, most in ((latitude, 90), (longitude, 360)):
+            column = table[:, columns.index(name)]
+            refuse(
+                np.abs(column) > most, column, f"{name} must be degrees of at most {most} in size"
+            )
+        order = [longitude, latitude, *(each for each in columns if each not in degrees)]
+        X, sites = domain.X, np.column_stack([self.table[name] for name in order])
+        extent = np.ptp(sites, axis=0)
+        slopes = np.where(extent > 0, np.ptp(X, axis=0) / np.where(extent > 0, extent, 1.0), 1.0)
+
+        def convert(rows: Array) -> Array:
+            return np.asarray(X[0] + (rows - sites[0]) * slopes)
+
+        rows = table[:, [columns.index(name) for name in order]]
+        swapped = rows.copy()
+        swapped[:, :2] = swapped[:, 1::-1]
+        points = convert(rows)
+        away, other = (_distances(X[:, :2], each[:, :2]) for each in (points, convert(swapped)))
+        exchanged = (away > far * np.hypot(*np.ptp(X[:, :2], axis=0))) & (other < away / 10)
+        if exchanged.any():
+            i = int(exchanged.argmax())
+            right = ",".join(map(exactly, table[i, ::-1] if len(columns) == 2 else swapped[i]))
+            raise ValueError(
+                f"{','.join(map(exactly, table[i]))} is {away[i]:.0f} km from the nearest site: the "
+                f"order is {', '.join(columns)}; {right} would be {other[i]:.0f} km away"
+            )
+        return points
+
+    def doubts_about(self, add: Mapping[str, Any], far: float = 3.0) -> list[str]:
+        """Return a sentence for each new site farther from all others than `far` times their extent."""
+        domain, change = candidates_of(self.domain), self.change(add, ())
+        X = np.asarray(change["X"], dtype=np.float64)
+        if domain is None or not X.size:
+            return []
+        width = 2 if self.table else X.shape[1]
+        sites = domain.X[:, :width]
+        extent, unit = np.linalg.norm(np.ptp(sites, axis=0)), " km" if self.table else ""
+        return [
+            f'"{name}" is {away:.4g}{unit} from the nearest site, and all others lie within '
+            f"{extent:.4g}{unit} of each other"
+            for name, away in zip(change["names"], _distances(sites, X[:, :width]), strict=True)
+            if away > far * extent > 0
+        ]
 
 
-def _parameters(parts: Mapping[str, Parameter], text: str) -> dict[str, object]:
-    """The values in "name=value, name=value"; a word may hold commas."""
+def apply_change(
+    domain: Candidates | CandidatesInContext, change: Mapping[str, Any]
+) -> Candidates | CandidatesInContext:
+    """Return the domain after a change of its sites; no site gets another row."""
+    candidates = candidates_of(domain)
+    assert candidates is not None
+    retired = sorted({*candidates.retired, *change["retire"]} - {*change["restore"]})
+    if isinstance(candidates, Arms):
+        return Arms((*candidates.names, *change["names"]), retired)
+    X = np.concatenate([candidates.X, to_points(change["X"], candidates.dimension)])
+    return replace_candidates(domain, Candidates(X, candidates.context, retired))
+
+
+def _distances(sites: Array, X: Array) -> Array:
+    """Return the distance of each point (n, d) to the nearest of the sites (m, d), shape (n,)."""
+    return np.array([np.linalg.norm(sites - x, axis=1).min() for x in X])
+
+
+def _parse_parameters(parts: Mapping[str, Parameter], text: str) -> dict[str, object]:
+    """Return the values in "name=value, name=value"; the value of a category may contain commas."""
     names = "|".join(map(re.escape, sorted(parts, key=len, reverse=True)))
-    found = re.split(rf"(?:^|,)\s*({names})\s*=", text.strip())
-    known = f'in "{text}"; there are: {", ".join(parts)}'
-    if found[0].strip():
-        unknown = found[0].partition("=")[0].strip(" ,")
+    pieces = re.split(rf"(?:^|,)\s*({names})\s*=", text.strip())
+    hint = f'in "{text}"; there are: {", ".join(parts)}'
+    if pieces[0].strip():
+        unknown = pieces[0].partition("=")[0].strip(" ,")
         if unknown in parts:
-            raise ValueError(f'say {unknown}=..., got "{text}"')
-        raise ValueError(f'unknown parameter "{unknown}" {known}')
+            raise ValueError(f'write {unknown}=..., got "{text}"')
+        raise ValueError(f'unknown parameter "{unknown}" {hint}')
     values: dict[str, object] = {}
-    for name, value in zip(found[1::2], found[2::2], strict=True):
-        said, part = value.strip(), parts[name]
+    for name, piece in zip(pieces[1::2], pieces[2::2], strict=True):
+        value, part = piece.strip(), parts[name]
         if name in values:
-            raise ValueError(f'"{text}": {name} is given twice')
+            raise ValueError(f'"{text}": {name} appears twice')
         if isinstance(part, Category):
-            values[name] = said
-        elif unknown := re.search(r",\s*([^,=]+?)\s*=", said):
-            raise ValueError(f'unknown parameter "{unknown[1]}" {known}')
-        elif len(number := _numbers(said)) != 1:
-            raise ValueError(f'"{text}": {name} must be a number, got "{said}"')
+            values[name] = value
+        elif unknown_name := re.search(r",\s*([^,=]+?)\s*=", value):
+            raise ValueError(f'unknown parameter "{unknown_name[1]}" {hint}')
+        elif len(number := _parse_numbers(value)) != 1:
+            raise ValueError(f'"{text}": {name} must be a number, got "{value}"')
         else:
             values[name] = int(number[0]) if number[0].is_integer() else number[0]
     return values
 
 
-def _numbers(text: str) -> list[float]:
-    """The numbers of "3.2,4.5"; none if something else stands there."""
+def _parse_numbers(text: str) -> list[float]:
+    """Return the numbers of "3.2,4.5", or an empty list if that is something else."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:

@@ -1,4 +1,4 @@
-"""What stands in a journal beside what a bandit knows: readings that are told again, wrong, or old."""
+"""The readings of a campaign: those that are repeated, were changed, or have expired."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvbandits.acquisition.limits import check_outcome
 from tvbandits.bandit.history import history_columns, in_time
 from tvbandits.bandit.observations import usual_variance, validate_observations
 from tvbandits.campaign.store.errors import ConflictError
-from tvbandits.campaign.store.journal import numbers, points
+from tvbandits.campaign.store.journal import to_array, to_points
 from tvbandits.campaign.store.store import Row
 from tvbandits.data import Dataset, NewObservations, Plays, at_times, row_keys
 from tvbandits.validation import Array, as_values
@@ -22,142 +22,157 @@ if TYPE_CHECKING:
     from tvbandits.bandit.state import State
 
 
-def columns_of(recipe: Recipe, state: State, changes: Iterable[Row]) -> dict[str, Any]:
-    """Return the columns of a history, with what was told wrong as "corrected" and "retracted"."""
+def history_with_changes(recipe: Recipe, state: State, changes: Iterable[Row]) -> dict[str, Any]:
+    """Return the columns of a history, with the old readings of rows of kind "correct" and "retract"."""
     domain, d = recipe.domain, recipe.domain.dimension
-    read = {limit: state.outcomes[limit.name].rewards for limit in recipe.options.limits}
+    outcomes = {limit: state.outcomes[limit.name].rewards for limit in recipe.options.limits}
     plays = state.readings, state.answers, state.failed, state.pending
     parts = [
-        history_columns(domain, *plays, read, recipe.options.control, recipe.options.move_cost)
+        history_columns(domain, *plays, outcomes, recipe.options.control, recipe.options.move_cost)
     ]
-    none, no_plays = Dataset.empty(d), Plays.empty(d)
-    unread = dict.fromkeys(read, none)
+    empty, no_plays = Dataset.empty(d), Plays.empty(d)
+    no_outcomes = dict.fromkeys(outcomes, empty)
     for row in changes:
-        was, X = numbers(row.body["got"]), points(row.given["X"], d)
-        old = Dataset(X, was[:, 0], np.zeros(len(X)), np.ones(len(X)))
+        X, (t, y) = to_points(row.arguments["X"], d), to_array(row.body["result"]).T
+        old = Dataset(X, t, np.zeros(len(X)), np.ones(len(X)))
         part = history_columns(
-            domain, old, none, no_plays, no_plays, unread, recipe.options.control
+            domain, old, empty, no_plays, no_plays, no_outcomes, recipe.options.control
         )
-        order = np.argsort(was[:, 0], kind="stable")
-        gone = np.full(len(X), np.nan)
-        kind = np.full(len(X), row.kind, dtype=object)
-        of_old = {"reward": was[order, 1], "variance": gone, "kind": kind, "move_cost": gone}
-        parts.append({**part, **of_old})
+        kind, missing = f"{row.kind}ed", np.full(len(X), np.nan)
+        parts.append(
+            {
+                **part,
+                "reward": y[np.argsort(t, kind="stable")],
+                "variance": missing,
+                "kind": np.full(len(X), kind, dtype=object),
+                "move_cost": missing,
+            }
+        )
     return in_time({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 
-def told_of(recipe: Recipe, state: State, given: Mapping[str, Any]) -> NewObservations:
-    """Return what an operation tells, with the time of each reading; a `ValueError` if it cannot be."""
-    X, variance, t = (
-        points(given["X"], recipe.domain.dimension),
-        given.get("noise_variance"),
-        given.get("t"),
+def observations_of(recipe: Recipe, state: State, arguments: Mapping[str, Any]) -> NewObservations:
+    """Return the readings of the arguments of `tell`, each with its time.
+
+    Raises
+    ------
+    ValueError
+        If they cannot be used.
+    """
+    X, y = to_points(arguments["X"], recipe.domain.dimension), to_array(arguments["y"])
+    t, variance = (
+        None if (column := arguments.get(name)) is None else to_array(column)
+        for name in ("t", "noise_variance")
     )
-    times = None if t is None else numbers(t)
-    noise = None if variance is None else numbers(variance)
-    return validate_observations(recipe, state.record, X, numbers(given["y"]), times, noise)
+    return validate_observations(recipe, state.record, X, y, t, variance)
 
 
-class Readings:
-    """The readings of a campaign, in which those of a place and time can be found again.
+class RecordedReadings:
+    """The readings in a journal, to be looked up by place and time.
 
     Parameters
     ----------
     recipe : Recipe
-    told : callable
-        The rows of the journal that tell something.
+    read_rows : callable
+        Returns the rows of the journal of kind "tell".
     """
 
-    def __init__(self, recipe: Recipe, told: Callable[[], Iterable[Row]]) -> None:
+    def __init__(self, recipe: Recipe, read_rows: Callable[[], Iterable[Row]]) -> None:
         self._recipe, self._dimension = recipe, recipe.domain.dimension
-        self._told = told
+        self._read_rows = read_rows
 
     @cached_property
     def _rows(self) -> list[Row]:
-        return list(self._told())
+        return list(self._read_rows())
 
     @cached_property
     def _counts(self) -> dict[bytes, Any]:
-        """What readings were made of that were counted, by place and time."""
-        rows = [row for row in self._rows if "counts" in row.given]
-        at = [
-            at_times(points(row.given["X"], self._dimension), numbers(row.body["got"]))
+        """The counts that rates were computed from, by place and time."""
+        rows = [row for row in self._rows if "counts" in row.arguments]
+        return {
+            row_keys(at_times(self._points(row), to_array(row.body["result"])))[0]: row.arguments[
+                "counts"
+            ]
             for row in rows
-        ]
-        return {row_keys(x)[0]: row.given["counts"] for x, row in zip(at, rows, strict=True)}
+        }
+
+    def _points(self, row: Row) -> Array:
+        return to_points(row.arguments["X"], self._dimension)
 
     def _expired(self, until: float) -> Dataset:
-        """Return the readings that have left the history, as they were told."""
-        found = Dataset.empty(self._dimension)
+        """Return the readings from before `until`, which have left the bandit's history."""
+        expired = Dataset.empty(self._dimension)
         for row in self._rows:
-            given, t = row.given, numbers(row.body["got"])
-            X, y = points(given["X"], self._dimension), numbers(given["y"]).reshape(-1)
+            arguments, t, X = row.arguments, to_array(row.body["result"]), self._points(row)
+            y = to_array(arguments["y"]).reshape(-1)
             variance = usual_variance(len(t), self._recipe.noise_variance)
-            if given.get("noise_variance") is not None:
-                variance = np.broadcast_to(numbers(given["noise_variance"]), len(t))
+            if arguments.get("noise_variance") is not None:
+                variance = np.broadcast_to(to_array(arguments["noise_variance"]), len(t))
             old = (t < until) & ~np.isnan(y)
-            found = found.append(Dataset.from_columns(X[old], t[old], y[old], variance[old]))
-        return found
+            expired = expired.append(Dataset.from_columns(X[old], t[old], y[old], variance[old]))
+        return expired
 
-    def check(
+    def check_new(
         self,
         state: State,
-        told: NewObservations,
-        given: Mapping[str, Any],
+        new: NewObservations,
+        arguments: Mapping[str, Any],
         name: Callable[[Array], str],
-        when: Callable[[float], str],
+        format_time: Callable[[float], str],
     ) -> None:
-        """Raise a `ConflictError` if a reading of the same place and time is on record.
+        """Raise a `ConflictError` if there is a reading of the same place and time already.
 
-        A play without a reading is no obstacle to a reading, and adds nothing to one.
+        A play without a reading does not conflict with a reading, and adds nothing to one.
         """
         readings, until = state.readings, state.expired.until
-        if state.expired.rewards and (told.t < until).any():
+        if state.expired.rewards and (new.t < until).any():
             readings = self._expired(until).append(readings)
-        readings = readings.take(np.isin(readings.t, told.t))
+        readings = readings.take(np.isin(readings.t, new.t))
         by_play = _by_play(readings, readings.y, readings.variance)
-        failed = {*_plays(state.failed.take(np.isin(state.failed.t, told.t)))}
-        found, same, new = set[bytes](), True, told.rewards
-        for play, y, variance in zip(_plays(new), new.y, new.variance, strict=True):
+        failed = {*_play_keys(state.failed.take(np.isin(state.failed.t, new.t)))}
+        conflicts, same, rewards = set[bytes](), True, new.rewards
+        for play, y, variance in zip(_play_keys(rewards), rewards.y, rewards.variance, strict=True):
             if play in by_play:
-                found.add(play)
-                # Of counts the variance is another one when more is counted at their time.
-                counted = "counts" in given and self._counts.get(play) == given["counts"]
-                same = same and any(
-                    was == y and (counted or np.array_equal(noise, variance, equal_nan=True))
-                    for was, noise in by_play[play]
+                conflicts.add(play)
+                # The variance of a rate changes if other counts are recorded at its time.
+                same_counts = (
+                    "counts" in arguments and self._counts.get(play) == arguments["counts"]
                 )
-        found |= {play for play in _plays(told.failed) if play in by_play or play in failed}
-        if not found:
+                same = same and any(
+                    old == y and (same_counts or np.array_equal(noise, variance, equal_nan=True))
+                    for old, noise in by_play[play]
+                )
+        conflicts |= {x for x in _play_keys(new.failed) if x in by_play or x in failed}
+        if not conflicts:
             return
-        plays = row_keys(at_times(told.X, told.t))
+        plays = row_keys(at_times(new.X, new.t))
         limits = {limit.name: limit for limit in self._recipe.options.limits}
-        for outcome, values in given.get("outcomes", {}).items():
+        for outcome, values in arguments.get("outcomes", {}).items():
             check_outcome(outcome, limits)
-            seen = state.outcomes[outcome].rewards
-            outcomes = _by_play(seen, seen.y)
-            column = as_values(numbers(values), len(plays), outcome, missing=True)
-            for play, t, value in zip(plays, told.t, column, strict=True):
-                if play in found and t >= until and not np.isnan(value):
+            old = state.outcomes[outcome].rewards
+            outcomes = _by_play(old, old.y)
+            column = as_values(to_array(values), len(plays), outcome, missing=True)
+            for play, t, value in zip(plays, new.t, column, strict=True):
+                if play in conflicts and t >= until and not np.isnan(value):
                     same = same and [value] in outcomes.get(play, [])
-        first = min(map(plays.index, found))
-        was = by_play.get(plays[first], [[np.nan]])[-1][0]
+        first = min(map(plays.index, conflicts))
+        value = by_play.get(plays[first], [[np.nan]])[-1][0]
         raise ConflictError(
-            f"{name(told.X[first])} at {when(float(told.t[first]))} was told already, as {was:g}: "
-            "give a key (--key) if another reading is to count beside it, or let `campaign correct` "
-            "replace it",
+            f"there is already a reading of {name(new.X[first])} at {format_time(float(new.t[first]))}: "
+            f"{value:g}; give a key (--key) if both readings are to count, or replace the old one by "
+            "`campaign correct`",
             same=bool(same),
         )
 
 
-def _plays(plays: Dataset | Plays) -> list[bytes]:
+def _play_keys(plays: Dataset | Plays) -> list[bytes]:
     """Return keys of places and times."""
     return row_keys(at_times(plays.X, plays.t))
 
 
 def _by_play(plays: Dataset, *columns: Array) -> dict[bytes, list[list[float]]]:
-    """Return what was read at each place and time, the latest last."""
-    found: dict[bytes, list[list[float]]] = {}
-    for play, values in zip(_plays(plays), np.column_stack(columns).tolist(), strict=True):
-        found.setdefault(play, []).append(values)
-    return found
+    """Return the values at each place and time, the latest last."""
+    values: dict[bytes, list[list[float]]] = {}
+    for play, row in zip(_play_keys(plays), np.column_stack(columns).tolist(), strict=True):
+        values.setdefault(play, []).append(row)
+    return values

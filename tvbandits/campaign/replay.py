@@ -1,9 +1,8 @@
-"""The replay of a journal: what is believed is a bandit that has played every row again.
+"""The replay of a journal: a bandit that starts from a snapshot and follows the rows after it.
 
-A `Replay` goes on from a snapshot, row by row, and `Writer` goes on from there with operations of its
-own. Every answer of the expert is on the disk before anybody uses it: while a bandit is computed again
-from the journal the answers are those on record, and the expert itself is not asked. What it knows (the
-rest of a budget, the pairs of a calibration) is on record too.
+Every answer of the expert is on the disk before it is used. While a bandit is computed again from the
+journal, the answers are those in the journal, and the expert is not queried. The state of the expert
+(the rest of a budget, the pairs of a calibration) is in the journal, too.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.observations import find_readings
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
-from tvbandits.campaign.records import told_of
-from tvbandits.campaign.sites import on_sites
-from tvbandits.campaign.status import VerifiedCampaign, summary_of
+from tvbandits.campaign.names import apply_change
+from tvbandits.campaign.records import observations_of
+from tvbandits.campaign.status import Verification, bandit_summary
 from tvbandits.campaign.store.errors import (
     CampaignError,
     ClosedCampaignError,
     ExpertNeededError,
     ReplayError,
-    reading,
+    report_damage,
 )
-from tvbandits.campaign.store.journal import as_text, numbers, points
-from tvbandits.campaign.store.store import DONE, Row, Snapshot, Store, Turn, next_row
+from tvbandits.campaign.store.journal import to_array, to_json, to_points
+from tvbandits.campaign.store.store import OPERATIONS, Row, Snapshot, Store, Turn, next_row
 from tvbandits.data import Dataset
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.experts.protocol import (
@@ -52,7 +51,7 @@ from tvbandits.experts.protocol import (
 from tvbandits.io import to_bytes
 from tvbandits.validation import Array
 
-# Writes a row of a kind with a body; it is on the disk on return.
+# Writes a row of a kind with a body, which is on the disk on return.
 Write = Callable[[str, Mapping[str, Any]], object]
 
 # Answers that were paid for and could not be written yet, by their question.
@@ -65,18 +64,23 @@ class JournaledExpert:
     Parameters
     ----------
     expert : Expert or None
-        The expert itself; None where the journal is only read.
+        The expert itself; None if the journal is only read.
     unsaved : dict, optional
         Answers that were paid for and could not be written yet.
+
+    Attributes
+    ----------
+    error : BaseException or None
+        The error that ended the operation, because an answer could not be written or replayed.
     """
 
     def __init__(self, expert: Expert | None, unsaved: Unsaved | None = None) -> None:
         self._expert = expert
-        self._knowledge: Mapping[str, Any] | None = None if expert is None else state_of(expert)
-        self._recorded: deque[Mapping[str, Any]] = deque()
+        self._state: Mapping[str, Any] | None = None if expert is None else state_of(expert)
+        self._replies: deque[Mapping[str, Any]] = deque()
         self._write: Write | None = None
         self._unsaved: Unsaved = {} if unsaved is None else unsaved
-        self.stopped: BaseException | None = None
+        self.error: BaseException | None = None
 
     @property
     def present(self) -> bool:
@@ -84,331 +88,340 @@ class JournaledExpert:
         return self._expert is not None
 
     def prepare(self, rows: Iterable[Row], write: Write | None = None) -> None:
-        """Answer as on record, and then, if `write` is given, by asking."""
-        self._recorded = deque(row.body for row in rows if row.kind == "consulted")
-        self._write, self.stopped = write, None
+        """Answer by the replies in these rows and then, if `write` is given, by querying the expert."""
+        self._replies = deque(row.body for row in rows if row.kind == "reply")
+        self._write, self.error = write, None
 
     def finish(self) -> None:
-        """Nothing is under way any more; `ReplayError` if not all that is on record was asked."""
-        left, self._recorded, self._write = len(self._recorded), deque(), None
-        if left:
-            raise ReplayError(f"{left} answers are on record that nobody asks for")
+        """End an operation; raise a `ReplayError` if it did not use all replies."""
+        count, self._replies, self._write = len(self._replies), deque(), None
+        if count:
+            raise ReplayError(
+                f"the journal has {count} more replies of the expert than were needed"
+            )
 
     def skip(self, rows: Iterable[Row]) -> None:
-        """Know what the expert knew after an operation that failed."""
+        """Restore the state of the expert after an operation that failed."""
         for row in rows:
-            if row.kind == "consulted":
-                self._know(row.body["knows"])
+            if row.kind == "reply":
+                self._restore(row.body["expert_state"])
 
     def query(self, X: Array, t: float) -> Answers:
-        """Answer as on record, or by asking: what the expert says is written down first."""
+        """Answer by the journal, or by querying the expert and writing its answers to the journal."""
         try:
-            body = self._answer(X, t)
+            body = self._reply(X, t)
         except CampaignError as error:
-            self.stopped = error
+            self.error = error
             raise
         if "failure" in body:
             raise ExpertUnavailableError(body["failure"])
-        values, variance = numbers(body["values"]), numbers(body["variance"])
+        values, variance = to_array(body["values"]), to_array(body["variance"])
         return Answers(values, variance, float(body["cost"]), tuple(body["notes"]))
 
-    def _answer(self, X: Array, t: float) -> Mapping[str, Any]:
-        if self._recorded:
-            body = self._recorded.popleft()
+    def _reply(self, X: Array, t: float) -> Mapping[str, Any]:
+        if self._replies:
+            body = self._replies.popleft()
             if body["X"] != X.tolist() or body["t"] != t:
                 raise ReplayError(
-                    f"{X.tolist()} at t = {t:g} are asked about, and {body['X']} at t = {body['t']} "
-                    "are on record"
+                    f"the question is about {X.tolist()} at t = {t:g}, and in the journal about "
+                    f"{body['X']} at t = {body['t']}"
                 )
-            self._know(body["knows"])
+            self._restore(body["expert_state"])
             return body
         if self._write is None:
-            raise ReplayError(f"{len(X)} points at t = {t:g} are asked about, and none on record")
+            raise ReplayError(f"the journal has no reply about {len(X)} points at t = {t:g}")
         if self._expert is None:
-            raise ExpertNeededError("the campaign's expert is to be asked, and was not handed over")
-        # What could not be written the last time was paid for, and is not asked for again.
-        body = self._unsaved.get((X.tobytes(), t)) or self._asked(self._expert, X, t)
+            raise ExpertNeededError(
+                "the expert must be queried, and the campaign was opened without it"
+            )
+        # An answer that could not be written the last time was paid for: the expert is not asked again.
+        body = self._unsaved.get((X.tobytes(), t)) or self._query_expert(self._expert, X, t)
         self._unsaved[X.tobytes(), t] = body
-        self._written("consulted", body)
+        self._write_row("reply", body)
         self._unsaved.clear()
-        self._knowledge = body["knows"]
+        self._state = body["expert_state"]
         return body
 
-    def _asked(self, expert: Expert, X: Array, t: float) -> Mapping[str, Any]:
-        about = {"X": X.tolist(), "t": t}
-        self._written("consulting", about)
+    def _query_expert(self, expert: Expert, X: Array, t: float) -> Mapping[str, Any]:
+        question = {"X": X.tolist(), "t": t}
+        self._write_row("query", question)
         try:
             answers = check_answers(expert.query(X.copy(), t), len(X))
         except Exception as error:
             if is_mistake(error):
                 raise
             failure = f"{type(error).__name__}: {error}"
-            return {**about, "failure": failure, "knows": state_of(expert)}
+            return {**question, "failure": failure, "expert_state": state_of(expert)}
         return {
-            **about,
+            **question,
             "values": answers.values.tolist(),
             "variance": answers.variance.tolist(),
             "cost": answers.cost,
             "notes": list(answers.notes),
-            "knows": state_of(expert),
+            "expert_state": state_of(expert),
         }
 
-    def _written(self, kind: str, body: Mapping[str, Any]) -> None:
-        """Write it down, or stop: whoever asks takes an expert that fails for one that is away."""
+    def _write_row(self, kind: str, body: Mapping[str, Any]) -> None:
+        """Write a row; remember an error, which the bandit takes for an expert that is down."""
         assert self._write is not None
         try:
             self._write(kind, body)
         except BaseException as error:
-            self.stopped = error
+            self.error = error
             raise
 
     def observe(self, rewards: Dataset) -> None:
-        """Hand rewards on."""
+        """Show rewards to the expert."""
         if self._expert is not None:
             inform(self._expert, rewards)
-            self._knowledge = state_of(self._expert)
+            self._state = state_of(self._expert)
 
     def state(self) -> dict[str, Any]:
-        """Return what the expert knows, as far as it says."""
-        return {"inside": self._knowledge if self._expert is None else state_of(self._expert)}
+        """Return the state of the expert inside."""
+        return {"inside": self._state if self._expert is None else state_of(self._expert)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Know what the expert knew."""
-        self._know(state["inside"])
+        """Restore the state of the expert inside."""
+        self._restore(state["inside"])
 
-    def _know(self, knowledge: Mapping[str, Any] | None) -> None:
-        self._knowledge = knowledge
-        if self._expert is not None and knowledge is not None:
-            restore_state(self._expert, knowledge)
-
-
-# --- playing rows again ---------------------------------------------------------------------------
+    def _restore(self, state: Mapping[str, Any] | None) -> None:
+        self._state = state
+        if self._expert is not None and state is not None:
+            restore_state(self._expert, state)
 
 
-def snapshot_of(recipe: Recipe, state: State) -> bytes:
-    """Return a bandit as a saved file, its expert left out."""
+def snapshot_data(recipe: Recipe, state: State) -> bytes:
+    """Return a bandit as the bytes of a saved file, without its expert."""
     if recipe.asking is not None:
         recipe = replace(recipe, asking=replace(recipe.asking, expert=None))
     return to_bytes({"recipe": recipe, "state": state})
 
 
 class Replay:
-    """A bandit at some row of a journal.
+    """A bandit as of some row of a journal.
 
     Parameters
     ----------
     snapshot : Snapshot
-        Where it begins.
-    asks : bool
+        The snapshot it starts from.
+    has_expert : bool
         Whether the campaign has an expert.
     expert : Expert or None
-        The expert itself, for who asks it.
+        The expert itself, if it may be queried.
     trusted : mapping
         The user's own parts, by name.
     unsaved : dict, optional
         Answers that were paid for and could not be written yet.
+
+    Attributes
+    ----------
+    seq, head : int, str
+        The latest row and its checksum.
+    snapshot_seq : int
+        The row of the latest snapshot.
+    open_rows : list of Row
+        The rows of an operation that was announced and is not finished.
     """
 
     def __init__(
         self,
         snapshot: Snapshot,
-        asks: bool,
+        has_expert: bool,
         expert: Expert | None,
         trusted: Mapping[str, Any],
         unsaved: Unsaved | None = None,
     ) -> None:
-        self._place = snapshot.place
+        self._location = snapshot.location
         self.seq, self.head = snapshot.seq, snapshot.head
-        self.snapshot = snapshot.seq
-        self.expert = JournaledExpert(expert, unsaved) if asks else None
-        self.open: list[Row] = []
-        saved = snapshot.saved(trusted).value()
-        with reading(f"{self._place}: the snapshot after row {snapshot.seq}"):
-            if not (isinstance(saved, dict) and saved.keys() == {"recipe", "state"}):
-                raise ValueError("it holds no bandit")
-            recipe: Recipe = saved["recipe"]
+        self.snapshot_seq = snapshot.seq
+        self.expert = JournaledExpert(expert, unsaved) if has_expert else None
+        self.open_rows: list[Row] = []
+        content = snapshot.read(trusted).value()
+        with report_damage(f"{self._location}: the snapshot after row {snapshot.seq}"):
+            if not (isinstance(content, dict) and content.keys() == {"recipe", "state"}):
+                raise ValueError("it does not hold a bandit")
+            recipe: Recipe = content["recipe"]
             if self.expert is not None and recipe.asking is not None:
                 recipe = replace(recipe, asking=replace(recipe.asking, expert=self.expert))
-            self.bandit = Bandit.from_state(recipe, saved["state"])
+            self.bandit = Bandit.from_state(recipe, content["state"])
 
-    def go_to(self, state: State, seq: int, head: str) -> None:
-        """Be where another bandit is, if it is farther on; on another domain it is not gone to."""
+    def skip_to(self, state: State, seq: int, head: str) -> None:
+        """Take over the state of another replay, if that is further on and has the same domain."""
         if seq > self.seq and state.domain == self.bandit.recipe.domain:
             self.bandit = Bandit.from_state(self.bandit.recipe, state)
-            self.seq, self.head, self.open = seq, head, []
+            self.seq, self.head, self.open_rows = seq, head, []
 
     def follow(self, row: Row) -> None:
-        """Play a row again.
+        """Replay a row.
 
         Raises
         ------
         ReplayError
-            If it gives something else than what is on record.
+            If the result is not that of the journal.
         DamagedCampaignError
-            If what is on record has another form.
+            If the content of the row has another form.
         """
-        with reading(f"{self._place}: row {row.seq} ({row.kind})"):
-            if row.kind in ("meant", "consulting", "consulted"):
-                self.open.append(row)
+        with report_damage(f"{self._location}: row {row.seq} ({row.kind})"):
+            if row.kind in ("intent", "query", "reply"):
+                self.open_rows.append(row)
             else:
-                if row.kind != "failed":
-                    self._play(row)
+                if row.kind != "failure":
+                    self._replay(row)
                 elif self.expert is not None:
-                    self.expert.skip(self.open)
-                self.open = []
+                    self.expert.skip(self.open_rows)
+                self.open_rows = []
         self.seq, self.head = row.seq, row.digest
 
-    def _play(self, row: Row) -> None:
-        where = f"{self._place}: row {row.seq} ({row.kind})"
+    def _replay(self, row: Row) -> None:
+        where = f"{self._location}: row {row.seq} ({row.kind})"
         try:
             with warnings.catch_warnings():
-                for known in (ExpertDownWarning, LimitWarning):  # whoever did it was warned
-                    warnings.simplefilter("ignore", known)
-                outcome = self.perform(row.kind, row.given, None)
+                for category in (ExpertDownWarning, LimitWarning):  # the caller was warned then
+                    warnings.simplefilter("ignore", category)
+                outcome = self.perform(row.kind, row.arguments, None)
         except ReplayError as error:
             raise ReplayError(f"{where}: {error}") from error
         except (ValueError, RuntimeError) as error:
-            raise ReplayError(f"{where} cannot be played again: {error}") from error
+            raise ReplayError(f"{where} cannot be replayed: {error}") from error
         recorded = {name: row.body[name] for name in outcome}
-        if as_text(outcome) != as_text(recorded):
+        if to_json(outcome) != to_json(recorded):
             raise ReplayError(
-                f"{where} gives {as_text(outcome)} here, and {as_text(recorded)} is on record: was it "
-                "made on another kind of processor, or by other versions?"
+                f"{where} gives {to_json(outcome)} here, but the journal has {to_json(recorded)}: was "
+                "it written on another kind of processor, or by other versions of packages?"
             )
 
-    def perform(self, kind: str, given: Mapping[str, Any], write: Write | None) -> dict[str, Any]:
-        """Do what an operation says, with what is on record of it and, if `write` is given, more.
+    def perform(
+        self, kind: str, arguments: Mapping[str, Any], write: Write | None
+    ) -> dict[str, Any]:
+        """Perform an operation, with replies of the journal first and, if `write` is given, new ones.
 
         Returns
         -------
         outcome : dict
-            What it `got`, and the `status` after it.
+            The `result`, and the `status` after it.
 
         Raises
         ------
         ValueError, ExpertError
-            As the bandit's calls.
+            As the methods of a bandit.
         CampaignError
             If the expert is not here, or its answer cannot be written.
         """
         expert = self.expert
         if expert is not None:
-            expert.prepare(self.open, write)
+            expert.prepare(self.open_rows, write)
         try:
-            got = self._operate(kind, given)
+            result = self._call_bandit(kind, arguments)
         except Exception as error:
-            if expert is not None and expert.stopped is not None:
-                raise expert.stopped from error
+            if expert is not None and expert.error is not None:
+                raise expert.error from error
             raise
         if expert is not None:
-            if expert.stopped is not None:
-                raise expert.stopped
+            if expert.error is not None:
+                raise expert.error
             expert.finish()
-        status = summary_of(self.bandit.recipe, self.bandit.state)
-        return {"got": None if got is None else got.tolist(), "status": status}
+        summary = bandit_summary(self.bandit.recipe, self.bandit.state)
+        return {"result": None if result is None else result.tolist(), "status": summary}
 
-    def _operate(self, kind: str, given: Mapping[str, Any]) -> Array | None:
-        """Do what an operation says, and return what came of it, as far as that is written down."""
+    def _call_bandit(self, kind: str, arguments: Mapping[str, Any]) -> Array | None:
+        """Call the method of the bandit, and return the result that the journal has."""
         bandit, recipe, state = self.bandit, self.bandit.recipe, self.bandit.state
         if kind == "sites":
-            assert isinstance(
-                recipe.domain, Candidates | CandidatesInContext
-            )  # there are no others
-            self.bandit = bandit.on(on_sites(recipe.domain, given))
+            assert isinstance(recipe.domain, Candidates | CandidatesInContext)
+            self.bandit = bandit.on(apply_change(recipe.domain, arguments))
             return None
-        method, names = VERBS[kind]
-        arguments = {name: _argument(name, given[name], recipe) for name in names if name in given}
-        recorded = None
-        if kind == "told":  # the time of each, which may have left memory when it is told again
-            recorded = told_of(recipe, state, given).t
-        elif kind in ("corrected", "retracted"):  # the time and reward (n, 2) of each; NaN: none
-            found = find_readings(recipe, state, arguments["X"], arguments.get("t"))
-            recorded = np.column_stack([found.old_times, found.before.y[found.rows]])
-        result = method(bandit, **arguments)
-        return result if kind in ("asked", "questions") else recorded
+        method, names = METHODS[kind]
+        values = {
+            name: _restore_value(name, arguments[name], recipe)
+            for name in names
+            if name in arguments
+        }
+        result = None
+        if kind == "tell":  # the time (n,) of each reading
+            result = observations_of(recipe, state, arguments).t
+        elif kind in ("correct", "retract"):  # the old time and reward (n, 2) of each; NaN: none
+            readings = find_readings(recipe, state, values["X"], values.get("t"))
+            result = np.column_stack([readings.old_times, readings.before.y[readings.rows]])
+        points = method(bandit, **values)
+        return points if kind in ("ask", "questions") else result
 
 
-# What a bandit does, and with which arguments, by the kind of row that says so.
-VERBS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
-    "asked": (Bandit.ask, ("t", "n", "available", "context", "near")),
-    "told": (Bandit.tell, ("X", "y", "t", "noise_variance", "outcomes")),
-    "dropped": (Bandit.drop, ("X",)),
+# The method of a bandit and its arguments, by the kind of the row.
+METHODS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    "ask": (Bandit.ask, ("t", "n", "available", "context", "near")),
+    "tell": (Bandit.tell, ("X", "y", "t", "noise_variance", "outcomes")),
+    "drop": (Bandit.drop, ("X",)),
     "questions": (Bandit.questions, ("t", "available")),
-    "answers": (Bandit.answer, ("X", "values", "t", "noise_variance")),
-    "corrected": (Bandit.correct, ("X", "y", "t", "noise_variance", "to", "outcomes")),
-    "retracted": (Bandit.retract, ("X", "t")),
+    "answer": (Bandit.answer, ("X", "values", "t", "noise_variance")),
+    "correct": (Bandit.correct, ("X", "y", "t", "noise_variance", "to", "outcomes")),
+    "retract": (Bandit.retract, ("X", "t")),
 }
 
 
-def _argument(name: str, value: Any, recipe: Recipe) -> Any:
-    """Return a value of a row as the bandit's verb takes it: what is not finite is a text in a row."""
+def _restore_value(name: str, value: Any, recipe: Recipe) -> Any:
+    """Return an argument from its JSON, in which numbers that are not finite are texts."""
     if name == "X":
-        return points(value, recipe.domain.dimension)
+        return to_points(value, recipe.domain.dimension)
     if name == "outcomes":
-        return {each: numbers(values) for each, values in value.items()}
-    is_column = name in ("t", "to", "y", "values", "noise_variance") and isinstance(
-        value, list | str
-    )
-    return numbers(value) if is_column else value
+        return {outcome: to_array(values) for outcome, values in value.items()}
+    columns = ("t", "to", "y", "values", "noise_variance")
+    return to_array(value) if name in columns and isinstance(value, list | str) else value
 
 
-def verified(store: Store, asks: bool, trusted: Mapping[str, Any]) -> VerifiedCampaign:
-    """Play everything again from the beginning, and compare with what is on record."""
-    operations = rows = compared = 0
+def verify(store: Store, has_expert: bool, trusted: Mapping[str, Any]) -> Verification:
+    """Replay the journal from its start, and compare every result and snapshot."""
+    operations = rows = count = 0
     problems: list[str] = []
     try:
         first, *later = reversed(store.snapshots())
-        replay = Replay(first, asks, None, trusted)
+        replay = Replay(first, has_expert, None, trusted)
         snapshots = {each.seq: each for each in later}
         for row in store.rows(first.seq, first.head):
             replay.follow(row)
             rows += 1
-            operations += row.kind in DONE
+            operations += row.kind in OPERATIONS
             snapshot = snapshots.pop(row.seq, None)
             if snapshot is None:
                 continue
             if snapshot.head != row.digest:
-                problems.append(f"the snapshot after row {row.seq} is of another row")
-            # Another version may keep the same beliefs in another form.
+                problems.append(f"the snapshot after row {row.seq} belongs to another row")
+            # Another version may represent the same beliefs differently.
             elif snapshot.made_by == __version__:
-                compared += 1
-                other = Replay(snapshot, asks, None, trusted)
-                # What the expert knows is its own affair.
+                count += 1
+                other = Replay(snapshot, has_expert, None, trusted)
+                # The state of the expert may differ: an expert is free to represent it differently.
                 here, there = (x.bandit.state.with_queries(expert=None) for x in (replay, other))
                 if not same_value(here, there):
-                    problems.append(f"the snapshot after row {row.seq} is not what its rows give")
+                    problems.append(f"the snapshot after row {row.seq} differs from the replay")
         problems += [f"rows are missing: a snapshot was made after row {seq}" for seq in snapshots]
     except ClosedCampaignError:
         raise
     except CampaignError as error:
         problems.append(str(error))
-    return VerifiedCampaign(rows, operations, compared, tuple(problems))
-
-
-# --- operations: done in one's turn, written down, ended by others if need be ---------------------
+    return Verification(rows, operations, count, tuple(problems))
 
 
 class Writer:
-    """Does operations in one's turn, and writes them down.
+    """Performs operations and writes them to the journal while the process holds the write lock.
 
     Parameters
     ----------
     turn : Turn
     replay : Replay
-        At the end of the journal.
+        A replay that has followed the journal to its end.
 
     Attributes
     ----------
     uncertain : bool
-        Whether what is in memory may be ahead of the disk.
+        Whether the replay may be ahead of the disk.
     """
 
     def __init__(self, turn: Turn, replay: Replay) -> None:
         self.turn, self.replay, self.uncertain = turn, replay, False
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Do several operations in one transaction; where an expert is asked, one by one."""
+    def transaction(self) -> Iterator[None]:
+        """Write several operations in one transaction, unless an expert may be queried in between."""
         if self.replay.expert is not None:
             yield
             return
@@ -419,50 +432,55 @@ class Writer:
             self.uncertain = True
             raise
 
-    def operate(
-        self, kind: str, sent: Mapping[str, Any], made: Mapping[str, Any], key: str | None, who: str
+    def perform(
+        self,
+        kind: str,
+        payload: Mapping[str, Any],
+        resolution: Mapping[str, Any],
+        key: str | None,
+        who: str,
     ) -> Row:
-        """Do it, and return its row; what may ask the expert is written down before it begins."""
-        expert, body = self.replay.expert, {"sent": sent, "made": made}
-        if expert is not None and kind in ("asked", "told"):
+        """Perform an operation and return its row; announce it first if it may query the expert."""
+        expert, body = self.replay.expert, {"payload": payload, "resolution": resolution}
+        if expert is not None and kind in ("ask", "tell"):
             if not expert.present:
                 raise ExpertNeededError(
-                    "the campaign has an expert, and it is needed to ask and to tell: hand it over, "
-                    "by expert= or --expert"
+                    "the campaign has an expert, which is needed to ask and to tell: give it by "
+                    "expert= or --expert"
                 )
-            self._write("meant", {"kind": kind, "key": key, **body}, None, who)
-        return self._end(kind, body, key, who)
+            self._write("intent", {"kind": kind, "key": key, **body}, None, who)
+        return self._complete(kind, body, key, who)
 
     def recover(self) -> None:
-        """End what a process may have begun that is no more."""
-        if not self.replay.open:
+        """Complete an operation that another process has announced before it died."""
+        if not self.replay.open_rows:
             return
-        meant = self.replay.open[0]
-        body = {name: meant.body[name] for name in ("sent", "made")}
+        intent = self.replay.open_rows[0]
+        body = {name: intent.body[name] for name in ("payload", "resolution")}
         try:
-            self._end(meant.body["kind"], body, meant.body["key"], meant.who)
+            self._complete(intent.body["kind"], body, intent.body["key"], intent.who)
         except CampaignError:
             raise
         except Exception:
-            # It is on record as failed, as it would have been then.
+            # The journal has the failure, as it would have had then.
             return
 
-    def _end(self, kind: str, body: Mapping[str, Any], key: str | None, who: str) -> Row:
-        replay, begun = self.replay, bool(self.replay.open)
+    def _complete(self, kind: str, body: Mapping[str, Any], key: str | None, who: str) -> Row:
+        replay, announced = self.replay, bool(self.replay.open_rows)
 
         def write(kind: str, body: Mapping[str, Any]) -> None:
             self._write(kind, body, None, who)
 
         self.uncertain = True
         try:
-            # As it comes back from the disk, so that it can be played again.
-            given = json.loads(as_text({**body["sent"], **body["made"]}))
-            outcome = replay.perform(kind, given, write if begun else None)
+            # As the disk restores it, so that the replay gives the same.
+            arguments = json.loads(to_json({**body["payload"], **body["resolution"]}))
+            outcome = replay.perform(kind, arguments, write if announced else None)
         except CampaignError:
             raise
         except Exception as error:
-            if begun:
-                write("failed", {"error": f"{type(error).__name__}: {error}"})
+            if announced:
+                write("failure", {"error": f"{type(error).__name__}: {error}"})
             self.uncertain = False
             raise
         row = self._write(kind, {**body, **outcome}, key, who)
@@ -474,5 +492,5 @@ class Writer:
         row = next_row(replay.seq, replay.head, kind, body, key, who)
         self.turn.append(row)
         replay.seq, replay.head = row.seq, row.digest
-        replay.open = [] if kind in (*DONE, "failed") else [*replay.open, row]
+        replay.open_rows = [] if kind in (*OPERATIONS, "failure") else [*replay.open_rows, row]
         return row

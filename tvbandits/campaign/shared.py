@@ -1,7 +1,7 @@
-"""`SharedBandit`: one bandit of several processes, which is where the journal is.
+"""`SharedBandit`: a bandit that several processes share through a journal.
 
-It lends a bandit to those who look and another one to who writes: those who look never wait. Requests
-are done here: looked up under their key, resolved, held against what is on record, and written down.
+It keeps one bandit for reading and another one for writing, so that readers never wait. A request is
+looked up by its key, resolved, compared with the readings in the journal, performed and written.
 """
 
 from __future__ import annotations
@@ -13,38 +13,37 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tvbandits.campaign.names import Names
-from tvbandits.campaign.records import Readings, told_of
-from tvbandits.campaign.sites import on_sites
-from tvbandits.campaign.status import Outline, PointOut
+from tvbandits.campaign.names import Names, apply_change
+from tvbandits.campaign.records import RecordedReadings, observations_of
+from tvbandits.campaign.status import Outline, PendingPoint
 from tvbandits.campaign.store.errors import (
     CampaignError,
     ConflictError,
     DamagedCampaignError,
     StorageError,
-    reading,
+    report_damage,
 )
-from tvbandits.campaign.store.journal import as_text
+from tvbandits.campaign.store.journal import to_json
 from tvbandits.campaign.store.store import Row, Store, check_name
-from tvbandits.campaign.times import clock_of, length_of
 from tvbandits.campaign.verbs import Request
+from tvbandits.clock import parse_duration, restore_clock
 from tvbandits.errors import PlayError, time_text
-from tvbandits.experts.protocol import Expert
 from tvbandits.validation import Array
 
 if TYPE_CHECKING:
     from tvbandits.bandit.info import Info
     from tvbandits.bandit.state import State
     from tvbandits.campaign.replay import Replay, Unsaved, Writer
+    from tvbandits.experts.protocol import Expert
 
-# Who is said to have dropped what nobody told in time.
+# The name in the journal for points that are dropped because nobody has told them in time.
 EXPIRY = "expiry"
 
-# A request, its number, its key, and who makes it.
-Numbered = tuple[int, Request, str | None, str]
+# A request, its number, its key, and the name of who makes it.
+NumberedRequest = tuple[int, Request, str | None, str]
 
-# Numbers of readings, and what is wrong with each.
-Refused = list[tuple[int, ValueError]]
+# Numbers of readings, and the error of each.
+Errors = list[tuple[int, ValueError]]
 
 
 class SharedBandit:
@@ -54,7 +53,7 @@ class SharedBandit:
     ----------
     store : Store
     expert : Expert or None
-        The campaign's expert, for who writes.
+        The campaign's expert, which is needed to write.
     trusted : mapping
         The user's own parts, by name.
     snapshot_every : int
@@ -66,14 +65,14 @@ class SharedBandit:
     ) -> None:
         self.store, self._expert, self._trusted = store, expert, trusted
         self._snapshot_every = snapshot_every
-        with reading(f"{store.place}: row 0"):
+        with report_damage(f"{store}: row 0"):
             body = store.first.body
             self.about: dict[str, str] = {**body["about"]}
-            self.asks = bool(body["asks"])
-            self.clock = clock_of(*body["clock"]) if body["clock"] else None
-            self.drop_after = length_of(self.about.get("drop_after", ""))
+            self.has_expert = bool(body["has_expert"])
+            self.clock = restore_clock(*body["clock"]) if body["clock"] else None
+            self.drop_after = parse_duration(self.about.get("drop_after", ""))
             self._outline = Outline(store.first)
-        self._writing, self._looking = threading.RLock(), threading.RLock()
+        self._writer_lock, self._reader_lock = threading.RLock(), threading.RLock()
         self._writer: Replay | None = None
         self._reader: Replay | None = None
         self._latest: tuple[State, int, str] | None = None
@@ -81,51 +80,50 @@ class SharedBandit:
         self._names: tuple[int, Names] | None = None
 
     def check_rows(self) -> None:
-        """Raise an error unless rows are as they were written, and none is missing before a snapshot."""
-        latest = self.store.snapshot()  # first: others may write rows and a snapshot meanwhile
+        """Raise an error unless all rows are as they were written, and there are all of them."""
+        latest = self.store.snapshot()  # first: other processes may write rows and snapshots now
         heads = [row.digest for row in self.store.rows(-1, "") if row.seq == latest.seq]
         if heads != [latest.head]:
             raise DamagedCampaignError(
-                f"{self.store.place}: rows are missing: a snapshot was made after row {latest.seq}"
+                f"{self.store}: rows are missing: a snapshot was made after row {latest.seq}"
             )
 
-    # --- for those who look -----------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------
 
     @contextmanager
     def outline(self) -> Iterator[Outline]:
-        """Lend what the journal says up to its end, for which no bandit is needed."""
-        with self._looking:
+        """Lend the outline of the whole journal, which needs no bandit."""
+        with self._reader_lock:
             last = self._outline.last
             for row in self.store.rows(last.seq, last.digest):
-                with reading(f"{self.store.place}: row {row.seq} ({row.kind})"):
+                with report_damage(f"{self.store}: row {row.seq} ({row.kind})"):
                     self._outline.follow(row)
             yield self._outline
 
     @property
     def names(self) -> Names:
-        """What people call its points."""
+        """The names of points and sites."""
         with self.outline() as outline:
-            changes = outline.sites
+            changes = outline.changes
             if self._names is None or self._names[0] != len(changes):
-                domain = self.store.snapshot(0).saved(self._trusted).value("recipe", "domain")
+                domain = self.store.snapshot(0).read(self._trusted).value("recipe", "domain")
                 for change in changes:
-                    domain = on_sites(domain, change)
-                place = str(self.store.place)
-                self._names = len(changes), Names(domain, self.about, place, changes)
+                    domain = apply_change(domain, change)
+                self._names = len(changes), Names(domain, self.about, str(self.store), changes)
             return self._names[1]
 
-    def outstanding(self) -> list[tuple[Array, PointOut]]:
-        """Return the points that are out."""
-        with self._looking:
+    def pending(self) -> list[tuple[Array, PendingPoint]]:
+        """Return the pending points."""
+        with self._reader_lock:
             names = self.names  # which follows the journal to its end
-            X, out = self._outline.pending(names.domain.dimension), self._outline.out
+            X, points = self._outline.pending_array(names.domain.dimension), self._outline.pending
             return [
-                (x, PointOut(names.name(x), t, at, who))
-                for x, (_, t, at, who) in zip(X, out, strict=True)
+                (x, PendingPoint(names.name(x), t, at, who))
+                for x, (_, t, at, who) in zip(X, points, strict=True)
             ]
 
-    def when(self, t: float) -> str:
-        """Return a time as people write it."""
+    def format_time(self, t: float) -> str:
+        """Return a time as text: a date if there is a clock."""
         return time_text(t) if self.clock is None else self.clock.text(t)
 
     def rows_of(self, *kinds: str) -> list[Row]:
@@ -134,102 +132,101 @@ class SharedBandit:
 
     @contextmanager
     def read(self) -> Iterator[Replay]:
-        """Lend a bandit that is where the journal is, apart from the one that writes."""
-        with self._looking:
+        """Lend a bandit that has followed the whole journal, and is not the one that writes."""
+        with self._reader_lock:
             replay, self._reader = self._reader, None
-            self._reader = self._at_the_end(replay, None)
-            with self._in_words():
+            self._reader = self._catch_up(replay, None)
+            with self._translate_errors():
                 yield self._reader
 
     def info_after(self, row: Row) -> Info:
-        """Return what was known after a row, as whoever wrote it was told."""
+        """Return the info that the operation of a row returned."""
         from tvbandits.campaign.replay import Replay
 
         with self.read() as replay:
             if replay.seq == row.seq:
                 return replay.bandit.info
-        before = next(each for each in self.store.snapshots() if each.seq <= row.seq)
-        past = Replay(before, self.asks, None, self._trusted)
-        for each in self.store.rows(before.seq, before.head):
+        snapshot = next(each for each in self.store.snapshots() if each.seq <= row.seq)
+        past = Replay(snapshot, self.has_expert, None, self._trusted)
+        for each in self.store.rows(snapshot.seq, snapshot.head):
             if each.seq <= row.seq:
                 past.follow(each)
         return past.bandit.info
 
-    def _at_the_end(self, replay: Replay | None, expert: Expert | None) -> Replay:
-        """Return a bandit that is where the journal is, from where another one has come to."""
+    def _catch_up(self, replay: Replay | None, expert: Expert | None) -> Replay:
+        """Return a replay that has followed the whole journal; it starts from `replay`, if given."""
         from tvbandits.campaign.replay import Replay
 
         self.store.check_open()
         if replay is None:
             unsaved = None if expert is None else self._unsaved
-            replay = Replay(self.store.snapshot(), self.asks, expert, self._trusted, unsaved)
-        # What an expert learns from rewards is known to who shows them to it, row by row.
+            replay = Replay(self.store.snapshot(), self.has_expert, expert, self._trusted, unsaved)
+        # An expert may learn from rewards, so that it must be shown them row by row.
         if self._latest is not None and expert is None:
-            replay.go_to(*self._latest)
+            replay.skip_to(*self._latest)
         for row in self.store.rows(replay.seq, replay.head):
             replay.follow(row)
-        if not replay.open:
+        if not replay.open_rows:
             self._latest = replay.bandit.state, replay.seq, replay.head
         return replay
 
     @contextmanager
-    def _in_words(self) -> Iterator[None]:
-        """Let errors of the bandit speak of sites by name and, where there is a clock, of dates."""
+    def _translate_errors(self) -> Iterator[None]:
+        """Let errors of the bandit name sites and, if there is a clock, dates."""
         try:
             yield
         except PlayError as error:
-            error.sentence, error.values = error.message(self._name_or_numbers, self.when), {}
+            error.sentence, error.values = error.message(self._place_text, self.format_time), {}
             raise
 
-    def _name_or_numbers(self, x: Array) -> str:
-        with suppress(ValueError):  # no site is there
+    def _place_text(self, x: Array) -> str:
+        with suppress(ValueError):  # there is no site
             return self.names.name(x)
         return str(x.tolist())
 
-    # --- for who writes ---------------------------------------------------------------------------
+    # --- writing ----------------------------------------------------------------------------------
 
-    def do(self, request: Request, key: str | None, who: str) -> tuple[Row, Info | None]:
-        """Do something once and write it down.
+    def execute(self, request: Request, key: str | None, who: str) -> tuple[Row, Info | None]:
+        """Perform a request once and write it to the journal.
 
         Returns
         -------
         row : Row
         info : Info or None
-            What is known after it; None where it was on record already.
+            The bandit's info after it; None if it was in the journal already.
 
         Raises
         ------
         ConflictError
-            If something else is on record under the key; if no key is given, and a reading of the same
-            place and time is on record.
+            If another request has the key; if no key is given, and there is a reading of the same place
+            and time.
         """
-        check_names(key, who)
-        with self._in_words():
-            row = self._repeated(request, key)
-            if row is None:
-                with self._turn() as writer:
-                    row = self._repeated(request, key)  # somebody else may have done it meanwhile
-                    if row is None:
-                        row = self._write(
-                            writer, request, key, who, *self._names_and_readings(writer)
-                        )
-                        # To play a correction again takes long.
-                        self._keep_snapshot(writer, due=request.kind in ("corrected", "retracted"))
-                        return row, writer.replay.bandit.info
-            return row, None
+        check_key_and_name(key, who)
+        with self._translate_errors():
+            row = self._find_row(request, key)
+            if row is not None:
+                return row, None
+            with self._turn() as writer:
+                row = self._find_row(request, key)  # another process may have written it meanwhile
+                if row is not None:
+                    return row, None
+                row = self._write(writer, request, key, who, *self._names_and_readings(writer))
+                # To replay a correction takes long.
+                self._snapshot(writer, always=request.kind in ("correct", "retract"))
+                return row, writer.replay.bandit.info
 
-    def do_all(self, requests: Sequence[Numbered], refused: Refused, leave_out: bool) -> int:
-        """Do several things, where no expert is asked in one transaction; how many are new.
+    def execute_all(self, requests: Sequence[NumberedRequest], errors: Errors | None) -> int:
+        """Perform several requests, in one transaction if there is no expert; return how many are new.
 
-        Those that are refused are put down in `refused` if they are to be left out.
+        With a list of errors, a request that is refused is put there and left out.
         """
         new = 0
         with self._turn() as writer:
-            rows = self.store.keyed([key for *_, key, _ in requests])
+            rows = self.store.rows_by_key([key for *_, key, _ in requests])
             names, readings = self._names_and_readings(writer)
-            with writer.together():
+            with writer.transaction():
                 for number, request, key, who in requests:
-                    with skip_refused(refused, number, leave_out), self._in_words():
+                    with collect_errors(errors, number), self._translate_errors():
                         if key in rows:
                             _check_same(rows[key], request)
                             continue
@@ -242,25 +239,25 @@ class SharedBandit:
                         new += 1
                         if key is not None:
                             rows[key] = row
-            self._keep_snapshot(writer)
+            self._snapshot(writer)
         return new
 
-    def keep_snapshot(self) -> None:
-        """Keep a snapshot now."""
+    def write_snapshot(self) -> None:
+        """Write a snapshot now."""
         with self._turn() as writer:
-            self._keep_snapshot(writer, due=True)
+            self._snapshot(writer, always=True)
 
-    def _repeated(self, request: Request, key: str | None) -> Row | None:
-        """Return the row under the key; a `ConflictError` if something else is on record there."""
-        row = None if key is None else self.store.keyed([key]).get(key)
+    def _find_row(self, request: Request, key: str | None) -> Row | None:
+        """Return the row with the key; raise a `ConflictError` if it is another request's."""
+        row = None if key is None else self.store.rows_by_key([key]).get(key)
         if row is not None:
             _check_same(row, request)
         return row
 
-    def _names_and_readings(self, writer: Writer) -> tuple[Names, Readings]:
-        """Return what stays as it is in one's turn, until sites are changed."""
-        told = partial(self.rows_of, "told")
-        return self.names, Readings(writer.replay.bandit.recipe, told)
+    def _names_and_readings(self, writer: Writer) -> tuple[Names, RecordedReadings]:
+        """Return what stays the same while the process holds the lock and changes no sites."""
+        read_rows = partial(self.rows_of, "tell")
+        return self.names, RecordedReadings(writer.replay.bandit.recipe, read_rows)
 
     def _write(
         self,
@@ -269,81 +266,85 @@ class SharedBandit:
         key: str | None,
         who: str,
         names: Names,
-        readings: Readings,
+        readings: RecordedReadings,
     ) -> Row:
-        """Check what is asked of the bandit, let it be done, and write it down."""
-        bandit, kind, sent = writer.replay.bandit, request.kind, request.sent
-        resolved = request.resolve(bandit, names)
-        made = {name: value for name, value in resolved.items() if value != sent.get(name)}
-        given = {**sent, **made}
-        if kind == "told" and key is None:
-            told = told_of(bandit.recipe, bandit.state, given)
-            readings.check(bandit.state, told, given, names.name, self.when)
-        if kind == "asked" and self.drop_after is not None:
-            out = bandit.state.pending
-            if late := out.X[given["t"] - out.t >= self.drop_after].tolist():
-                writer.operate("dropped", {"X": late}, {}, None, EXPIRY)
-        return writer.operate(kind, sent, made, key, who)
+        """Resolve and check a request, perform it, and write it."""
+        bandit, kind, payload = writer.replay.bandit, request.kind, request.payload
+        resolution = {
+            name: value
+            for name, value in request.resolve(bandit, names).items()
+            if value != payload.get(name)
+        }
+        arguments = {**payload, **resolution}
+        if kind == "tell" and key is None:
+            new = observations_of(bandit.recipe, bandit.state, arguments)
+            readings.check_new(bandit.state, new, arguments, names.name, self.format_time)
+        if kind == "ask" and self.drop_after is not None:
+            pending = bandit.state.pending
+            if expired := pending.X[arguments["t"] - pending.t >= self.drop_after].tolist():
+                writer.perform("drop", {"X": expired}, {}, None, EXPIRY)
+        return writer.perform(kind, payload, resolution, key, who)
 
     @contextmanager
     def _turn(self) -> Iterator[Writer]:
-        """Take one's turn to write, with a bandit that is where the journal is."""
+        """Hold the write lock, with a bandit that has followed the whole journal."""
         from tvbandits.campaign.replay import Writer
 
-        with self._writing, self.store.turn() as turn:
+        with self._writer_lock, self.store.turn() as turn:
             replay, self._writer = self._writer, None
-            writer = Writer(turn, self._at_the_end(replay, self._expert))
+            writer = Writer(turn, self._catch_up(replay, self._expert))
             writer.recover()
             try:
                 yield writer
             finally:
-                if not writer.uncertain:  # else what is in memory may be ahead of the disk
+                if not writer.uncertain:  # else the replay may be ahead of the disk
                     self._writer = replay = writer.replay
-                    # Let those who look see it without computing it again.
+                    # Readers need not compute it again.
                     self._latest = replay.bandit.state, replay.seq, replay.head
 
-    def _keep_snapshot(self, writer: Writer, *, due: bool = False) -> None:
-        """Keep a snapshot where it is due, and what the expert knows is known."""
-        from tvbandits.campaign.replay import snapshot_of
+    def _snapshot(self, writer: Writer, *, always: bool = False) -> None:
+        """Write a snapshot if it is time for one and the state of the expert is available."""
+        from tvbandits.campaign.replay import snapshot_data
 
         replay = writer.replay
-        due = due or replay.seq - replay.snapshot >= self._snapshot_every
-        if not due or (replay.expert is not None and not replay.expert.present):
+        if not always and replay.seq - replay.snapshot_seq < self._snapshot_every:
             return
-        data = snapshot_of(replay.bandit.recipe, replay.bandit.state)
+        if replay.expert is not None and not replay.expert.present:
+            return
+        data = snapshot_data(replay.bandit.recipe, replay.bandit.state)
         try:
             writer.turn.snapshot(replay.seq, replay.head, data)
-        except StorageError as error:  # what was done is on the disk, and stays done
-            warnings.warn(f"no snapshot: {error}", RuntimeWarning, stacklevel=5)
+        except StorageError as error:  # the operation itself is on the disk
+            warnings.warn(f"no snapshot was written: {error}", RuntimeWarning, stacklevel=5)
         else:
-            replay.snapshot = replay.seq
+            replay.snapshot_seq = replay.seq
 
 
-def check_names(key: object, who: object) -> None:
-    """Raise a `ValueError` unless a row may have this key, and may be by this person."""
+def check_key_and_name(key: object, who: object) -> None:
+    """Raise a `ValueError` unless a row can have this key and this name of its author."""
     if key is not None:
         check_name("key", key)
     check_name("who", who)
 
 
 def _check_same(row: Row, request: Request) -> None:
-    """Raise a `ConflictError` unless what is on record under a key is what is sent under it again."""
-    if row.kind != request.kind or row.body["sent"] != request.sent:
+    """Raise a `ConflictError` unless a row is the same request."""
+    if row.kind != request.kind or row.body["payload"] != request.payload:
         raise ConflictError(
-            f"the key {row.key!r} is taken: on record is {row.kind} {as_text(row.body['sent'])} "
-            f"(row {row.seq}, by {row.who} at {row.at}), and given is {request.kind} "
-            f"{as_text(request.sent)}",
+            f"the key {row.key!r} belongs to another call: {row.kind} {to_json(row.body['payload'])} "
+            f"(row {row.seq}, by {row.who} at {row.at}); this call is {request.kind} "
+            f"{to_json(request.payload)}",
             key=row.key,
         )
 
 
 @contextmanager
-def skip_refused(refused: Refused, number: int, leave_out: bool) -> Iterator[None]:
-    """Put down what is wrong with a reading; what is wrong with the campaign is raised in any case."""
+def collect_errors(errors: Errors | None, number: int) -> Iterator[None]:
+    """Put the error of a reading into a list, if there is one; raise errors of the campaign itself."""
     try:
         yield
     except ValueError as error:
-        own = not isinstance(error, CampaignError) or isinstance(error, ConflictError)
-        if not (leave_out and own):
+        is_own = not isinstance(error, CampaignError) or isinstance(error, ConflictError)
+        if errors is None or not is_own:
             raise
-        refused.append((number, error))
+        errors.append((number, error))

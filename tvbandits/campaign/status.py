@@ -1,8 +1,7 @@
-"""What people want to know of a campaign at a glance."""
+"""The status of a campaign: what the journal says of it without a bandit."""
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -12,38 +11,38 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tvbandits.bandit.history import as_text
-from tvbandits.campaign.store.store import DONE, Row
+from tvbandits.campaign.store.store import OPERATIONS, Row
 from tvbandits.validation import Array
 
 if TYPE_CHECKING:
     from tvbandits.bandit.recipe import Recipe
     from tvbandits.bandit.state import State
 
-# Standard deviations of a normal law from its mean to the ends of its 95% interval: what stands after ±.
+# Half the width of a 95% interval of a normal distribution, in standard deviations.
 HALF_WIDTH = 1.96
 
 
 @dataclass(frozen=True, repr=False)
 class Status:
-    """A campaign at a glance.
+    """The status of a campaign.
 
     Attributes
     ----------
     rows : int
-        Of the journal.
-    told, failed, pending, answers : int
-        Rewards told, points played without a reading, points out, and answers in use.
+        Rows of the journal.
+    readings, failed, pending, answers : int
+        Rewards, points without a reading, pending points, and answers in use.
     limits, violations : int
         Limits on further outcomes, and readings that violate one.
     questions, cost : int, float
-        Asked so far, and what they have cost.
+        Questions to the expert so far, and their cost.
     time : float or None
-        The latest time told.
+        The latest time of a reading.
     open : str or None
-        An operation that somebody has begun and not ended.
+        The kind of an operation that a process has started and not finished.
     in_doubt : int
-        Questions to the expert of which nobody knows whether they were answered: one that is under
-        way, and each that was when a process died. It was asked again, and may have cost twice.
+        Questions to the expert that may or may not have been answered: one that is under way, and each
+        that was when a process died. Such a question was repeated, and may have cost twice.
 
     Examples
     --------
@@ -52,12 +51,12 @@ class Status:
     >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     >>> with Campaign.create("campaign.db", bandit) as campaign:
     ...     X = campaign.ask(1)
-    ...     print(campaign.status.told, campaign.status.pending)
+    ...     print(campaign.status.readings, campaign.status.pending)
     0 1
     """
 
     rows: int
-    told: int
+    readings: int
     failed: int
     pending: int
     answers: int
@@ -70,16 +69,32 @@ class Status:
     in_doubt: int
 
     @property
-    def summary(self) -> list[tuple[str, object]]:
-        """Names and values."""
-        return list(asdict(self).items())
+    def summary(self) -> dict[str, Any]:
+        """The values by name."""
+        return asdict(self)
 
     def __repr__(self) -> str:
-        return as_text("Status", self.summary)
+        return as_text("Status", self.summary.items())
 
 
-class PointOut(NamedTuple):
-    """A point that is out: its place, the time `t` that it is for, who asked when (UTC, ISO 8601)."""
+def bandit_summary(recipe: Recipe, state: State) -> dict[str, Any]:
+    """Return the part of a `Status` that comes from a bandit."""
+    outcomes = [(limit, state.outcomes[limit.name].rewards.y) for limit in recipe.options.limits]
+    queries = state.info.queries
+    return {
+        "readings": state.expired.rewards + len(state.readings),
+        "failed": state.expired.failed + len(state.failed),
+        "answers": state.expired.answers + len(state.answers),
+        "limits": len(recipe.options.limits),
+        "violations": sum(int((~limit.holds(y)).sum()) for limit, y in outcomes),
+        "questions": queries.total_asked,
+        "cost": queries.total_cost,
+        "time": state.time,
+    }
+
+
+class PendingPoint(NamedTuple):
+    """A pending point: its place, the time `t` it is for, and who asked for it when (UTC, ISO 8601)."""
 
     place: str
     t: float
@@ -88,9 +103,7 @@ class PointOut(NamedTuple):
 
 
 class Outline:
-    """What a journal says of a campaign, apart from what a bandit believes.
-
-    It follows the rows of any campaign in a moment, and needs neither a bandit nor the expert.
+    """The part of a campaign that follows from the journal alone, quickly and without the expert.
 
     Parameters
     ----------
@@ -100,104 +113,91 @@ class Outline:
     Attributes
     ----------
     last : Row
-        The latest that was followed.
-    out : list of (tuple, float, str or None, str or None)
-        Points asked and neither told nor dropped: place, time, and who asked when.
-    sites : list of dict
+        The latest row that was followed.
+    pending : list of (tuple, float, str or None, str or None)
+        Pending points: coordinates, time, and who asked when.
+    changes : list of dict
         What each change of the sites has added and retired.
     """
 
     def __init__(self, first: Row) -> None:
         self.last = first
-        self.out = [(_key(x), t, *_NOBODY) for x, t in first.body["pending"]]
-        self.sites: list[dict[str, Any]] = []
-        self._summary = Status(**_OPEN, **first.body["status"])
-        self._begun: str | None = None
-        self._unanswered = 0
+        self.pending: list[tuple[tuple[float, ...], float, str | None, str | None]] = [
+            (_coordinates(x), t, None, None) for x, t in first.body["pending"]
+        ]
+        self.changes: list[dict[str, Any]] = []
+        self._status = _bandit_status(first)
+        self._open: str | None = None
+        self._in_doubt = 0
 
     def follow(self, row: Row) -> None:
-        """Note the next row."""
-        if self.last.kind == "consulting" and row.kind not in ("consulted", "failed"):
-            self._unanswered += 1
+        """Follow the next row of the journal."""
+        if self.last.kind == "query" and row.kind not in ("reply", "failure"):
+            self._in_doubt += 1
         self.last = row
-        if row.kind == "meant":
-            self._begun = row.body["kind"]
-        elif row.kind in ("failed", *DONE):
-            self._begun = None
-        if row.kind not in DONE:
+        if row.kind == "intent":
+            self._open = row.body["kind"]
+        elif row.kind in ("failure", *OPERATIONS):
+            self._open = None
+        if row.kind not in OPERATIONS:
             return
-        given, self._summary = row.given, Status(**_OPEN, **row.body["status"])
-        if row.kind == "asked":
-            self.out += [(_key(x), given["t"], row.at, row.who) for x in row.body["got"]]
-        elif row.kind == "told":
-            self._remove(given["X"], row.body["got"])
-        elif row.kind == "dropped":
-            self._remove(given["X"], [None] * len(given["X"]))
+        arguments, result, self._status = row.arguments, row.body["result"], _bandit_status(row)
+        if row.kind == "ask":
+            self.pending += [(_coordinates(x), arguments["t"], row.at, row.who) for x in result]
+        elif row.kind == "tell":
+            self._remove(arguments["X"], result)
+        elif row.kind == "drop":
+            self._remove(arguments["X"], [None] * len(arguments["X"]))
         elif row.kind == "sites":
-            self.sites.append(given)
+            self.changes.append(arguments)
 
     def _remove(self, X: Sequence[Sequence[float]], times: Sequence[float | None]) -> None:
-        """Remove a point for each that is there: that of the time, or else the oldest."""
+        """Remove one pending point at each place: that of the time, or else the oldest."""
         for x, t in zip(X, times, strict=True):
-            there = [i for i, each in enumerate(self.out) if each[0] == _key(x)]
-            at_time = [i for i in there if self.out[i][1] == t]
-            if there:
-                del self.out[[*at_time, *there][0]]
+            here = [i for i, each in enumerate(self.pending) if each[0] == _coordinates(x)]
+            at_time = [i for i in here if self.pending[i][1] == t]
+            if here:
+                del self.pending[[*at_time, *here][0]]
 
-    def pending(self, dimension: int) -> Array:
-        """Return the points that are out, shape (k, d)."""
-        X = np.zeros((len(self.out), dimension))
-        for row, (x, *_) in zip(X, self.out, strict=True):
+    def pending_array(self, dimension: int) -> Array:
+        """Return the pending points, shape (k, d)."""
+        X = np.zeros((len(self.pending), dimension))
+        for row, (x, *_) in zip(X, self.pending, strict=True):
             row[: len(x)] = x
         return X
 
     @property
     def status(self) -> Status:
-        """The campaign at a glance."""
-        in_doubt = self._unanswered + (self.last.kind == "consulting")
-        rows, pending = self.last.seq, len(self.out)
+        """The status of the campaign."""
         return replace(
-            self._summary, rows=rows, pending=pending, open=self._begun, in_doubt=in_doubt
+            self._status,
+            rows=self.last.seq,
+            pending=len(self.pending),
+            open=self._open,
+            in_doubt=self._in_doubt + (self.last.kind == "query"),
         )
 
 
-# What a row does not say of itself.
-_OPEN: dict[str, Any] = {"rows": 0, "pending": 0, "open": None, "in_doubt": 0}
+def _bandit_status(row: Row) -> Status:
+    """Return the part of a status that a row has, with zeros for what the journal says."""
+    return Status(rows=0, pending=0, open=None, in_doubt=0, **row.body["status"])
 
-_NOBODY: tuple[str | None, str | None] = (None, None)
 
-
-def _key(x: Sequence[float]) -> tuple[float, ...]:
-    """Return a point without zeros at its end, which come with arms that are added later."""
+def _coordinates(x: Sequence[float]) -> tuple[float, ...]:
+    """Return a point without the zeros at its end, which come with arms that are added later."""
     return tuple(x[: max((i + 1 for i, each in enumerate(x) if each), default=0)])
 
 
-def summary_of(recipe: Recipe, state: State) -> dict[str, Any]:
-    """Return what `Status` says of a bandit."""
-    read = [(limit, state.outcomes[limit.name].rewards.y) for limit in recipe.options.limits]
-    queries = state.info.queries
-    return {
-        "told": state.expired.rewards + len(state.readings),
-        "failed": state.expired.failed + len(state.failed),
-        "answers": state.expired.answers + len(state.answers),
-        "limits": len(recipe.options.limits),
-        "violations": sum(int((~limit.holds(y)).sum()) for limit, y in read),
-        "questions": queries.total_asked,
-        "cost": queries.total_cost,
-        "time": state.time,
-    }
-
-
 @dataclass(frozen=True)
-class VerifiedCampaign:
-    """What came of playing a whole journal again.
+class Verification:
+    """The result of replaying a whole journal.
 
     Attributes
     ----------
     rows, operations, snapshots : int
-        How many were compared; of snapshots those that this version has made.
+        How many were compared. Snapshots of other versions are not.
     problems : tuple of str
-        What is not as it should be; empty if all is well.
+        Differences, in words; empty if there are none.
 
     Examples
     --------
@@ -206,8 +206,8 @@ class VerifiedCampaign:
     >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     >>> with Campaign.create("campaign.db", bandit) as campaign:
     ...     X = campaign.ask(1)
-    ...     verified = campaign.verify()
-    >>> print(verified.fine, verified.problems)
+    ...     verification = campaign.verify()
+    >>> print(verification.consistent, verification.problems)
     True ()
     """
 
@@ -217,17 +217,13 @@ class VerifiedCampaign:
     problems: tuple[str, ...] = ()
 
     @property
-    def fine(self) -> bool:
+    def consistent(self) -> bool:
         """Whether there are no problems."""
         return not self.problems
 
 
-# Where a spreadsheet would begin to calculate; in some countries it reads ; as the end of a cell.
-FORMULA = re.compile("(^|[;\t\r\n])(?=\\s*[-=+@\uff0d\uff1d\uff0b\uff20])")
-
-
-def since(moment: str | None) -> str:
-    """A time (ISO 8601, UTC) as people write it, and how long ago; a dash where nobody knows."""
+def age_text(moment: str | None) -> str:
+    """Return a time (ISO 8601, UTC) for people, with its age; a dash if it is unknown."""
     if moment is None:
         return "–"
     seconds = max((datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds(), 0.0)
@@ -237,10 +233,5 @@ def since(moment: str | None) -> str:
 
 
 def drop_command(file: str, place: str) -> str:
-    """What gives up on a point."""
+    """Return the command that drops a pending point."""
     return f"tvbandits campaign drop {shlex.quote(file)} --site {shlex.quote(place)}"
-
-
-def without_formula(value: Any) -> Any:
-    """A cell, with an apostrophe before what a spreadsheet would take for a formula."""
-    return FORMULA.sub(r"\1'", value) if isinstance(value, str) else value

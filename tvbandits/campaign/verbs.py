@@ -1,8 +1,9 @@
-"""The verbs of a campaign: their arguments, checked, as they are written down in the journal.
+"""The requests that change a campaign, with checked arguments as plain values for the journal.
 
-A verb makes a `Request` of what the caller sends. In one's turn to write, the request is resolved:
-names become points, what is available becomes row numbers, and a time that nobody gave is that of the
-decision. The journal keeps both: by what was sent a call that is repeated under its key is known again.
+A `Request` has the payload of a call: what the caller has sent. While a process holds the write lock, it
+resolves the request: names become points, availability becomes row numbers, and a missing time becomes
+that of the decision. The journal has both; a call that is repeated under its key is recognised by its
+payload.
 """
 
 from __future__ import annotations
@@ -14,12 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from tvbandits.acquisition.limits import as_outcomes
 from tvbandits.bandit.observations import zero_or_one
-from tvbandits.campaign import sites
-from tvbandits.campaign.clock import Clock
 from tvbandits.campaign.names import Names
-from tvbandits.campaign.store.journal import as_text
+from tvbandits.campaign.store.journal import to_json
 from tvbandits.campaign.store.store import check_name
-from tvbandits.campaign.times import number_of, numbers_of
+from tvbandits.clock import Clock, to_number, to_numbers
 from tvbandits.counts import with_variance
 from tvbandits.domains.availability import Availability
 from tvbandits.domains.domain import Context, add_context, plain_context
@@ -29,32 +28,29 @@ from tvbandits.validation import Array, as_floats, describe, positive_number, se
 if TYPE_CHECKING:
     from tvbandits.bandit.bandit import Bandit
 
-# What else was read, by name.
+# Readings of further outcomes, by name.
 Outcomes = Mapping[str, Any] | None
 
-# What a bandit is given in the place of what was sent, or beside it.
+# Returns the arguments that replace or complete the payload for a bandit.
 Resolve = Callable[["Bandit", Names], dict[str, Any]]
-
-# What a reading may say, by name.
-READING = ("X", "y", "t", "noise_variance", "outcomes", "context", "counts")
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a caller wants to be done.
+    """A call that changes a campaign.
 
     Attributes
     ----------
     kind : str
-        Of the row that will say so.
-    sent : dict
-        What the caller sends, of plain values.
+        The kind of its row in the journal.
+    payload : dict
+        The arguments of the caller, as plain values.
     resolve : callable
-        What the bandit is given in the place of some of it, or beside it.
+        Returns the arguments that replace or complete the payload for a bandit.
     """
 
     kind: str
-    sent: dict[str, Any]
+    payload: dict[str, Any]
     resolve: Resolve
 
 
@@ -69,8 +65,8 @@ def ask(
 ) -> Request:
     """Return the request to choose points."""
     excluded = [*several("without", without, "names of sites")]
-    sent = _sent(
-        t=number_of(clock, t),
+    payload = _plain(
+        t=to_number(clock, t),
         n=None if n is None else whole_number("n", n),
         near=None if near is None else positive_number("near", near),
         available=_check_available(available),
@@ -80,12 +76,12 @@ def ask(
 
     def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
         return {
-            "t": sent.get("t", bandit.state.record.decision_time),
+            "t": payload.get("t", bandit.state.record.decision_time),
             "available": names.available(available, context, excluded),
-            "context": sent.get("context") if names.domain.context_parameters else None,
+            "context": payload.get("context") if names.domain.context_parameters else None,
         }
 
-    return Request("asked", sent, resolve)
+    return Request("ask", payload, resolve)
 
 
 def tell(
@@ -98,107 +94,101 @@ def tell(
     context: Context = None,
     counts: Any = None,
 ) -> Request:
-    """Return the request to take note of rewards; `counts` says what counted ones are made of."""
-    times, read = numbers_of(clock, t), _readings("y", y, noise_variance, outcomes)
-    made: dict[str, Any] = {}
+    """Return the request to record rewards; `counts` has the counts that rates were computed from."""
+    times, values = to_numbers(clock, t), _values("y", y, noise_variance, outcomes)
+    rates: dict[str, Any] = {}
     if counts is not None:
-        # By these it is known again: its variance is another one when more is counted at its time.
+        # The variance of a rate changes if other counts are recorded at its time, so that a repeated
+        # call is recognised by its counts alone.
         counts = as_floats(counts, "counts")
         if counts.ndim != 2 or counts.shape[1] != 2:
             raise ValueError(f"counts must be pairs, got {describe(counts)}")
-        made = {name: read.pop(name) for name in ("y", "noise_variance")}
-    sent = _sent(X=_places(X), t=times, counts=counts, context=plain_context(context), **read)
-    return Request("told", sent, _at(X, context, times, **made))
+        rates = {name: values.pop(name) for name in ("y", "noise_variance")}
+    payload = _plain(X=_places(X), t=times, counts=counts, context=plain_context(context), **values)
+    return Request("tell", payload, _resolve_points(X, context, times, **rates))
 
 
-def reading(clock: Clock | None, said: Mapping[str, Any]) -> Request:
-    """Return the request to take note of a reading that says by name what `tell` takes."""
-    if unknown := [*said.keys() - {*READING}]:
-        there = ", ".join((*READING, "key", "who"))
-        raise ValueError(f"unknown {describe(unknown[0])} in a reading; there are: {there}")
-    if missing := [name for name in ("X", "y") if name not in said]:
-        raise ValueError(f"a reading must say {missing[0]}, got {describe(dict(said))}")
-    return tell(clock, **said)
+def tell_reading(clock: Clock | None, reading: Mapping[str, Any]) -> Request:
+    """Return the request to record a reading, which has the arguments of `tell` by name."""
+    names = ("X", "y", "t", "noise_variance", "outcomes", "context", "counts")
+    if unknown := [*reading.keys() - {*names}]:
+        options = ", ".join((*names, "key", "who"))
+        raise ValueError(f"unknown {describe(unknown[0])} in a reading; there are: {options}")
+    if missing := [name for name in ("X", "y") if name not in reading]:
+        raise ValueError(f"a reading must have {missing[0]}, got {describe(dict(reading))}")
+    return tell(clock, **reading)
 
 
 def correct(
     clock: Clock | None, X: Any, y: Any, t: Any, noise_variance: Any, to: Any, outcomes: Outcomes
 ) -> Request:
-    """Return the request to put other rewards in the place of some."""
-    times, right_times = numbers_of(clock, t), numbers_of(clock, to, "to")
-    read = _readings("y", [float("nan")] if y is None else y, noise_variance, outcomes)
+    """Return the request to replace rewards."""
+    times, right_times = to_numbers(clock, t), to_numbers(clock, to, "to")
+    values = _values("y", [float("nan")] if y is None else y, noise_variance, outcomes)
     if y is None:
-        del read["y"]
-    sent = _sent(X=_places(X), t=times, to=right_times, **read)
-    at = _at(X, None, times, played=True)
+        del values["y"]
+    payload = _plain(X=_places(X), t=times, to=right_times, **values)
+    resolve_points = _resolve_points(X, None, times, played=True)
 
     def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
-        made = at(bandit, names)  # what is wrong with what was sent is said first
-        if not {*sent} - {"X", "t"}:
+        points = resolve_points(bandit, names)  # an unknown point is reported first
+        if not {*payload} - {"X", "t"}:
             raise ValueError(
-                "correct needs what is right: reward, time, noise_variance or outcomes"
+                "correct needs the right reward, time, noise_variance or outcomes: at least one of them"
             )
-        return made
+        return points
 
-    return Request("corrected", sent, resolve)
+    return Request("correct", payload, resolve)
 
 
 def retract(clock: Clock | None, X: Any, t: Any) -> Request:
-    """Return the request to take rewards back."""
-    times = numbers_of(clock, t)
-    return Request("retracted", _sent(X=_places(X), t=times), _at(X, None, times, played=True))
+    """Return the request to withdraw rewards."""
+    times = to_numbers(clock, t)
+    payload = _plain(X=_places(X), t=times)
+    return Request("retract", payload, _resolve_points(X, None, times, played=True))
 
 
 def drop(X: Any) -> Request:
-    """Return the request to give up on points."""
-    return Request("dropped", _sent(X=_places(X)), _at(X))
+    """Return the request to give up pending points."""
+    return Request("drop", _plain(X=_places(X)), _resolve_points(X))
 
 
 def change_sites(add: Mapping[str, Any] | Sequence[str], retire: Sequence[str | int]) -> Request:
     """Return the request to add sites and to retire others."""
-    names = list(add) if isinstance(add, Mapping) else several("add", add, "names")
-    for name in names:
+    new = list(add) if isinstance(add, Mapping) else several("add", add, "names")
+    for name in new:
         check_name("each of add", name)
-    places = add if isinstance(add, Mapping) else dict.fromkeys(names)
+    places = add if isinstance(add, Mapping) else dict.fromkeys(new)
     points = {k: x if x is None else as_floats(x, f"add: {k}") for k, x in places.items()}
-    gone = [*several("retire", retire, "names of sites")]
+    retire = [*several("retire", retire, "names of sites")]
 
     def resolve(_: Bandit, names: Names) -> dict[str, Any]:
-        return sites.change(names, points, gone)
+        return names.change(points, retire)
 
-    return Request("sites", _sent(add=points, retire=gone), resolve)
+    return Request("sites", _plain(add=points, retire=retire), resolve)
 
 
 def questions(clock: Clock | None, t: Any, available: Availability) -> Request:
-    """Return the request for what to ask somebody else."""
+    """Return the request to choose questions for an expert who answers later."""
+    payload = _plain(t=to_number(clock, t), available=_check_available(available))
 
     def resolve(_: Bandit, names: Names) -> dict[str, Any]:
         return {"available": names.available(available, None, any_context=True)}
 
-    sent = _sent(t=number_of(clock, t), available=_check_available(available))
-    return Request("questions", sent, resolve)
+    return Request("questions", payload, resolve)
 
 
 def answer(clock: Clock | None, X: Any, values: Any, t: Any, noise_variance: Any) -> Request:
-    """Return the request to take answers that somebody brought."""
-    read = _readings("values", values, noise_variance)
-    sent = _sent(X=_places(X), t=number_of(clock, t), **read)
-    return Request("answers", sent, _at(X))  # in the context of what is out, whatever its time
+    """Return the request to record answers of an expert."""
+    payload = _plain(
+        X=_places(X), t=to_number(clock, t), **_values("values", values, noise_variance)
+    )
+    return Request(
+        "answer", payload, _resolve_points(X)
+    )  # in the context of pending points, at any time
 
 
-def _at(
-    X: Any, context: Context = None, t: Any = None, *, played: bool = False, **made: Any
-) -> Resolve:
-    """Return what resolves places to points, beside what else is made."""
-
-    def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
-        places = points_of(bandit, names, X, context, t, played=played)
-        return {"X": places.tolist(), **made}
-
-    return resolve
-
-
-def points_of(
+def resolve_points(
     bandit: Bandit,
     names: Names,
     X: Any,
@@ -207,7 +197,11 @@ def points_of(
     *,
     played: bool = False,
 ) -> Array:
-    """Return points of the domain; without a context they have that of what is out, or was played."""
+    """Return points of the domain, given by name or as numbers.
+
+    A point without its context has that of a pending point at the same place or, if `played`, of an
+    earlier play.
+    """
     domain, state = bandit.recipe.domain, bandit.state
     X = names.points(X)
     if domain.context_parameters or context is not None:
@@ -215,42 +209,54 @@ def points_of(
     return domain.check(X)
 
 
-def _readings(
+def _resolve_points(
+    X: Any, context: Context = None, t: Any = None, *, played: bool = False, **others: Any
+) -> Resolve:
+    """Return a function that resolves places to points, and adds `others`."""
+
+    def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
+        points = resolve_points(bandit, names, X, context, t, played=played)
+        return {"X": points.tolist(), **others}
+
+    return resolve
+
+
+def _values(
     name: str, values: Any, noise_variance: Any, outcomes: Outcomes = None
 ) -> dict[str, Any]:
-    """Return what was read, by name."""
+    """Return values, their variance and outcomes as arrays, by the name of the argument."""
     values, variance = with_variance(values, noise_variance)
-    read = as_outcomes(outcomes).items()
+    columns = as_outcomes(outcomes).items()
     return {
         name: as_floats(zero_or_one(values), name),
         "noise_variance": None if variance is None else as_floats(variance, "noise_variance"),
-        "outcomes": {each: as_floats(zero_or_one(y), each) for each, y in read} or None,
+        "outcomes": {each: as_floats(zero_or_one(y), each) for each, y in columns} or None,
     }
 
 
 def _check_available(available: Availability) -> Availability:
     if callable(available):
         raise ValueError(
-            "available: a function of points cannot be written down in a campaign: give ranges by name, "
-            'such as {"x0": (0, 5)}'
+            "available: a function cannot be written to the journal of a campaign: give ranges by "
+            'name, such as {"x0": (0, 5)}'
         )
     return available
 
 
 def _places(X: Any) -> Any:
-    """Return points as they are sent, by name where they are given so."""
-    if (listed := texts(X)) is not None:
-        return listed
+    """Return points as the caller gives them: as texts, by name or as numbers."""
+    if (places := texts(X)) is not None:
+        return places
     return rows_by_name(X) if has_names(X) else X
 
 
-def _sent(**values: Any) -> dict[str, Any]:
-    """Return the values that were given, as they come back from the disk."""
-    given = {name: value for name, value in values.items() if value is not None}
+def _plain(**arguments: Any) -> dict[str, Any]:
+    """Return the arguments that are not None, as JSON restores them."""
+    payload = {name: value for name, value in arguments.items() if value is not None}
     try:
-        found: dict[str, Any] = json.loads(as_text(given))
+        plain: dict[str, Any] = json.loads(to_json(payload))
     except TypeError as error:
         raise ValueError(
-            f"{describe(given)} cannot be written down in a campaign: {error}"
+            f"{describe(payload)} cannot be written to the journal of a campaign: {error}"
         ) from error
-    return found
+    return plain

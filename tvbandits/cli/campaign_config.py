@@ -1,6 +1,6 @@
-"""A campaign as a person writes it down: a TOML file with the sites, the policy, the clock, the expert.
+"""The configuration of a campaign: a TOML file with the sites, the policy, the clock and the expert.
 
-How it begins, too. All keys stand in `docs/campaign-toml.md`.
+`docs/campaign-toml.md` lists all keys.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from tvbandits.acquisition.limits import Limit
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.clock import Clock
 from tvbandits.campaign.names import Names
-from tvbandits.campaign.store.places import place_of
+from tvbandits.campaign.store.databases import database_at
 from tvbandits.campaign.store.store import check_name
-from tvbandits.cli.options import escaped
+from tvbandits.cli.output import escape
+from tvbandits.clock import Clock
 from tvbandits.datasets.tables.readings import finite_column
 from tvbandits.datasets.tables.sensor_field import find_degrees, places_text, points_of
 from tvbandits.datasets.tables.spreadsheets import read_spreadsheet
@@ -41,6 +41,7 @@ from tvbandits.policies.setting import Policy
 from tvbandits.validation import (
     LARGEST_VALUE,
     as_floats,
+    check_part,
     choice,
     describe,
     finite_number,
@@ -51,7 +52,7 @@ from tvbandits.validation import (
     several,
 )
 
-# What may stand in which part of the file.
+# The keys of each section of the file.
 KEYS: dict[str, tuple[str, ...]] = {
     "": ("campaign", "clock", "domain", "expert", "limits", "policy"),
     "campaign": ("drop_after", "history", "move_cost", "title", "unit"),
@@ -75,19 +76,22 @@ KEYS: dict[str, tuple[str, ...]] = {
     "expert": ("budget", "maker"),
 }
 
+# A section of the file: values by key.
+Section = Mapping[str, Any]
+
 
 def read_config(
-    path: Path, allowed: str | None = None
+    path: Path, expert_name: str | None = None
 ) -> tuple[Bandit, Clock | None, dict[str, str]]:
-    """The campaign that a file describes: its bandit, its clock, and what is kept with it.
+    """Return the campaign that a file describes: its bandit, its clock, and the texts to keep with it.
 
-    Kept are the names of sites and coordinates, the text itself, and the expert.
+    The texts are the names of sites and coordinates, the file itself, and the name of the expert.
 
     Parameters
     ----------
     path : Path
-    allowed : str, optional
-        The maker of an expert that may be imported.
+    expert_name : str, optional
+        The maker of the expert, which may be imported.
 
     Raises
     ------
@@ -97,102 +101,105 @@ def read_config(
     with naming(path):
         check_regular(path)
         text = path.read_text(encoding="utf-8")
-        said = tomllib.loads(text)
-        _check_keys("", said)
-        for part in ("domain", "policy"):
-            if part not in said:
-                raise ValueError(f"there must be a part [{part}]")
-        domain, about = _domain(said["domain"], path.parent)
-        for name in json.loads(about.get("names", "[]")):
-            check_name("the name of each site", name)
-        expert = _expert(said.get("expert", {}), allowed)
-        scale_unit = about.get("length_unit", "")
-        bandit = _bandit(said["policy"], domain, expert, "expert" in said, scale_unit)
-        bandit = _under_limits(bandit, said.get("limits"), said["domain"].get("safe", ()), about)
-        if (control := said["domain"].get("control")) is not None:
-            bandit = bandit.with_options(control=Names(domain, about).points([control])[0])
-        clock = Clock(**said["clock"]) if "clock" in said else None
-        own = said.get("campaign", {})
-        about |= _shown(own)
-        bandit = bandit.with_options(move_cost=own["move_cost"]) if "move_cost" in own else bandit
-        bandit = bandit.with_options(max_history=own["history"]) if "history" in own else bandit
-    maker = said.get("expert", {}).get("maker", "")
-    return bandit, clock, {**about, "config": text, "expert": maker}
+        config = tomllib.loads(text)
+        _check_keys("", config)
+        for name in ("domain", "policy"):
+            if name not in config:
+                raise ValueError(f"there must be a section [{name}]")
+        section, expert_section = config["domain"], config.get("expert", {})
+        domain, about = _domain(section, path.parent)
+        for site in json.loads(about.get("names", "[]")):
+            check_name("the name of each site", site)
+        expert = _expert(expert_section, expert_name)
+        length_unit = about.get("length_unit", "")
+        bandit = _bandit(config["policy"], domain, expert, "expert" in config, length_unit)
+        bandit = _add_limits(bandit, config.get("limits"), section.get("safe", ()), about)
+        if "control" in section:
+            control = Names(domain, about).points([section["control"]])[0]
+            bandit = bandit.with_options(control=control)
+        clock = Clock(**config["clock"]) if "clock" in config else None
+        section = config.get("campaign", {})
+        about |= _texts(section)
+        for key, option in (("move_cost", "move_cost"), ("history", "max_history")):
+            if key in section:
+                bandit = bandit.with_options(**{option: section[key]})
+    return bandit, clock, {**about, "config": text, "expert": expert_section.get("maker", "")}
 
 
-def _shown(said: Mapping[str, Any]) -> dict[str, str]:
-    """Title and unit, and after how many units of time a point is given up."""
-    found = {key: said[key] for key in ("title", "unit") if key in said}
-    for key, value in found.items():
+def _texts(section: Section) -> dict[str, str]:
+    """Return title, unit and `drop_after` of [campaign]."""
+    texts = {key: section[key] for key in ("title", "unit") if key in section}
+    for key, value in texts.items():
         of_kind(f"[campaign] {key}", value, str, "a text")
-    if "drop_after" in said:
-        found["drop_after"] = repr(positive_number("[campaign] drop_after", said["drop_after"]))
-    return found
+    if "drop_after" in section:
+        texts["drop_after"] = repr(positive_number("[campaign] drop_after", section["drop_after"]))
+    return texts
 
 
-def _check_keys(part: str, said: Any) -> None:
-    of_kind(f"[{part}]", said, Mapping, "a part of its own")
-    for key, inside in said.items():
-        if key not in KEYS[part]:
-            where = f"[{part}] " if part else ""
-            own = "; those of one policy stand in [policy.options]" if part == "policy" else ""
-            raise ValueError(f"{where}unknown {key!r}; there are: {', '.join(KEYS[part])}{own}")
-        if not part:
-            for each in inside if key == "limits" and isinstance(inside, list) else [inside]:
+def _check_keys(name: str, section: Any) -> None:
+    of_kind(f"[{name}]", section, Mapping, "a section")
+    for key, value in section.items():
+        if key not in KEYS[name]:
+            where = f"[{name}] " if name else ""
+            hint = "; options of one policy belong to [policy.options]" if name == "policy" else ""
+            raise ValueError(f"{where}unknown {key!r}; there are: {', '.join(KEYS[name])}{hint}")
+        if not name:
+            for each in value if key == "limits" and isinstance(value, list) else [value]:
                 _check_keys(key, each)
 
 
-def _domain(said: Mapping[str, Any], folder: Path) -> tuple[Domain, dict[str, str]]:
-    kinds = [kind for kind in ("sites", "arms", "box", "space") if kind in said]
+def _domain(section: Section, folder: Path) -> tuple[Domain, dict[str, str]]:
+    """Return the domain, and the names of its sites and coordinates."""
+    kinds = [kind for kind in ("sites", "arms", "box", "space") if kind in section]
     if len(kinds) != 1:
-        raise ValueError(f"[domain] must say one of sites, arms, box, space; got {kinds or 'none'}")
-    context = _parameters("context", said.get("context", {}))
+        raise ValueError(
+            f"[domain] must have one of sites, arms, box, space; got {kinds or 'none'}"
+        )
+    context = _parameters("context", section.get("context", {}))
     if kinds == ["arms"]:
         if context:
             raise ValueError("[domain] arms have no context")
-        arms = Arms(said["arms"])
+        arms = Arms(section["arms"])
         return arms, {"names": json.dumps(arms.names), "coordinates": json.dumps(arms.names)}
     if kinds == ["sites"]:
-        sites, about = _sites(
-            folder / str(said["sites"]), said.get("coordinates"), said.get("decimal")
-        )
+        path = folder / str(section["sites"])
+        sites, about = _sites(path, section.get("coordinates"), section.get("decimal"))
         if not context:
             return sites, about
-        named = [*json.loads(about["coordinates"]), *context]
-        domain: Domain = CandidatesInContext(sites, context)
-        return domain, about | {"coordinates": json.dumps(named)}
+        names = [*json.loads(about["coordinates"]), *context]
+        return CandidatesInContext(sites, context), about | {"coordinates": json.dumps(names)}
     if kinds == ["box"]:
-        box = Box(said["box"], context=context)
+        box = Box(section["box"], context=context)
         return box, {"coordinates": json.dumps(box.coordinate_names)}
-    space = Space(context=context, **_parameters("space", said["space"]))
+    space = Space(context=context, **_parameters("space", section["space"]))
     return space, {"coordinates": json.dumps(space.names)}
 
 
-def _parameters(part: str, given: Any) -> dict[str, Any]:
-    of_kind(part, given, Mapping, "a table of names")
-    return {name: _parameter(name, value) for name, value in given.items()}
+def _parameters(name: str, section: Any) -> dict[str, Any]:
+    of_kind(name, section, Mapping, "a table of names")
+    return {each: _parameter(each, value) for each, value in section.items()}
 
 
-def _parameter(name: str, given: Any) -> Any:
-    if isinstance(given, list):
-        return given if all(isinstance(each, str) for each in given) else tuple(given)
-    whole: Any = given.get("whole") if isinstance(given, Mapping) and len(given) == 1 else None
+def _parameter(name: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return value if all(isinstance(each, str) for each in value) else tuple(value)
+    whole: Any = value.get("whole") if isinstance(value, Mapping) and len(value) == 1 else None
     good = isinstance(whole, list) and len(whole) == 2
-    require(good, name, "[low, high], { whole = [low, high] } or words", given)
+    require(good, name, "[low, high], { whole = [low, high] } or words", value)
     return Integer(*whole)
 
 
 def _sites(
     path: Path, coordinates: list[str] | None, decimal: str | None
 ) -> tuple[Candidates, dict[str, str]]:
-    """Sites of a CSV: their coordinates, and their names."""
+    """Return the sites of a CSV, and their names and coordinates as texts."""
     with naming(path):
         frame = read_spreadsheet(path, decimal, dtype=str, keep_default_na=False)
         first = frame.columns[0]
         name = next((c for c in frame.columns if str(c).lower() in ("site", "name", "id")), None)
-        words = pd.to_numeric(frame[first], errors="coerce").isna().any()
-        if name is None and coordinates is None and words:
-            name = first  # whatever it is called: station, sensor, ...
+        has_words = pd.to_numeric(frame[first], errors="coerce").isna().any()
+        if name is None and coordinates is None and has_words:
+            name = first  # it may be called station, sensor, ...
         columns = [c for c in frame.columns if c != name]
         if coordinates is not None:
             columns = [str(c) for c in several("coordinates", coordinates, "a list of columns")]
@@ -203,7 +210,7 @@ def _sites(
             raise ValueError(f"there must be columns of coordinates beside {first!r}")
         names = [str(each).strip() for each in (range(len(frame)) if name is None else frame[name])]
         if len(set(names)) < len(names):
-            raise ValueError("two sites have one name")
+            raise ValueError("two sites have the same name")
         places = pd.DataFrame(
             {str(c): finite_column(frame[c], str(c)) for c in columns}, index=names
         )
@@ -213,191 +220,198 @@ def _sites(
     if degrees is not None:
         others = [each for each in places.columns if each not in degrees]
         about["coordinates"] = json.dumps(["km east", "km north", *others])
-        about["given"] = json.dumps(places.to_dict("list"))
+        about["table"] = json.dumps(places.to_dict("list"))
         about["length_unit"] = "km"
         about["places"] = places_text(places.columns)
     return sites, about
 
 
-NO_MODEL = "{} has no model of the reward, and no campaign can be made of it"
+# --- the policy -------------------------------------------------------------------------------
 
 
-def _with_a_model(where: str, spec: str) -> tuple[Policy, str]:
-    """The policy of "name:key=value,...", and the spec with the name as it is known."""
-    known = find_spec("policy", spec, POLICIES) or ""
-    policy = POLICIES.get(known.partition(":")[0])
+def _find_policy(where: str, spec: str) -> tuple[Policy, str]:
+    """Return the policy of "name:key=value,...", and this text with the usual spelling of the name."""
+    spec = find_spec("policy", spec, POLICIES) or ""
+    policy = POLICIES.get(spec.partition(":")[0])
     if policy is None:
         raise ValueError(f"{where} must be one that `tvbandits policies` lists, got {spec!r}")
     if "kernel" not in inspect.signature(policy.recipe).parameters:
-        raise ValueError(NO_MODEL.format(policy.name))
-    return policy, known
+        raise ValueError(f"a campaign needs a model of the reward, and {policy.name} has no model")
+    return policy, spec
 
 
-def _bandit(said: Mapping[str, Any], domain: Domain, expert: Any, asks: bool, unit: str) -> Bandit:
-    if "name" not in said:
-        raise ValueError("[policy] must say name")
-    policy, spec = _with_a_model("[policy] name", str(said["name"]))
-    signature = inspect.signature(policy.recipe)
-    options = _options(policy, spec, said)
+def _bandit(
+    section: Section, domain: Domain, expert: Any, has_expert: bool, length_unit: str
+) -> Bandit:
+    if "name" not in section:
+        raise ValueError("[policy] must have a name")
+    policy, spec = _find_policy("[policy] name", str(section["name"]))
+    options = _options(policy, spec, section)
     if policy.asks:
         options["expert"] = expert
-    elif asks:
-        asking = [each.name for each in POLICIES.values() if each.asks]
-        raise ValueError(f"{policy.name} asks no expert; those that do are {', '.join(asking)}")
-    more = {key: said[key] for key in ("seed", "minimize") if key in said}
-    more["kernel"] = _kernel(said, domain, policy.learns_kernel, unit)
-    more["noise_variance"] = _noise_variance(said)
+    elif has_expert:
+        names = [each.name for each in POLICIES.values() if each.asks]
+        raise ValueError(
+            f"{policy.name} does not use an expert; those that do are {', '.join(names)}"
+        )
+    arguments = {key: section[key] for key in ("seed", "minimize") if key in section}
+    arguments["kernel"] = _kernel(section, domain, policy.learns_kernel, length_unit)
+    arguments["noise_variance"] = _noise_variance(section)
     try:
-        # Others are of `Options` (`Policy.bandit`).
-        own = {name: each for name, each in options.items() if name in signature.parameters}
-        signature.bind(domain, **more, **own)
-    except TypeError as error:  # an option without which it is nothing
+        # The others belong to `Options` (`Policy.bandit`).
+        signature = inspect.signature(policy.recipe)
+        own = {name: value for name, value in options.items() if name in signature.parameters}
+        signature.bind(domain, **arguments, **own)
+    except TypeError as error:  # an option without a default is missing
         raise ValueError(f"[policy.options] {policy.name}: {error}") from error
-    made = policy.bandit(domain=domain, **more, **options)
-    if not isinstance(made, Bandit):
-        raise ValueError(NO_MODEL.format(policy.name))
-    return made
+    bandit = policy.bandit(domain=domain, **arguments, **options)
+    if not isinstance(bandit, Bandit):
+        raise ValueError(f"a campaign needs a model of the reward, and {policy.name} has no model")
+    return bandit
 
 
-def _under_limits(bandit: Bandit, said: Any, safe: Any, about: Mapping[str, str]) -> Bandit:
-    """The bandit under the limits of [[limits]], from the places that are safe on."""
-    start = several("safe", safe, "a list of places")
-    if said is None and not start:
+def _add_limits(bandit: Bandit, sections: Any, safe: Any, about: Mapping[str, str]) -> Bandit:
+    """Return the bandit with the limits of [[limits]], which starts from safe places."""
+    safe = several("safe", safe, "a list of places")
+    if sections is None:
+        if safe:
+            raise ValueError("[domain] safe is for a campaign with [[limits]]")
         return bandit
-    if said is None:
-        raise ValueError("[domain] safe is for a campaign with [[limits]]")
-    if not isinstance(said, list):
-        raise ValueError("limits are said as [[limits]], each a part of its own")
+    if not isinstance(sections, list):
+        raise ValueError("write each limit as a section [[limits]]")
     limits = []
-    for given in said:
-        given = {"name": "", "noise_variance": _noise_variance(given, "limits"), **given}
-        limits.append(Limit(**{key: each for key, each in given.items() if key != "noise_sd"}))
-    places = Names(bandit.recipe.domain, about).points(start) if start else ()
+    for section in sections:
+        values = {"name": "", "noise_variance": _noise_variance(section, "limits"), **section}
+        limits.append(Limit(**{key: each for key, each in values.items() if key != "noise_sd"}))
+    places = Names(bandit.recipe.domain, about).points(safe) if safe else ()
     return bandit.with_options(limits=limits, safe=places)
 
 
 def options_of(policy: Policy) -> dict[str, inspect.Parameter]:
-    """What may be said of a policy besides the keys that all have."""
-    known = policy.parameters.items()
-    return {name: each for name, each in known if name not in KEYS["policy"]}
+    """Return the options of a policy besides the keys that all policies have."""
+    parameters = policy.parameters.items()
+    return {name: each for name, each in parameters if name not in KEYS["policy"]}
 
 
-def _options(policy: Policy, spec: str, said: Mapping[str, Any]) -> dict[str, Any]:
-    """Options out of the name ("frugal-gp-ucb:queries_per_step=1") and [policy.options]."""
-    known, apart = options_of(policy), said.get("options", {})
-    of_kind("[policy.options]", apart, Mapping, "a part of its own")
-    found = parse_call(known, spec)
-    for option, value in apart.items():
-        if option not in known:
-            there = ", ".join(known)
+def _options(policy: Policy, spec: str, section: Section) -> dict[str, Any]:
+    """Return the options in the name ("frugal-gp-ucb:queries_per_step=1") and in [policy.options]."""
+    parameters, options = options_of(policy), section.get("options", {})
+    of_kind("[policy.options]", options, Mapping, "a section")
+    values = parse_call(parameters, spec)
+    for name, value in options.items():
+        if name not in parameters:
+            names = ", ".join(parameters)
             raise ValueError(
-                f"[policy.options] unknown {option!r} for {policy.name}; there are: {there}"
+                f"[policy.options] unknown {name!r} for {policy.name}; there are: {names}"
             )
-        if option in found:
-            raise ValueError(f"[policy.options] {option} is given twice")
-        found[option] = None if means_none(value, known[option].annotation) else value
-    return found
+        if name in values:
+            raise ValueError(f"[policy.options] {name} is given twice")
+        values[name] = None if means_none(value, parameters[name].annotation) else value
+    return values
 
 
-def _noise_variance(said: Mapping[str, Any], part: str = "policy") -> float | None:
-    """Of a reading, out of one of two keys; without them, or with "none", it is learned."""
-    keys = [key for key in ("noise_variance", "noise_sd") if key in said]
+def _noise_variance(section: Section, name: str = "policy") -> float | None:
+    """Return the noise variance from one of two keys; without them, or with "none", it is learned."""
+    keys = [key for key in ("noise_variance", "noise_sd") if key in section]
     if len(keys) > 1:
-        raise ValueError(f"[{part}] must say one of noise_variance and noise_sd, got both")
-    if not keys or means_none(said[keys[0]], float | None):
+        raise ValueError(f"[{name}] must have one of noise_variance and noise_sd, got both")
+    if not keys or means_none(section[keys[0]], float | None):
         return None
-    value = finite_number(f"[{part}] {keys[0]}", said[keys[0]], above=0.0, high=LARGEST_VALUE)
+    value = finite_number(f"[{name}] {keys[0]}", section[keys[0]], above=0.0, high=LARGEST_VALUE)
     return value**2 if keys == ["noise_sd"] else value
 
 
-def _kernel(said: Mapping[str, Any], domain: Domain, learns: bool, unit: str) -> Any:
-    """The kernel that is said; None, where the policy finds one for itself."""
-    scale = said.get("length_scale")
+def _kernel(section: Section, domain: Domain, learns: bool, length_unit: str) -> Any:
+    """Return the kernel, or None if the policy finds one for itself."""
+    scale = section.get("length_scale")
     if scale is None:
-        given = [key for key in ("kernel", "smoothness") if key in said]
-        if learns and not given:
+        needs_scale = "kernel" in section or "smoothness" in section
+        if learns and not needs_scale:
             return None
-        if isinstance(domain, Space) and not given:
+        if isinstance(domain, Space) and not needs_scale:
             return domain.kernel()
-        of = f" in {unit}" if unit else ", in the unit of the coordinates"
-        raise ValueError(f"[policy] must say length_scale{of}")
+        unit = f" in {length_unit}" if length_unit else ", in the unit of the coordinates"
+        raise ValueError(f"[policy] must have a length_scale{unit}")
     scales = as_floats(scale, "[policy] length_scale")
     if scales.size == 0 or scales.ndim > 1 or not (np.isfinite(scales) & (scales > 0)).all():
-        one = "positive, one number for all coordinates or one for each"
-        raise ValueError(f"[policy] length_scale must be {one}, got {describe(scale)}")
-    name = choice("[policy] kernel", str(said.get("kernel", "rbf")).lower(), ("rbf", "matern"))
+        needs = "positive, one number for all coordinates or one for each"
+        raise ValueError(f"[policy] length_scale must be {needs}, got {describe(scale)}")
+    name = choice("[policy] kernel", str(section.get("kernel", "rbf")).lower(), ("rbf", "matern"))
     if name == "rbf":
-        if "smoothness" in said:
+        if "smoothness" in section:
             raise ValueError('[policy] smoothness is for kernel = "matern"')
         return RBF(scale)
-    nu = said.get("smoothness", 2.5)
+    nu = section.get("smoothness", 2.5)
     return Matern(scale, nu=nu if is_infinite(nu) else positive_number("[policy] smoothness", nu))
 
 
-def _expert(said: Mapping[str, Any], allowed: str | None) -> Expert | None:
-    maker = str(said.get("maker", ""))
-    if allowed is not None:
-        check_expert(allowed, maker)
-    if not said:
+# --- the expert -------------------------------------------------------------------------------
+
+
+def _expert(section: Section, expert_name: str | None) -> Expert | None:
+    maker = str(section.get("maker", ""))
+    if expert_name is not None:
+        check_expert(expert_name, maker)
+    if not section:
         return None
     if not maker:
-        raise ValueError('[expert] must say maker = "package.module:name"')
-    if allowed is None:
+        raise ValueError('[expert] must have maker = "package.module:name"')
+    if expert_name is None:
         raise ValueError(
-            f"the expert {maker} is your own code: say so by --expert {maker}, and it is imported"
+            f"the expert {maker} is code of your own: allow its import by --expert {maker}"
         )
-    return made_expert(load(maker), said.get("budget"))
+    return make_expert(load(maker), section.get("budget"))
 
 
-def check_expert(said: str, wanted: str) -> None:
-    """Raise a `ValueError` unless --expert is the one of the configuration: nothing else is imported."""
-    if said != wanted:
-        need = f"must be {wanted}, as in its" if wanted else "is for a campaign with a maker in its"
-        raise ValueError(f"--expert {need} configuration, got {said}")
+def check_expert(name: str, maker: str) -> None:
+    """Raise a `ValueError` unless --expert is the maker in the configuration: the only code imported."""
+    if name != maker:
+        needs = f"must be {maker}, as in its" if maker else "is for a campaign with a maker in its"
+        raise ValueError(f"--expert {needs} configuration, got {name}")
 
 
-def made_expert(maker: Any, budget: int | None) -> Expert:
-    """An expert from what makes it of nothing, or from itself, within a budget of questions."""
-    expert = instance_of(maker)
-    good = callable(getattr(expert, "query", None)) and not isinstance(expert, type)
-    require(good, "[expert] what the maker gives", "an object with query(X, t)", expert)
-    found: Expert = expert if budget is None else Budgeted(expert, total=budget)
-    return found
+def make_expert(maker: Any, budget: int | None) -> Expert:
+    """Return an expert from the function that makes it, or from itself, with a budget of questions."""
+    expert: Expert = instance_of(maker)
+    check_part("[expert] what the maker returns", expert, "an object with query(X, t)", "query")
+    return expert if budget is None else Budgeted(expert, total=budget)
 
 
-# --- a new one --------------------------------------------------------------------------------
+# --- a new campaign ---------------------------------------------------------------------------
 
-DRAFT = """# What `tvbandits campaign new FILE --config {path}` begins. All keys: docs/campaign-toml.md.
+DRAFT = """# For `tvbandits campaign new FILE --config {path}`. All keys: docs/campaign-toml.md.
 [domain]
 sites = {sites}  # a table with a column `site`; the others are coordinates, in one unit
-# or arms = ["red", "green"], or box = [[0, 10], [0, 5]], or a part [domain.space]
+# or arms = ["red", "green"], or box = [[0, 10], [0, 5]], or a section [domain.space]
 
 [policy]
 name = {name}
-{noise}  # standard deviation of a reading, in its unit; learned where it is left out
-{scale}length_scale = 1.0  # in the unit of the coordinates, km of degrees; one, or one for each
+{noise}  # standard deviation of a reading, in its unit; without this line it is learned
+{scale}length_scale = 1.0  # in the unit of the coordinates, km for degrees; one, or one for each
 
 [policy.options]
 {options}
 
 # [campaign]
-# unit = "ppb"  # of a reward; it stands on the axes
+# unit = "ppb"  # the unit of a reward, for the axes
 
-# [clock]  # then times may be dates
+# [clock]  # with a clock, times may be dates
 # unit = "1h"
 # origin = "2026-01-01"
 """
 
 
-def draft(file: str, path: Path, spec: str, sites: str | None, noise_sd: float | None) -> None:
-    """Write the file for "name:key=value,..."; all other options of the policy stand in comments."""
-    policy, spec = _with_a_model("--policy", spec)
-    known = options_of(policy)
-    lines = {name: f"# {name} = ..." for name in known}
-    for name, option in known.items():
-        if isinstance(option.default, bool | int | float | str):
-            lines[name] = f"# {name} = {json.dumps(option.default)}"
-    for name, value in parse_call(known, spec).items():
+def write_draft(
+    file: str, path: Path, spec: str, sites: str | None, noise_sd: float | None
+) -> None:
+    """Write a configuration for "name:key=value,..."; the other options of the policy are comments."""
+    policy, spec = _find_policy("--policy", spec)
+    parameters = options_of(policy)
+    lines = {name: f"# {name} = ..." for name in parameters}
+    for name, parameter in parameters.items():
+        if isinstance(parameter.default, bool | int | float | str):
+            lines[name] = f"# {name} = {json.dumps(parameter.default)}"
+    for name, value in parse_call(parameters, spec).items():
         lines[name] = f"{name} = {json.dumps('none' if value is None else value)}"
     text = DRAFT.format(
         path=path,
@@ -407,19 +421,19 @@ def draft(file: str, path: Path, spec: str, sites: str | None, noise_sd: float |
         scale="# " if policy.learns_kernel else "",
         options="\n".join(lines.values()),
     )
-    place_of(file)  # which may be none at all
+    database_at(file)  # raises an error if no campaign can be there
     for place in (Path(file), path):
         if place.exists():
-            raise ValueError(f"{place}: there is something already")
+            raise ValueError(f"{place} already exists")
     path.write_text(text, encoding="utf-8")
 
 
-def new(file: str, config: Path, expert: str | None, who: str | None, like: str | None) -> None:
-    """Begin a campaign, with what one like it has learned."""
+def create(file: str, config: Path, expert: str | None, who: str | None, like: str | None) -> None:
+    """Create a campaign, which may start with what another one has learned."""
     bandit, clock, about = read_config(config, expert)
     if like is not None:
         with Campaign.open(like) as other, naming(Path(like)):
             bandit = bandit.learn_from(other)
     with Campaign.create(file, bandit, clock=clock, about=about, who=who) as campaign:
-        placed = f"; {about['places']}" if "places" in about else ""
-        print(escaped(f"{file}: a campaign on {campaign.recipe.domain!r}{placed}"))
+        places = f"; {about['places']}" if "places" in about else ""
+        print(escape(f"{file}: a campaign on {campaign.domain!r}{places}"))

@@ -1,7 +1,7 @@
-"""Readings that people bring to a campaign, one by one or as a table: read, doubted, and recorded.
+"""The readings that people bring to a campaign, one by one or as a table: parsed, doubted and recorded.
 
-Of a table every row stands for itself: what is wrong with one is named with its line, and the others are
-told.
+Each row of a table stands for itself: an error in one is reported with its line, and the others are
+recorded.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -21,27 +21,22 @@ import typer
 
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
-from tvbandits.campaign.shared import Refused, skip_refused
-from tvbandits.campaign.times import number_of, time_in
-from tvbandits.cli.options import escaped
+from tvbandits.campaign.shared import Errors, collect_errors
+from tvbandits.cli.options import Call, Change
+from tvbandits.cli.output import escape, plural, print_result
+from tvbandits.clock import parse_time, to_number
 from tvbandits.counts import Counted, count, rate
 from tvbandits.domains.space import Arms
 from tvbandits.io import naming
 from tvbandits.validation import Array
 
-# Readings that are told in one transaction.
-PART = 5000
+# Readings that are recorded in one transaction.
+CHUNK = 5000
 
-# From so many readings there is something to compare with.
-FEWEST = 3
+# Other names of columns.
+SYNONYMS = {"value": "reward", "reading": "reward", "t": "time"}
 
-# A time further ahead than so many spans of all times, a value further out than so many ranges.
-FAR_AHEAD, FAR_OUT = 100, 3
-
-# Columns of a table by other names.
-ALIKE = {"value": "reward", "reading": "reward", "t": "time"}
-
-# What may stand in the place of a reward, and what makes one of it.
+# Columns in the place of a reward, and the function that computes a rate from them.
 COUNTS: dict[tuple[str, ...], Callable[..., Counted]] = {
     ("successes", "trials"): rate,
     ("events", "exposure"): count,
@@ -49,22 +44,22 @@ COUNTS: dict[tuple[str, ...], Callable[..., Counted]] = {
 
 
 @dataclass(frozen=True)
-class Input:
-    """A reading.
+class Reading:
+    """A reading as people write it.
 
     Attributes
     ----------
     site, at : str or None
-        Which, as people write it.
+        The place and the time.
     value, variance : float or None
     key : str or None
     outcomes : mapping of str to list of float
-        What else was read.
+        Readings of further outcomes.
     context, who : str or None
     counts : tuple of float, optional
-        Of what the value was made, if it was.
+        The counts that the value was computed from.
     line : int
-        Of the table, whose first says what its columns are.
+        The line in the table; the first line has the names of the columns.
     """
 
     site: str | None = None
@@ -80,246 +75,337 @@ class Input:
 
 
 class Doubts:
-    """What is odd beside what was told so far, which grows by what is brought."""
+    """Finds readings that are unusual compared with those before, including others of the same table.
 
-    def __init__(self, campaign: Campaign) -> None:
-        state, readings = campaign.state, campaign.state.readings
-        self.clock, self.when, self.count = campaign.clock, campaign.when, len(readings)
-        self.noise_variance = campaign.recipe.noise_variance or 0.0  # learned: values alone must do
-        self.times = _ends([*readings.t, *state.failed.t, *state.pending.t])
-        self.values = _ends(readings.y)
+    Parameters
+    ----------
+    campaign : Campaign
+    far_ahead : float
+        A time is unusual if it is later than all others by so many spans of all times.
+    far_out : float
+        A value is unusual if it is outside of the range of all others by so many ranges.
+    fewest : int
+        The number of readings that a comparison needs.
+    """
 
-    def of_time(self, t: float, of_now: float = FAR_AHEAD) -> str:
-        """Say whether it is far from the times so far, or by more units than that ahead of now."""
-        first, last = self.times or (t, t)
-        far = t - last > FAR_AHEAD * (last - first) > 0
-        if not far and not (self.clock and t > self.clock.now + of_now):
+    def __init__(
+        self, campaign: Campaign, far_ahead: float = 100, far_out: float = 3, fewest: int = 3
+    ) -> None:
+        self._far_ahead, self._far_out, self._fewest = far_ahead, far_out, fewest
+        state, rewards = campaign.state, campaign.state.readings
+        self._clock, self._format_time = campaign.clock, campaign.format_time
+        self._count = len(rewards)
+        # If the noise is learned, the values alone have to do.
+        self._noise_variance = campaign.recipe.noise_variance or 0.0
+        self._times = _range([*rewards.t, *state.failed.t, *state.pending.t])
+        self._values = _range(rewards.y)
+
+    def about_time(self, t: float, ahead_of_now: float | None = None) -> str:
+        """Return a sentence if a time is far ahead of the others, or of now; else an empty text."""
+        ahead_of_now = self._far_ahead if ahead_of_now is None else ahead_of_now
+        first, last = self._times or (t, t)
+        far = t - last > self._far_ahead * (last - first) > 0
+        if not far and not (self._clock and t > self._clock.now + ahead_of_now):
             return ""
-        return f"{self.when(t)} is far ahead of {self.when(last) if self.times else 'now'}"
+        reference = self._format_time(last) if self._times else "now"
+        return f"{self._format_time(t)} is far ahead of {reference}"
 
-    def of_reading(
+    def about_reading(
         self, name: str, t: float | None, value: float | None, variance: float | None = None
     ) -> list[str]:
-        """Say what is odd about it; if nothing is, it is counted among the usual then."""
-        found = list[str]()
-        if t is not None and (odd := self.of_time(t, of_now=1)):
-            found.append(f"{name} at {odd}")
+        """Return what is unusual about a reading; if nothing is, compare later ones with it, too."""
+        doubts = list[str]()
+        if t is not None and (doubt := self.about_time(t, ahead_of_now=1)):
+            doubts.append(f"{name} at {doubt}")
         value = None if value is None or math.isnan(value) else value
-        if value is not None and self.count >= FEWEST:
-            low, high = self.values
-            # A share of few visits is uncertain by itself.
-            noise = max(self.noise_variance, variance or 0.0) ** 0.5
-            most = FAR_OUT * max(high - low, 3 * noise)
-            # Of equal readings, where the noise is learned, nobody knows yet what is far.
-            if most > 0 and not low - most <= value <= high + most:
-                found.append(f"{name}: {value:g} is far from the {low:g} to {high:g} told so far")
-        if not found and t is not None:
-            self.times = _ends([*self.times, t])
-        if not found and value is not None:
-            self.values, self.count = _ends([*self.values, value]), self.count + 1
-        return found
+        if value is not None and self._count >= self._fewest:
+            low, high = self._values
+            # A rate from few trials is uncertain itself.
+            noise = max(self._noise_variance, variance or 0.0) ** 0.5
+            margin = self._far_out * max(high - low, 3 * noise)
+            # Equal readings with a learned noise do not tell what is far.
+            if margin > 0 and not low - margin <= value <= high + margin:
+                doubts.append(
+                    f"{name}: {value:g} is far from the readings so far, {low:g} to {high:g}"
+                )
+        if not doubts and t is not None:
+            self._times = _range([*self._times, t])
+        if not doubts and value is not None:
+            self._values, self._count = _range([*self._values, value]), self._count + 1
+        return doubts
 
 
-def _ends(numbers: Any) -> list[float]:
-    """Return the lowest and the highest."""
+def _range(numbers: Any) -> list[float]:
+    """Return the lowest and the highest number, if there are any."""
     return [float(min(numbers)), float(max(numbers))] if len(numbers) else []
 
 
-def check_sure(doubts: list[str], yes: bool, done: str = "told") -> None:
-    """Raise a `ValueError` if there are doubts and no person says that it is right."""
-    if yes or not any(doubts):
+def confirm(doubts: Sequence[str], yes: bool) -> None:
+    """Ask the person at the terminal about doubts; raise a `ValueError` unless all is right."""
+    if yes or not doubts:
         return
-    said = doubts[0] + (f" (and {len(doubts) - 1} more like it)" if len(doubts) > 1 else "")
-    question = f"{escaped(said)}; is that right?"
-    if not (sys.stdin.isatty() and typer.confirm(question, err=True)):
-        raise ValueError(f"{said}; nothing is {done}: say --yes if it is right")
+    text = doubts[0] + (f" (and {len(doubts) - 1} more like it)" if len(doubts) > 1 else "")
+    if not (sys.stdin.isatty() and typer.confirm(f"{escape(text)}; is that right?", err=True)):
+        raise ValueError(f"{text}; nothing was changed: add --yes if it is right")
 
 
-@dataclass(frozen=True)
-class TellResult:
-    """What came of readings.
-
-    Attributes
-    ----------
-    count, new : int
-        Readings that are on record, and how many of them were not before.
-    wrong : dict of int to ValueError
-        What is wrong with the rows of a table, by their lines.
-    """
-
-    count: int
-    new: int
-    wrong: dict[int, ValueError]
+def as_column(number: float | None) -> list[float] | None:
+    """Return a number, if there is one, as a column of length one."""
+    return None if number is None else [number]
 
 
-def bring(
-    campaign: Campaign, one: Input, path: Path | None, decimal: str | None, *, yes: bool
-) -> TellResult:
-    """Tell a reading, or all of a table but the rows in which something is wrong.
+def parse_outcomes(texts: list[str] | None) -> dict[str, list[float]]:
+    """Return the readings of outcomes in texts such as "noise_level=52"."""
+    outcomes: dict[str, list[float]] = {}
+    for text in texts or []:
+        name, _, value = map(str.strip, text.partition("="))
+        if name in outcomes:
+            raise ValueError(f'--outcome {name} is given twice, the second time as "{text}"')
+        try:
+            outcomes[name] = [float(value)]
+        except ValueError:
+            raise ValueError(f'--outcome must be name=number, got "{text}"') from None
+    return outcomes
+
+
+# --- the commands tell, answer, correct and retract --------------------------------------------------
+
+
+def tell(
+    call: Change,
+    campaign: Campaign,
+    reading: Reading,
+    path: Path | None,
+    decimal: str | None,
+    *,
+    yes: bool,
+) -> list[str]:
+    """Record a reading, or those of a table; return a line for each row that was refused.
 
     Raises
     ------
     ValueError
-        If something is wrong with the reading, or with the table as a whole.
+        If something is wrong with the reading, with the whole table or with all of its rows.
     """
-    wrong: Refused = []
-    readings = [one] if path is None else readings_of(path, campaign, wrong, decimal)
-    checked = _check_readings(campaign, readings, wrong, path is not None, yes)
-    new, parts = 0, range(0, len(checked), PART)
+    errors: Errors | None = None if path is None else []
+    readings = [reading] if path is None else read_table(path, campaign, errors, decimal)
+    rows = _check_readings(campaign, readings, errors, yes)
+    new, starts = 0, range(0, len(rows), CHUNK)
     with ExitStack() as stack:
-        starts: Iterable[int] = parts
-        if len(parts) > 1:  # on a terminal there is a bar
-            from tvbandits.cli.terminal import bars
+        chunks: Iterable[int] = starts
+        if len(starts) > 1:
+            from tvbandits.cli.terminal import progress_bars
 
-            starts = stack.enter_context(bars()).track(parts, description="tell")
-        for start in starts:
-            part = checked[start : start + PART]
-            refused: Refused | None = None if path is None else []
-            new += campaign.record([said for _, said in part], refused)
-            wrong += [(part[number][0], error) for number, error in refused or ()]
-    by_line = dict(sorted(wrong, key=lambda each: each[0]))
-    return TellResult(len({line for line, _ in checked} - {*by_line}), new, by_line)
+            chunks = stack.enter_context(progress_bars()).track(starts, description="tell")
+        for start in chunks:
+            chunk = rows[start : start + CHUNK]
+            chunk_errors: Errors | None = None if errors is None else []
+            new += campaign.record([arguments for _, arguments in chunk], chunk_errors)
+            if errors is not None:
+                errors += [(chunk[number][0], error) for number, error in chunk_errors or ()]
+    by_line = dict(sorted(errors or (), key=lambda each: each[0]))
+    lines = [f"{path}, line {line}: {error}" for line, error in by_line.items()]
+    total = len({line for line, _ in rows} - {*by_line})
+    if lines and not total:
+        raise ValueError(lines[0] + (f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""))
+    refused = [{"line": line, "error": str(each)} for line, each in by_line.items()]
+    _print_recorded(call, campaign, total, new, {"refused": refused} if refused else {})
+    for line in lines:
+        print(f"tvbandits: {escape(line)}; this row is left out", file=sys.stderr)
+    return lines
+
+
+def answer(
+    call: Change,
+    campaign: Campaign,
+    site: str,
+    value: float,
+    t: float | None,
+    variance: float | None,
+) -> None:
+    """Record an answer; without a time it has the time that `Bandit.answer` gives it."""
+    before, X = campaign.status.rows, campaign.resolve_points(site, t=t)
+    if t is None:
+        from tvbandits.bandit.querying import question_time
+
+        state = campaign.state
+        t = question_time(campaign.recipe, state, state.queries.latest)
+    # An answer counts once for its place and time; after one that failed there may be another.
+    failed = ", failed" * math.isnan(value)
+    key = call.key or f"answer {campaign.names.name(X[0])} at {t!r}{failed}"
+    campaign.answer(X, [value], t, as_column(variance), key=key)
+    _print_recorded(call, campaign, 1, int(campaign.status.rows > before), noun="answer")
+
+
+def _print_recorded(
+    call: Change,
+    campaign: Campaign,
+    total: int,
+    new: int,
+    others: Mapping[str, Any] | None = None,
+    noun: str = "reading",
+) -> None:
+    """Print how many readings of a call are in the campaign now, and how many of them are new."""
+    status = campaign.status
+    text = f"{plural(new, f'new {noun}')}{f', {total - new} already known' if new < total else ''}"
+    text += f"; {plural(status.readings, 'reading')} in all, {status.pending} pending"
+    values = {"received": total, "new": new, "readings": status.readings, **(others or {})}
+    print_result(call.form, text, values)
+
+
+def print_change(call: Call, campaign: Campaign, change: str, kind: str) -> None:
+    """Print the old value of the latest reading that was corrected or retracted."""
+    row = next(row for row in reversed(campaign.journal()) if row.kind == kind)
+    ((t, value),) = np.asarray(row.body["result"], dtype=np.float64)
+    name = campaign.names.name(np.asarray(row.arguments["X"][0]))
+    count = campaign.status.readings
+    text = f"{change}: {name} at {campaign.format_time(t)}, which was {value:g}"
+    values = {change: name, "t": t, "was": value, "readings": count}
+    print_result(call.form, f"{text}; {plural(count, 'reading')} in all", values)
 
 
 def _check_readings(
-    campaign: Campaign, readings: list[Input], wrong: Refused, is_table: bool, yes: bool
+    campaign: Campaign, readings: list[Reading], errors: Errors | None, yes: bool
 ) -> list[tuple[int, dict[str, Any]]]:
-    """Return lines and what `Campaign.record` takes, without those in which something is wrong.
+    """Return the line and the arguments for `Campaign.record` of each reading without an error.
 
-    Where nobody can be asked whether what is odd in a table is right, it counts as wrong.
+    If nobody can be asked whether an unusual row of a table is right, it is an error.
     """
-    names, usual, found = campaign.names, Doubts(campaign), list[tuple[int, dict[str, Any]]]()
-    doubts, first = list[str](), dict[tuple[bytes, float], int]()
-    in_context, can_ask = bool(names.context_names), not is_table or sys.stdin.isatty()
+    names, usual, rows = campaign.names, Doubts(campaign), list[tuple[int, dict[str, Any]]]()
+    doubts, first_lines = list[str](), dict[tuple[bytes, float], int]()
+    is_table = errors is not None
+    has_context, can_ask = bool(names.context_names), not is_table or sys.stdin.isatty()
 
     @cache
-    def placed(site: str, context: str | None, t: float | None) -> Array:
-        return campaign.placed(site, names.context(context), t)
+    def resolve(site: str, context: str | None, t: float | None) -> Array:
+        return campaign.resolve_points(site, names.context(context), t)
 
     for reading in readings:
-        with skip_refused(wrong, reading.line, is_table):
-            t, key = number_of(campaign.clock, time_in(reading.at), "--at"), reading.key
+        with collect_errors(errors, reading.line):
+            t, key = to_number(campaign.clock, parse_time(reading.at), "--at"), reading.key
             if is_table and t is None and key is None:
-                raise ValueError("there must be a time, or a key: brought again, it counts once")
+                raise ValueError("a row needs a time or a key, so that it counts once if repeated")
             site = str(reading.site)
-            said: dict[str, Any] = {"y": [reading.value], "t": t}
-            said["noise_variance"] = several(reading.variance)
-            said |= {"key": key, "who": reading.who, "outcomes": reading.outcomes}
-            said |= {"counts": [reading.counts]} if reading.counts else {}
-            if key is not None:  # by what was written it is known again
-                said |= {"X": [site], "context": names.context(reading.context)}
+            arguments: dict[str, Any] = {
+                "y": [reading.value],
+                "t": t,
+                "noise_variance": as_column(reading.variance),
+                "key": key,
+                "who": reading.who,
+                "outcomes": reading.outcomes,
+            }
+            if reading.counts:
+                arguments["counts"] = [reading.counts]
+            if key is not None:  # a repeated call is recognised by the place as it is written
+                arguments |= {"X": [site], "context": names.context(reading.context)}
             try:
-                X = placed(site, reading.context, t if in_context else None)
+                X = resolve(site, reading.context, t if has_context else None)
             except ValueError:
                 if key is None:
                     raise
-                found.append((reading.line, said))  # on record, it needs no place any more
+                rows.append((reading.line, arguments))  # if it is known, its place does not matter
                 continue
             name = names.name(X[0])
-            odd = usual.of_reading(name, t, reading.value, reading.variance)
-            if odd and not yes and not can_ask:
-                raise ValueError(f"{'; '.join(odd)}: say --yes if it is right")
-            doubts += odd
+            unusual = usual.about_reading(name, t, reading.value, reading.variance)
+            if unusual and not yes and not can_ask:
+                raise ValueError(f"{'; '.join(unusual)}: add --yes if it is right")
+            doubts += unusual
             if key is None:
-                said["X"] = X
+                arguments["X"] = X
                 play = X.tobytes(), math.nan if t is None else t
-                if first.setdefault(play, reading.line) != reading.line:
+                if (first := first_lines.setdefault(play, reading.line)) != reading.line:
                     raise ValueError(
-                        f"{name} at {campaign.when(t)} stands in line {first[play]} already: give "
-                        "each a key in a column key if both are to count, or leave one out"
+                        f"line {first} already has a reading of {name} at "
+                        f"{campaign.format_time(play[1])}: give each a key in a column key if both are "
+                        "to count, or remove one"
                     )
-            found.append((reading.line, said))
-    check_sure(doubts, yes)
-    return found
-
-
-def several(number: float | None) -> list[float] | None:
-    """Return a number as a column of one, where there is one."""
-    return None if number is None else [number]
+            rows.append((reading.line, arguments))
+    confirm(doubts, yes)
+    return rows
 
 
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def readings_of(
-    path: Path, campaign: Campaign, wrong: Refused, decimal: str | None = None
-) -> list[Input]:
+def read_table(
+    path: Path, campaign: Campaign, errors: Errors | None, decimal: str | None = None
+) -> list[Reading]:
     """Return the readings of a CSV: site or coordinates, context, time, reward, variance, key, who.
 
-    Rows that cannot be read are put down in `wrong` by their lines. In the place of a reward may stand
-    successes and trials, or events and exposure.
+    The error of a row goes to `errors` with its line. A table may have successes and trials, or events
+    and exposure, instead of a reward.
     """
-    from tvbandits.datasets.tables.spreadsheets import (
-        read_spreadsheet,  # takes pandas: not for a status
-    )
+    from tvbandits.datasets.tables.spreadsheets import read_spreadsheet
 
     with naming(path):
-        # Names as they stand there: of two that are the same pandas makes different ones.
-        as_texts = {"dtype": str, "keep_default_na": False, "skip_blank_lines": False}
-        frame = read_spreadsheet(path, decimal, header=None, **as_texts)
+        # Without a header: pandas would rename the second of two equal names.
+        frame = read_spreadsheet(
+            path, decimal, header=None, dtype=str, keep_default_na=False, skip_blank_lines=False
+        )
         limits = [limit.name for limit in campaign.recipe.options.limits]
-        heading = [str(name).strip().lower() for name in frame.iloc[0]]
-        heading = [each if ALIKE.get(each, each) in heading else ALIKE[each] for each in heading]
+        header = [str(name).strip().lower() for name in frame.iloc[0]]
+        header = [each if SYNONYMS.get(each, each) in header else SYNONYMS[each] for each in header]
         arms = isinstance(campaign.domain, Arms)  # whose coordinates nobody writes
-        counted = _check_heading(heading, campaign.names, limits, arms)
+        count_columns = _check_header(header, campaign.names, limits, arms)
         readings = []
-        for row, *said in frame[1:].itertuples(name=None):
-            cells = {name: str(cell).strip() for name, cell in zip(heading, said, strict=True)}
-            with skip_refused(wrong, row + 1, True):
-                readings.append(_reading(cells, campaign.names, limits, counted, row + 1))
-        return _with_variances(readings, COUNTS[counted]) if counted else readings
+        for row, *texts in frame[1:].itertuples(name=None):
+            cells = {name: str(text).strip() for name, text in zip(header, texts, strict=True)}
+            with collect_errors(errors, row + 1):
+                reading = _parse_row(cells, campaign.names, limits, count_columns, row + 1)
+                readings.append(reading)
+        return _with_rates(readings, COUNTS[count_columns]) if count_columns else readings
 
 
-def _check_heading(
-    heading: list[str], names: Names, limits: list[str], arms: bool
+def _check_header(
+    header: list[str], names: Names, limits: list[str], arms: bool
 ) -> tuple[str, ...]:
-    """Return the columns that stand in the place of a reward, if there are such.
+    """Return the columns that a rate is computed from, if there are any.
 
     Raises
     ------
     ValueError
-        If a column is there twice, or missing, or called almost as an outcome.
+        If a column is there twice, or missing, or has almost the name of an outcome.
     """
-    if twice := [name for name in heading if name and heading.count(name) > 1]:
+    if twice := [name for name in header if name and header.count(name) > 1]:
         raise ValueError(f'there are two columns "{twice[0]}"')
-    columns = set(heading)
+    columns = set(header)
     pairs = [pair for pair in COUNTS if set(pair) <= columns]
-    counted = pairs[0] if pairs else ()
-    if pairs and (given := {"reward", "variance", *sum(pairs[1:], ())} & columns):
-        raise ValueError(f"{' and '.join(counted)} replace {min(given)}: give two tables")
-    placed = "site" in columns or {name.lower() for name in names.columns} <= columns
-    if not (counted or "reward" in columns) or not placed:
+    counts = pairs[0] if pairs else ()
+    if pairs and (others := {"reward", "variance", *sum(pairs[1:], ())} & columns):
+        raise ValueError(f"{' and '.join(counts)} replace {min(others)}: make two tables of it")
+    has_place = "site" in columns or {name.lower() for name in names.columns} <= columns
+    if not (counts or "reward" in columns) or not has_place:
         places = "site" if arms else f"site (or {', '.join(names.columns)})"
         raise ValueError(
             f"there must be columns {places}, and reward (or successes and trials, or events and "
-            f"exposure); there are: {', '.join(heading)}"
+            f"exposure); there are: {', '.join(header)}"
         )
-    known = {"site", "time", "reward", "variance", "key", "who", *counted}
-    known |= {name.lower() for name in (*names.columns, *names.context_names)}
-    for column in sorted(columns - known):
+    expected = {"site", "time", "reward", "variance", "key", "who", *counts}
+    expected |= {name.lower() for name in (*names.columns, *names.context_names)}
+    for column in sorted(columns - expected):
         near = difflib.get_close_matches(column, limits, n=1)
         if near and column != near[0].lower():
             raise ValueError(f'there is no outcome {column!r}: did you mean "{near[0]}"?')
-    return counted
+    return counts
 
 
-def _reading(
-    cells: Mapping[str, str], names: Names, limits: list[str], counted: tuple[str, ...], line: int
-) -> Input:
-    """Return the reading of a row."""
+def _parse_row(
+    cells: Mapping[str, str], names: Names, limits: list[str], columns: tuple[str, ...], line: int
+) -> Reading:
+    """Return the reading of a row, of which `columns` have counts."""
 
     def number(name: str) -> float:
         return float(cells[name] or "nan")
 
     context = {name: cells.get(name.lower()) for name in names.context_names}
-    said = [f"{name}={cell}" for name, cell in context.items() if cell and "site" in cells]
-    counts = tuple(map(number, counted))
+    context_texts = [f"{name}={cell}" for name, cell in context.items() if cell and "site" in cells]
+    counts = tuple(map(number, columns))
     if counts:
-        COUNTS[counted](*counts)  # or it says what is wrong with them
+        COUNTS[columns](*counts)  # raises an error if they are no counts
     site = cells.get("site")
     if site is None:
-        site = names.written([cells[each.lower()] for each in names.columns])
-    return Input(
+        site = names.place_text([cells[each.lower()] for each in names.columns])
+    return Reading(
         site=site,
         value=None if counts else number("reward"),
         at=cells.get("time") or None,
@@ -328,19 +414,19 @@ def _reading(
         who=cells.get("who") or None,
         counts=counts,
         outcomes={name: [number(name.lower())] for name in limits if name.lower() in cells},
-        context=", ".join(said) or None,
+        context=", ".join(context_texts) or None,
         line=line,
     )
 
 
-def _with_variances(readings: list[Input], made: Callable[..., Counted]) -> list[Input]:
-    """Return readings with what is made of counts, of those of one time together."""
-    together: dict[str | None, list[int]] = {}
+def _with_rates(readings: list[Reading], compute: Callable[..., Counted]) -> list[Reading]:
+    """Return the readings with rates and variances, computed from all counts of the same time."""
+    by_time: dict[str | None, list[int]] = {}
     for number, reading in enumerate(readings):
-        together.setdefault(reading.at, []).append(number)
-    found = readings.copy()
-    for rows in together.values():
-        all_of = made(*np.transpose([readings[row].counts for row in rows]))
-        for row, value, variance in zip(rows, all_of.values, all_of.variance, strict=True):
-            found[row] = replace(found[row], value=float(value), variance=float(variance))
-    return found
+        by_time.setdefault(reading.at, []).append(number)
+    result = readings.copy()
+    for rows in by_time.values():
+        rates = compute(*np.transpose([readings[row].counts for row in rows]))
+        for row, value, variance in zip(rows, rates.values, rates.variance, strict=True):
+            result[row] = replace(result[row], value=float(value), variance=float(variance))
+    return result

@@ -8,249 +8,275 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from tvbandits.cli.options import ByName, Call, Change, File, Text, Texts, Who, command
+from tvbandits.cli.options import Call, Change, ExpertName, File, Text, Texts, Who, command
 from tvbandits.cli.stopping import Later
 
 if TYPE_CHECKING:
+    from tvbandits.campaign.service import app as service, tokens
     from tvbandits.cli import (
         campaign_actions as actions,
-        campaign_config as configuring,
+        campaign_config as configuration,
         campaign_readings as readings,
-        serving,
+        terminal,
     )
 else:
-    actions, configuring = Later("campaign_actions"), Later("campaign_config")
-    readings, serving = Later("campaign_readings"), Later("serving")
+    actions, configuration = Later("cli.campaign_actions"), Later("cli.campaign_config")
+    readings, terminal = Later("cli.campaign_readings"), Later("cli.terminal")
+    service, tokens = Later("campaign.service.app"), Later("campaign.service.tokens")
 
 app = typer.Typer(no_args_is_help=True, help="Run a bandit for weeks: a campaign in a file.")
 
-At = Annotated[Text, Option("--at", metavar="TIME", help="A number, or a date with a clock.")]
+At = Annotated[
+    Text, Option("--at", metavar="TIME", help="A number, or a date if there is a clock.")
+]
 
 Outcome = Annotated[
-    Texts, Option(metavar="NAME=VALUE", help="What else was read, for a limit; again for others.")
+    Texts, Option(metavar="NAME=VALUE", help="A reading of an outcome under a limit; repeat it.")
 ]
-COMMAS = "again for others, or A,B; a name with a comma alone, or as A; B."
 
-ON_A_BOX = "On a box or a space: ranges, as x0=0..5."
+NAMES = "Repeat it, or write A,B; with a comma in a name write A; B."
 
 Availability = Annotated[
-    Texts, Option(metavar="SITE,...", help=f"Only these sites are available: {COMMAS} {ON_A_BOX}")
+    Texts,
+    Option(
+        metavar="SITE,...",
+        help=f"Only these sites are available. {NAMES} On a box or a space: ranges, as x0=0..5.",
+    ),
 ]
 
 Without = Annotated[
-    Texts, Option(metavar="SITE,...", help=f"All sites are available but these: {COMMAS}")
+    Texts, Option(metavar="SITE,...", help=f"All sites are available except these. {NAMES}")
 ]
 
 Context = Annotated[
     Texts,
     Option(
         metavar="NAME=VALUE,...",
-        help="What is measured and not chosen: outside=3.2; again for others.",
+        help="The context that is measured and not chosen: outside=3.2; repeat it for more.",
     ),
 ]
 
-Where = Annotated[Text, Option("--site", metavar="SITE", help="A site, or coordinates: 3.2,4.5.")]
+Site = Annotated[Text, Option("--site", metavar="SITE", help="A site, or coordinates: 3.2,4.5.")]
 
-Told = Annotated[
-    str, Option("--site", metavar="SITE", help="Of the reading; the latest told without --at.")
+ReadingSite = Annotated[
+    str,
+    Option("--site", metavar="SITE", help="The site of the reading; without --at the latest one."),
 ]
 
-Yes = Annotated[bool, Option("--yes", help="It is right, however odd it looks.")]
-
-Table = Annotated[
-    Path | None, Option("--csv", help="A table with site (or coordinates), time, reward.")
-]
+Yes = Annotated[bool, Option("--yes", help="Accept unusual values without a question.")]
 
 
 @command(app, "new")
 def new_command(
     file: File,
     config: Annotated[
-        Path | None, Option(help="What it is about: a TOML file; campaign.toml with --policy.")
+        Path | None,
+        Option(help="A TOML file that describes the campaign; campaign.toml with --policy."),
     ] = None,
     policy: Annotated[
         Text, Option(metavar="NAME[:key=value,...]", help="Write that file for this policy.")
     ] = None,
     sites: Annotated[Text, Option(help="With --policy: the table of sites.")] = None,
     noise_sd: Annotated[
-        float | None, Option(help="With --policy: standard deviation of a reading.")
+        float | None, Option(help="With --policy: the standard deviation of a reading.")
     ] = None,
     like: Annotated[
         Text,
-        Option(
-            metavar="CAMPAIGN", help="Begin with what this one has learned, not with its readings."
-        ),
+        Option(metavar="CAMPAIGN", help="Start with what this campaign has learned, not its data."),
     ] = None,
-    expert: ByName = None,
+    expert: ExpertName = None,
     who: Who = None,
 ) -> None:
-    """Begin a campaign: sites, policy, noise, clock and expert out of a TOML file."""
+    """Start a campaign: sites, policy, noise, clock and expert from a TOML file."""
     if policy is not None:
         config = Path("campaign.toml") if config is None else config
-        configuring.draft(file, config, policy, sites, noise_sd)
-        print(f"{config} is written" + (": fill in sites, and then" if sites is None else ""))
+        configuration.write_draft(file, config, policy, sites, noise_sd)
         if sites is None:
+            print(f"wrote {config}: fill in sites, and then run")
             print(f"tvbandits campaign new {file} --config {config}")
             return
+        print(f"wrote {config}")
     elif config is None or sites is not None or noise_sd is not None:
         raise ValueError("give --config FILE, or --policy NAME with --sites and --noise-sd")
-    configuring.new(file, config, expert, who, like)
+    configuration.create(file, config, expert, who, like)
 
 
 @command(app, "ask")
 def ask_command(
     call: Change,
     at: At = None,
-    n: Annotated[int | None, Option("-n", help="So many points.")] = None,
+    n: Annotated[int | None, Option("-n", help="The number of points.")] = None,
     available: Availability = None,
     without: Without = None,
-    near: Annotated[float | None, Option(help="No farther than this from the last point.")] = None,
+    near: Annotated[float | None, Option(help="The largest distance from the last point.")] = None,
     context: Context = None,
     yes: Yes = False,
 ) -> None:
-    """Say where to go next; the same answer again under the same --key."""
-    with actions.opened(call) as campaign:
-        t = actions.time_of(campaign, at)
+    """Say where to go next; the same --key gives the same answer."""
+    with actions.open_campaign(call) as campaign:
+        t = actions.parse_at(campaign, at)
         if t is not None:
-            readings.check_sure([readings.Doubts(campaign).of_time(t)], yes, "asked")
-        free, out = actions.available(campaign, available), actions.listed(campaign, without) or []
-        where = campaign.names.context(actions.joined(context))
-        X = campaign.ask(t, n, free, where, near, without=out, key=call.key)
-        text = "; ".join(campaign.names.name(x) for x in X)
-        actions.say(call, text, {"points": actions.for_json(campaign, X), "t": t})
+            doubt = readings.Doubts(campaign).about_time(t)
+            readings.confirm([doubt] if doubt else [], yes)
+        X = campaign.ask(
+            t,
+            n,
+            actions.parse_available(campaign, available),
+            actions.parse_context(campaign, context),
+            near,
+            without=actions.parse_sites(campaign, without),
+            key=call.key,
+        )
+        actions.print_points(call, campaign, "points", X, t)
 
 
 @command(app, "tell")
 def tell_command(
     call: Change,
-    site: Where = None,
-    reward: Annotated[float | None, Option(help="The reading; nan: there was none.")] = None,
+    site: Site = None,
+    reward: Annotated[float | None, Option(help="The reading; nan if it failed.")] = None,
     at: At = None,
-    variance: Annotated[float | None, Option(help="Noise variance of the reading.")] = None,
+    variance: Annotated[float | None, Option(help="The noise variance of the reading.")] = None,
     outcome: Outcome = None,
     context: Context = None,
-    csv: Table = None,
+    csv: Annotated[
+        Path | None, Option("--csv", help="A table with site (or coordinates), time, reward.")
+    ] = None,
     decimal: Annotated[
-        Text, Option(metavar="comma|point", help="With --csv: its decimal mark, where unclear.")
+        Text, Option(metavar="comma|point", help="With --csv: its decimal mark, if unclear.")
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """Tell a reading, or those of a table; the same ones again count once.
+    """Record a reading, or those of a table; a repeated reading counts once.
 
     Another reading of the same place and time needs a --key of its own.
     """
-    given = readings.Input(
-        site, reward, at, variance, call.key, actions.read(outcome), actions.joined(context)
+    reading = readings.Reading(
+        site=site,
+        value=reward,
+        at=at,
+        variance=variance,
+        key=call.key,
+        outcomes=readings.parse_outcomes(outcome),
+        context=None if context is None else ", ".join(context),
     )
-    actions.tell(call, given, csv, decimal, yes=yes)
+    if csv is not None and reading != readings.Reading():
+        raise ValueError("--csv cannot be combined with options of one reading: use columns")
+    if csv is None and decimal is not None:
+        raise ValueError("--decimal is for the table of --csv")
+    if csv is None and (site is None or reward is None):
+        raise ValueError("tell needs --site and --reward, or --csv")
+    with actions.open_campaign(call) as campaign:
+        lines = readings.tell(call, campaign, reading, csv, decimal, yes=yes)
+    if lines:
+        raise typer.Exit(2)
 
 
 @command(app, "questions")
 def questions_command(call: Change, at: At = None, available: Availability = None) -> None:
-    """Say what to ask somebody who knows, where answers are brought by people."""
-    with actions.opened(call) as campaign:
-        t = actions.time_of(campaign, at)
-        X = campaign.questions(t, actions.available(campaign, available), key=call.key)
-        text = "; ".join(campaign.names.name(x) for x in X) or "nothing to ask"
-        actions.say(call, text, {"questions": actions.for_json(campaign, X), "t": t})
+    """Say what to ask an expert who answers later."""
+    with actions.open_campaign(call) as campaign:
+        t = actions.parse_at(campaign, at)
+        X = campaign.questions(t, actions.parse_available(campaign, available), key=call.key)
+        actions.print_points(call, campaign, "questions", X, t)
 
 
 @command(app, "answer")
 def answer_command(
     call: Change,
-    site: Annotated[str, Option("--site", metavar="SITE", help="About which it is.")],
-    value: Annotated[float, Option(help="The answer; nan: there was none.")],
+    site: Annotated[str, Option("--site", metavar="SITE", help="The site of the question.")],
+    value: Annotated[float, Option(help="The answer; nan if there is none.")],
     at: At = None,
-    variance: Annotated[float | None, Option(help="Noise variance of the answer.")] = None,
+    variance: Annotated[float | None, Option(help="The noise variance of the answer.")] = None,
 ) -> None:
-    """Bring an answer; the same one again counts once."""
-    actions.answer(call, site, value, at, variance)
+    """Record an answer of the expert; a repeated answer counts once."""
+    with actions.open_campaign(call) as campaign:
+        readings.answer(call, campaign, site, value, actions.parse_at(campaign, at), variance)
 
 
 @command(app, "correct")
 def correct_command(
     call: Change,
-    site: Told,
+    site: ReadingSite,
     at: At = None,
-    reward: Annotated[float | None, Option(help="The right reading; nan: none.")] = None,
+    reward: Annotated[float | None, Option(help="The right reading; nan if it failed.")] = None,
     to: Annotated[Text, Option(metavar="TIME", help="The right time.")] = None,
     variance: Annotated[float | None, Option(help="The right noise variance.")] = None,
     outcome: Outcome = None,
     yes: Yes = False,
 ) -> None:
-    """Put a reading right that was told wrong: its value, its time, or both; both are kept."""
-    y, noise, read = readings.several(reward), readings.several(variance), actions.read(outcome)
-    with actions.opened(call) as campaign:
-        t, moved = actions.time_of(campaign, at), actions.time_of(campaign, to, "--to")
-        X = campaign.placed(site, t=t, played=True)
-        name, when = campaign.names.name(X[0]), t if moved is None else moved
-        odd = readings.Doubts(campaign).of_reading(name, when, reward, variance)
-        readings.check_sure(odd, yes)
-        campaign.correct(X, y, t, noise, to=moved, outcomes=read, key=call.key)
-        actions.say_changed(call, campaign, "corrected")
+    """Replace the value or the time of a reading; the journal keeps both."""
+    outcomes = readings.parse_outcomes(outcome)
+    with actions.open_campaign(call) as campaign:
+        t, right_time = actions.parse_at(campaign, at), actions.parse_at(campaign, to, "--to")
+        X = campaign.resolve_points(site, t=t, played=True)
+        name, when = campaign.names.name(X[0]), t if right_time is None else right_time
+        doubts = readings.Doubts(campaign).about_reading(name, when, reward, variance)
+        readings.confirm(doubts, yes)
+        y, noise = readings.as_column(reward), readings.as_column(variance)
+        campaign.correct(X, y, t, noise, to=right_time, outcomes=outcomes, key=call.key)
+        readings.print_change(call, campaign, "corrected", "correct")
 
 
 @command(app, "retract")
-def retract_command(call: Change, site: Told, at: At = None) -> None:
-    """Take back a reading that should not have been told; the journal keeps it."""
-    with actions.opened(call) as campaign:
-        campaign.retract(site, actions.time_of(campaign, at), key=call.key)
-        actions.say_changed(call, campaign, "retracted")
+def retract_command(call: Change, site: ReadingSite, at: At = None) -> None:
+    """Withdraw a reading; the journal keeps it."""
+    with actions.open_campaign(call) as campaign:
+        campaign.retract(site, actions.parse_at(campaign, at), key=call.key)
+        readings.print_change(call, campaign, "retracted", "retract")
 
 
 @command(app, "drop")
 def drop_command(
-    call: Change, site: Annotated[str, Option(metavar="SITE", help="Where it is.")]
+    call: Change, site: Annotated[str, Option(metavar="SITE", help="The pending site.")]
 ) -> None:
-    """Give up on a point that was asked and nobody goes to."""
-    with actions.opened(call) as campaign:
+    """Give up a pending point that nobody goes to."""
+    with actions.open_campaign(call) as campaign:
         campaign.drop(site, key=call.key)
-        left = campaign.status.pending
-        actions.say(call, f"dropped; {left} pending", {"pending": left})
+        actions.print_dropped(call, campaign)
 
 
 @command(app, "sites")
 def sites_command(
-    what: Annotated[Literal["add", "retire"], Argument(help="What becomes of them.")],
+    action: Annotated[Literal["add", "retire"], Argument(help="What to do with the sites.")],
     call: Change,
     names: Annotated[
         list[str],
         Argument(
             metavar="NAME[=X,Y]...",
-            help="Sites; with coordinates in the order of the table of sites, if they are new.",
+            help="Sites; new ones with coordinates, in the order of the table of sites.",
         ),
     ],
     yes: Yes = False,
 ) -> None:
-    """Add sites or arms, or retire some: beliefs go on, readings of retired ones are welcome."""
-    with actions.opened(call) as campaign:
-        if what == "retire":
+    """Add sites or arms, or retire some; readings of retired ones are still accepted."""
+    with actions.open_campaign(call) as campaign:
+        if action == "retire":
             campaign.change_sites(retire=names, key=call.key)
         else:
-            add = actions.placed(names)
-            readings.check_sure(actions.remote(campaign, add), yes, "added")
+            add = actions.parse_new_sites(names)
+            readings.confirm(actions.doubts_about_sites(campaign, add), yes)
             campaign.change_sites(add, key=call.key)
-        left = campaign.sites
-        actions.say(call, f"{len(left)} sites may be played", {"sites": left})
+        actions.print_sites(call, campaign)
 
 
 @command(app, "status")
 def status_command(
     call: Call,
     best: Annotated[
-        bool, Option("--best", help="And which point is the best, which takes the beliefs.")
+        bool, Option("--best", help="Also say which point is the best, which takes longer.")
     ] = False,
     context: Context = None,
 ) -> None:
-    """Say how things stand, in one line."""
-    actions.status(call, actions.joined(context), best=best)
+    """Print the status in one line."""
+    actions.status(call, context, best=best)
 
 
 @command(app, "history")
 def history_command(
-    call: Call, last: Annotated[int, Option(help="So many rows; 0 for all.")] = 20
+    call: Call, last: Annotated[int, Option(min=0, help="The number of rows; 0 for all.")] = 20
 ) -> None:
-    """Show what was asked, told and answered."""
+    """Print readings, answers and pending points."""
     actions.history(call, last)
 
 
@@ -258,64 +284,68 @@ def history_command(
 def forecast_command(
     call: Call,
     at: At = None,
-    site: Where = None,
-    outcome: Annotated[Text, Option(help="Of this outcome under a limit.")] = None,
+    site: Site = None,
+    outcome: Annotated[Text, Option(help="Predict this outcome under a limit.")] = None,
     context: Context = None,
-    relative: Annotated[bool, Option("--relative", help="Beside the control.")] = False,
+    relative: Annotated[bool, Option("--relative", help="Relative to the control.")] = False,
 ) -> None:
-    """Say what to expect, at one site or at all, the best first."""
-    actions.forecast(call, at, site, outcome, actions.joined(context), relative=relative)
+    """Predict the reward at one site or at all, the best first."""
+    actions.forecast(call, at, site, outcome, context, relative=relative)
 
 
 @command(app, "backup")
 def backup_command(
     file: File, out: Annotated[Path, Argument(metavar="OUT", help="A new file.")]
 ) -> None:
-    """Copy a campaign while others go on with it."""
-    with actions.opened(Call(file)) as campaign:
+    """Copy a campaign while others use it."""
+    with actions.open_campaign(Call(file)) as campaign:
         campaign.backup(out)
         print(out)
 
 
 @command(app, "verify")
 def verify_command(call: Call) -> None:
-    """Play everything again and compare; exit status 2 if something is not as it was written."""
-    with actions.opened(call) as campaign:
-        found = campaign.verify()
-    counted = f"{found.rows} rows, {found.operations} operations, {found.snapshots} snapshots"
-    text = f"{counted}: all as written" if found.fine else "; ".join(found.problems)
-    actions.say(call, text, {"fine": found.fine, **vars(found)})
-    if not found.fine:
+    """Replay the journal and compare; exit status 2 if something differs."""
+    if not actions.verify(call):
         raise typer.Exit(2)
 
 
 @command(app, "report")
 def report_command(
     file: File,
-    out: Annotated[Text, Option(metavar="PAGE", help="Where; FILE.html by default.")] = None,
+    out: Annotated[Text, Option(metavar="PAGE", help="The page; FILE.html by default.")] = None,
 ) -> None:
-    """Write the campaign as one page of HTML, which opens anywhere and needs no network."""
+    """Write the campaign as one page of HTML, which needs no network."""
     actions.report(file, out)
 
 
 @command(app, "token")
 def token_command(
     file: File,
-    name: Annotated[str, Argument(help="Who will have it; it stands in the journal.")],
+    name: Annotated[str, Argument(help="The holder's name, which the journal will show.")],
     role: Annotated[Texts, Option("--role", help="read, tell or ask; read by default.")] = None,
-    revoke: Annotated[bool, Option("--revoke", help="Make it worthless.")] = False,
+    revoke: Annotated[bool, Option("--revoke", help="Revoke the token.")] = False,
 ) -> None:
-    """Make a token for the service, shown once, or revoke one."""
-    serving.token(file, name, role or ["read"], revoke=revoke)
+    """Create a token for the service, which is shown once, or revoke one."""
+    roles = role or ["read"]
+    with tokens.Tokens(file) as table:
+        if revoke:
+            table.revoke(name)
+            terminal.say(f"the token of {name} is revoked")
+        else:
+            print(table.new(name, roles))
+            terminal.say(f"for {name}, to {', '.join(roles)}; it is not shown again")
 
 
 @command(app, "serve")
 def serve_command(
     file: File,
-    host: Annotated[str, Option(help="Where to listen on this machine.")] = "127.0.0.1",
+    host: Annotated[str, Option(help="The address of this machine to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option(min=1, max=65535)] = 8000,
-    name: Annotated[Texts, Option("--name", help="A host name of a proxy before it.")] = None,
-    expert: ByName = None,
+    name: Annotated[Texts, Option("--name", help="A host name of the proxy in front.")] = None,
+    expert: ExpertName = None,
 ) -> None:
     """Serve the campaign over HTTP, with its page at /, until stopped."""
-    serving.serve(file, expert, host=host, port=port, names=tuple(name or ()))
+    call = Change(file, expert=expert, who="service")
+    with actions.open_campaign(call) as campaign, tokens.Tokens(file) as table:
+        service.serve(campaign, table, host=host, port=port, names=tuple(name or ()))

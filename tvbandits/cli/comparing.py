@@ -1,23 +1,31 @@
-"""What the commands compare, frontier and plot do."""
+"""The commands compare, frontier, board, plot and report."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from rich.progress import MofNCompleteColumn
 
-from tvbandits.campaign.store.journal import without_nan
-from tvbandits.cli.options import Arguments, SuiteRun
+from tvbandits.cli.options import BoardOptions, Comparing
 from tvbandits.cli.problems import READS_FILES, make_problem, problem_label
-from tvbandits.cli.stopping import StoppedError
-from tvbandits.cli.terminal import collect, print_tables, say, write_page
+from tvbandits.cli.stopping import (
+    INTERRUPTED,
+    TERMINATED,
+    StoppedError,
+    Terminated,
+    interrupt_on_termination,
+)
+from tvbandits.cli.tables import data_summary, print_tables
+from tvbandits.cli.terminal import progress_bars, say, write_page
 from tvbandits.comparison import files, plots
 from tvbandits.comparison.arguments import NamedExpert
 from tvbandits.comparison.board import SUITES, Board, provenance, write_board
@@ -29,6 +37,7 @@ from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.summary import Key, Run, problem_references, summarise
 from tvbandits.datasets.tables.references import References
 from tvbandits.domains.problem import Problem
+from tvbandits.io import without_nan
 from tvbandits.policies import FIRST_COMPARISON
 from tvbandits.policies.frugal import PLANS
 from tvbandits.policies.names import sources_of
@@ -37,10 +46,10 @@ from tvbandits.validation import file_path
 
 @dataclass(frozen=True)
 class Result:
-    """What came of it; `stopped` is the exit status of who stopped it, or 0."""
+    """The result of a comparison; `exit_status` is that of a user who has stopped it, or 0."""
 
     rows: pd.DataFrame
-    stopped: int
+    exit_status: int
     problems: dict[str, Problem]
     references: dict[str, References]
     arguments: dict[str, Any]
@@ -48,41 +57,42 @@ class Result:
 
     @property
     def units(self) -> dict[str, str]:
-        """Of the rewards, by problem."""
+        """The unit of the reward of each problem."""
         return {text: problem.unit for text, problem in self.problems.items()}
 
-    def end(self, *more: str) -> None:
-        """Write rows, summary and picture, if there is a folder for them; say who stopped it."""
+    def write(self, *more: str) -> None:
+        """Write rows, summary and picture, if there is a folder; exit if the user has stopped it."""
         if self.folder is not None:
             files.write(self.folder, self.rows, self.references, self.units, self.arguments)
             names = ", ".join((files.ROWS, files.SUMMARY, files.PICTURE, files.RUN, *more))
             say(f"wrote {names} in {self.folder}")
-        if self.stopped:
-            raise StoppedError(self.stopped)
+        if self.exit_status:
+            raise StoppedError(self.exit_status)
 
 
-def compare(order: Arguments, policies: list[str], out: str | None, format_: str) -> None:
-    """Play, print, and write files into the folder `out`."""
-    done = _played("compare", order, policies or list(FIRST_COMPARISON), out)
-    if format_ == "json":
-        summary = without_nan(summarise(done.rows).to_dict(orient="records"))
-        references = {name: each._asdict() for name, each in done.references.items()}
+def compare(options: Comparing, policies: list[str], out: str | None, form: str) -> None:
+    """Run policies on problems, print a summary, and write files into the folder `out`."""
+    result = _run("compare", options, policies or list(FIRST_COMPARISON), out)
+    if form == "json":
+        summary = without_nan(summarise(result.rows).to_dict(orient="records"))
+        references = {name: each._asdict() for name, each in result.references.items()}
         print(json.dumps({"summary": summary, "references": references}, allow_nan=False))
     else:
-        print_tables(done.rows, done.references, done.problems)
-    done.end()
+        print_tables(result.rows, result.references, result.problems)
+    result.write()
 
 
-def frontier(order: Arguments, budgets: list[float], plans: list[str], out: str | None) -> None:
-    """Play every plan with every budget, print, and write files into the folder `out`."""
+def frontier(options: Comparing, budgets: list[float], plans: list[str], out: str | None) -> None:
+    """Run every query plan with every budget, print, and write files into the folder `out`."""
     policies = frontier_policies(budgets, plans or list(PLANS))
-    order = replace(order, beta="2") if order.beta is None else order
-    done = _played("frontier", order, policies, out)
-    print_tables(done.rows, done.references, done.problems)
-    if done.folder is not None:
-        frontier_table(done.rows).to_csv(done.folder / "frontier.csv", index=False)
-        plots.frontier_figure(done.rows, done.units).savefig(done.folder / "frontier.png", dpi=120)
-    done.end("frontier.csv", "frontier.png")
+    options = replace(options, beta="2") if options.beta is None else options
+    result = _run("frontier", options, policies, out)
+    print_tables(result.rows, result.references, result.problems)
+    if result.folder is not None:
+        frontier_table(result.rows).to_csv(result.folder / "frontier.csv", index=False)
+        figure = plots.frontier_figure(result.rows, result.units)
+        figure.savefig(result.folder / "frontier.png", dpi=120)
+    result.write("frontier.csv", "frontier.png")
 
 
 def plot(text: str) -> None:
@@ -93,145 +103,170 @@ def plot(text: str) -> None:
     say(f"wrote {files.PICTURE} in {path}")
 
 
-def _played(command: str, order: Arguments, policies: list[str], out: str | None) -> Result:
-    """Play it, as far as the user lets it go on; of a run that is resumed, what is missing."""
-    folder = None if out is None else files.writable_folder(_folder("--out", out))
-    plan = _plan(order, policies)
-    arguments = _recorded(command, order, plan)
-    store = None if folder is None else RunStore(folder, arguments, plan.steps)
-    done, stopped = _collected([plan], store, order.cluster)
-    if not done:
-        say("stopped before the first run was done: nothing to show")
-        raise StoppedError(stopped)
-    return Result(
-        pd.concat([done[key] for key in plan.runs if key in done], ignore_index=True),
-        stopped,
-        plan.problems,
-        {
-            text: problem_references(problem, order.seeds, order.horizon)
-            for text, problem in plan.problems.items()
-        },
-        {**arguments, "interrupted": len(done) < len(plan.runs)},
-        folder,
-    )
+def report(folder: str, out: str | None) -> None:
+    """Write the page of a comparison."""
+    path = _folder("FOLDER", folder)
+    write_page(lambda: comparison_report(path), Path(out) if out else path / "report.html")
 
 
-def _plan(order: Arguments, policies: list[str]) -> Comparison:
-    """What is to be played; what its files hold is said."""
-    if order.cluster is not None and order.equal_information:
-        raise ValueError("--cluster plays runs apart, --equal-information together: give one")
-    data, reads = order.data or [], ", ".join(sorted(READS_FILES))
-    problems = {
-        problem_label(text): make_problem(text, data, order.horizon) for text in order.problems
-    }
-    if data and not any(label.partition(":")[0] in READS_FILES for label in problems):
-        raise ValueError(f"--data is for problems that read files: {reads}")
-    for text, problem in problems.items():
-        summary = getattr(problem, "summary", "")
-        if data and summary:
-            say(f"{text}: {summary}")
-    return Comparison(
-        problems,
-        policies,
-        order.seeds,
-        order.horizon,
-        order.jobs,
-        order.beta,
-        NamedExpert(order.expert) if order.expert else simulator,
-        order.batch,
-        order.equal_information,
-    )
+def board(options: BoardOptions) -> None:
+    """Run what is missing of a suite, and write its tables and pictures.
 
-
-def _recorded(command: str, order: Arguments, plan: Comparison) -> dict[str, Any]:
-    """The arguments as they are kept with the rows; where runs are played is no part of them."""
-    given = {name: value for name, value in vars(order).items() if name != "cluster"}
-    data = order.data or []
-    said = [*plan.problems, *plan.policies, order.beta or "", order.expert or ""]
-    return {
-        "command": command,
-        **given,
-        "problems": list(plan.problems),
-        "policies": list(plan.policies),
-        "data": [path.name for path in data],
-        "checksums": [_checksum(path) for path in data],
-        files.SOURCES: sources_of(said),
-    }
-
-
-def _checksum(path: Path) -> int:
-    """Of a file of any size, which has been read as a table before."""
-    found = 0
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            found = zlib.crc32(chunk, found)
-    return found
-
-
-def _collected(
-    plans: Sequence[Comparison], store: RunStore | None, cluster: str | None
-) -> tuple[dict[Key, pd.DataFrame], int]:
-    """All runs of these, those that are kept and those that were missing; and who stopped them."""
-    wanted = {key for plan in plans for key in plan.runs}
-    kept = {} if store is None else store.load()
-    there = {key: rows for key, rows in kept.items() if key in wanted}
-    runs: Iterator[Run] = (run for plan in plans for run in iterate(plan, there))
-    if cluster is not None:
-        left = there.keys() != wanted
-        runs = Cluster(cluster, say)(plans, there) if left else iter(())
-    done, stopped = collect(runs if store is None else store.save_each(runs), len(wanted), there)
-    if stopped and store is not None:  # another process may be further, in the same folder
-        done = store.load() | done
-    return done, stopped
-
-
-def _folder(name: str, text: str) -> Path:
-    """An empty text, such as a shell variable that is not set, is not the folder we are in."""
-    if not text.strip():
-        raise ValueError(f'{name} must name a folder, got "{text}"')
-    return file_path(name, text)
-
-
-# --- the command board: play a suite, keep every run ----------------------------------------------
-
-
-def board(order: SuiteRun) -> None:
-    """Play what is missing, and write the board.
-
-    `only` and `problem` are policies and problems instead of the suite's; problems have as many steps as
-    they are made with, or `horizon`. Those of `policy` are a newcomer's, and played besides.
+    `only` and `problem` replace the policies and problems of the suite; `policy` adds policies. Problems
+    have as many steps as the suite says, or `horizon`.
     """
-    name, horizon = order.suite, order.horizon
+    name, horizon = options.suite, options.horizon
     if name not in SUITES:
         raise ValueError(f'SUITE must be one of {", ".join(SUITES)}, got "{name}"')
     suite = SUITES[name]
-    seeds = suite.seeds if order.seeds is None else order.seeds
-    out = files.writable_folder(Path(order.out or f"board-{name}"))
-    played = list(dict.fromkeys([*(order.only or suite.policies), *(order.policy or [])]))
-    steps = dict.fromkeys(order.problem or ()) or dict(suite.problems)
+    seeds = suite.seeds if options.seeds is None else options.seeds
+    out = files.writable_folder(Path(options.out or f"board-{name}"))
+    policies = list(dict.fromkeys([*(options.only or suite.policies), *(options.policy or [])]))
+    steps = dict.fromkeys(options.problem or ()) or dict(suite.problems)
     problems = {
         problem_label(text): make_problem(text, [], length if horizon is None else horizon)
         for text, length in steps.items()
     }
     plans = [
-        Comparison({label: problem}, played, seeds, order.horizon or steps.get(label), order.jobs)
+        Comparison({label: problem}, policies, seeds, horizon or steps.get(label), options.jobs)
         for label, problem in problems.items()
     ]
     lengths = {label: plan.steps[label] for plan, label in zip(plans, problems, strict=True)}
-    sources = sources_of([*problems, *played])
+    sources = sources_of([*problems, *policies])
     arguments = {"command": "board", "suite": name, **lengths, files.SOURCES: sources}
     store = RunStore(out, arguments, lengths)
-    done, stopped = _collected(plans, store, order.cluster)
-    if stopped or not done:
-        raise StoppedError(stopped)
-    rows = pd.concat([done[key] for plan in plans for key in plan.runs], ignore_index=True)
-    made_by = provenance(name, shlex.join(["tvbandits", *sys.argv[1:]]))
-    written = write_board(Board.of(rows, problems), made_by, out)
+    runs, exit_status = _collect_runs(plans, store, options.cluster)
+    if exit_status or not runs:
+        raise StoppedError(exit_status)
+    rows = pd.concat([runs[key] for plan in plans for key in plan.runs], ignore_index=True)
+    origin = provenance(name, shlex.join(["tvbandits", *sys.argv[1:]]))
+    names = write_board(Board.of(rows, problems), origin, out)
     print((out / "board.md").read_text())
-    say(f"wrote {', '.join(written)} in {out}; every run in {out / files.RUNS}")
+    say(f"wrote {', '.join(names)} in {out}; every run in {out / files.RUNS}")
 
 
-def report(place: str, out: str | None) -> None:
-    """Write the page of a comparison."""
-    path = _folder("FOLDER", place)
-    write_page(lambda: comparison_report(path), Path(out) if out else path / "report.html")
+def _run(command: str, options: Comparing, policies: list[str], out: str | None) -> Result:
+    """Run a comparison until it is complete or the user stops it; resume one that was stopped."""
+    folder = None if out is None else files.writable_folder(_folder("--out", out))
+    plan = _plan(options, policies)
+    arguments = _arguments(command, options, plan)
+    store = None if folder is None else RunStore(folder, arguments, plan.steps)
+    runs, exit_status = _collect_runs([plan], store, options.cluster)
+    if not runs:
+        say("stopped before the first run was complete: there is nothing to show")
+        raise StoppedError(exit_status)
+    references = {
+        text: problem_references(problem, options.seeds, options.horizon)
+        for text, problem in plan.problems.items()
+    }
+    return Result(
+        pd.concat([runs[key] for key in plan.runs if key in runs], ignore_index=True),
+        exit_status,
+        plan.problems,
+        references,
+        {**arguments, "interrupted": len(runs) < len(plan.runs)},
+        folder,
+    )
+
+
+def _plan(options: Comparing, policies: list[str]) -> Comparison:
+    """Return the comparison, after printing what the data files hold."""
+    if options.cluster is not None and options.equal_information:
+        raise ValueError(
+            "--cluster and --equal-information cannot be combined: a cluster plays runs one by one"
+        )
+    data = options.data or []
+    problems = {
+        problem_label(text): make_problem(text, data, options.horizon) for text in options.problems
+    }
+    if data and not any(label.partition(":")[0] in READS_FILES for label in problems):
+        raise ValueError(
+            f"--data is for problems that read files: {', '.join(sorted(READS_FILES))}"
+        )
+    for text, problem in problems.items():
+        if data and (summary := data_summary(problem)):
+            say(f"{text}: {summary}")
+    return Comparison(
+        problems,
+        policies,
+        options.seeds,
+        options.horizon,
+        options.jobs,
+        options.beta,
+        NamedExpert(options.expert) if options.expert else simulator,
+        options.batch,
+        options.equal_information,
+    )
+
+
+def _arguments(command: str, options: Comparing, plan: Comparison) -> dict[str, Any]:
+    """Return the arguments that are kept with the rows, without the cluster that runs are played on."""
+    arguments = {name: value for name, value in vars(options).items() if name != "cluster"}
+    data = options.data or []
+    specs = [*plan.problems, *plan.policies, options.beta or "", options.expert or ""]
+    return {
+        "command": command,
+        **arguments,
+        "problems": list(plan.problems),
+        "policies": list(plan.policies),
+        "data": [path.name for path in data],
+        "checksums": [_checksum(path) for path in data],
+        files.SOURCES: sources_of(specs),
+    }
+
+
+def _checksum(path: Path) -> int:
+    """Return the checksum of a file of any size."""
+    checksum = 0
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            checksum = zlib.crc32(chunk, checksum)
+    return checksum
+
+
+def _collect_runs(
+    plans: Sequence[Comparison], store: RunStore | None, cluster: str | None
+) -> tuple[dict[Key, pd.DataFrame], int]:
+    """Return the rows of all runs, of which those in the store are not repeated, and the exit status."""
+    keys = {key for plan in plans for key in plan.runs}
+    stored = {} if store is None else store.load()
+    earlier = {key: rows for key, rows in stored.items() if key in keys}
+    runs: Iterator[Run] = (run for plan in plans for run in iterate(plan, earlier))
+    if cluster is not None:
+        missing = earlier.keys() != keys
+        runs = Cluster(cluster, say)(plans, earlier) if missing else iter(())
+    rows, exit_status = _play(runs if store is None else store.save_each(runs), len(keys), earlier)
+    if exit_status and store is not None:  # another process may have played more in the same folder
+        rows = store.load() | rows
+    return rows, exit_status
+
+
+def _play(
+    runs: Iterator[Run], total: int, earlier: Mapping[Key, pd.DataFrame]
+) -> tuple[dict[Key, pd.DataFrame], int]:
+    """Return the rows of earlier runs and of all others, and the exit status of an interrupt, or 0."""
+    rows, exit_status = dict(earlier), 0
+    if earlier:
+        say(f"{len(earlier)} of {total} runs exist already")
+    with interrupt_on_termination(), progress_bars(MofNCompleteColumn()) as bars:
+        task = bars.add_task("preparing", total=total, completed=len(rows))
+        try:
+            for run in runs:
+                rows[run.key] = run.rows
+                bars.update(task, completed=len(rows), description=f"{run.problem} {run.policy}")
+        except KeyboardInterrupt as interrupt:
+            terminated = isinstance(interrupt, Terminated)
+            exit_status = TERMINATED if terminated else INTERRUPTED
+            bars.stop()
+            word = "terminated" if terminated else "interrupted"
+            say(f"{word}: {len(rows)} of {total} runs are complete and kept")
+            with contextlib.suppress(Exception):
+                runs.close()  # type: ignore[attr-defined]
+    return rows, exit_status
+
+
+def _folder(name: str, text: str) -> Path:
+    """Return a path; an empty text, such as an unset variable, is not the working directory."""
+    if not text.strip():
+        raise ValueError(f'{name} must name a folder, got "{text}"')
+    return file_path(name, text)

@@ -1,4 +1,4 @@
-"""What the command `data fetch` does."""
+"""The command `data fetch`."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Sequence
 
 from rich.progress import DownloadColumn, TaskID, TransferSpeedColumn
 
-from tvbandits.cli.terminal import bars
+from tvbandits.cli.terminal import progress_bars
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 
 
 def fetch(years: Sequence[int], state: str | None) -> None:
-    """Download ozone, with a bar a file, and say how to use it."""
+    """Download ozone data, with a bar for each file, and print how to use them."""
     tasks: dict[str, TaskID] = {}
-    with bars(DownloadColumn(), TransferSpeedColumn()) as shown:
+    with progress_bars(DownloadColumn(), TransferSpeedColumn()) as bars:
 
-        def progress(name: str, done: int, total: int | None) -> None:
+        def report(name: str, size: int, total: int | None) -> None:
             if name not in tasks:
-                tasks[name] = shown.add_task(name, total=total)
-            shown.update(tasks[name], completed=done, total=total)
+                tasks[name] = bars.add_task(name, total=total)
+            bars.update(tasks[name], completed=size, total=total)
 
-        paths = fetch_ozone(years, state=state, progress=progress)
+        paths = fetch_ozone(years, state=state, progress=report)
     for path in paths:
         print(path)
     data = " ".join(f"--data {shlex.quote(str(path))}" for path in paths)

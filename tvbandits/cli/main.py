@@ -1,6 +1,7 @@
 """The command line: compare, frontier, board, plot, report, policies, problems, data, campaign.
 
-Only options are declared here. What a command does is imported when it is called, so that help is quick.
+This module only declares options. The code of a command is imported when it is called, so that help is
+quick.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ import typer
 from typer import Argument, Option
 
 from tvbandits._version import __version__
-from tvbandits.cli import campaigns as commands
-from tvbandits.cli.options import Arguments, Folder, SuiteRun, Text, Texts, command
+from tvbandits.cli import campaigns
+from tvbandits.cli.options import BoardOptions, Comparing, Folder, Text, Texts, command
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Later, StoppedError, Terminated
 
 if TYPE_CHECKING:
     from tvbandits.cli import comparing, fetching, problems
 else:
-    comparing, fetching = Later("comparing"), Later("fetching")
-    problems = Later("problems")
+    comparing, fetching = Later("cli.comparing"), Later("cli.fetching")
+    problems = Later("cli.problems")
 
 app = typer.Typer(
     add_completion=False,
@@ -36,113 +37,106 @@ app = typer.Typer(
 
 data = typer.Typer(no_args_is_help=True, help="Get data.")
 app.add_typer(data, name="data")
-app.add_typer(commands.app, name="campaign")
+app.add_typer(campaigns.app, name="campaign")
 
 
 # Options that take several numbers.
 SEVERAL = ("--years", "--budgets")
 
-
-# So many characters of a message are printed.
-LONGEST = 1500
-
-
-# package.module:attribute: code of the user's own, whose mistakes are told in one line, too.
+# A text that may name the user's own code: package.module:attribute.
 PLUG_IN = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 
-
-# Environment variable: let mistakes in code of one's own show where they are.
+# An environment variable that lets errors of the user's own code show their traceback.
 TRACEBACK = "TVBANDITS_TRACEBACK"
 
-
-# What goes on after the first value of an option that takes several.
+# A further value of an option that takes several numbers.
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def main() -> None:
-    """Run the command line: a bad argument is one line and exit status 2, and Ctrl-C 130."""
+    """Run the command line: a bad argument gives one line and exit status 2, Ctrl-C 130."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that knows no more than ASCII shows the rest as escapes.
+        # A terminal that has only ASCII shows other characters as escapes.
         if hasattr(stream, "reconfigure") and not (stream.encoding or "").lower().startswith("utf"):
             stream.reconfigure(errors="backslashreplace")
-    warnings.formatwarning = lambda said, *_, **__: f"tvbandits: warning: {_in_one_line(said)}\n"
-    if os.getcwd() not in sys.path:  # noqa: PTH109 - as it stands in the path
-        sys.path.append(os.getcwd())  # noqa: PTH109 - package.module:name may lie here
+    warnings.formatwarning = lambda text, *_, **__: f"tvbandits: warning: {_one_line(text)}\n"
+    if os.getcwd() not in sys.path:  # noqa: PTH109 - as it is written in the path
+        sys.path.append(os.getcwd())  # noqa: PTH109 - package.module:name may be here
     try:
-        status = _status()
+        status = _run()
     except Terminated:
-        status = _complain("terminated") and TERMINATED
+        status = _print_error("terminated", TERMINATED)
     except KeyboardInterrupt:
-        status = _complain("interrupted") and INTERRUPTED
+        status = _print_error("interrupted", INTERRUPTED)
     sys.exit(status)
 
 
-def _status() -> int:
-    """Exit status, after the message that belongs to it."""
+def _run() -> int:
+    """Run the command and return the exit status, after printing the error."""
     try:
         arguments = spread(sys.argv[1:], SEVERAL)
         status = app(arguments, standalone_mode=False)
         sys.stdout.flush()
-    except StoppedError as stopped:
-        status = stopped.status
+    except StoppedError as stop:
+        status = stop.status
     except ValueError as error:
         if os.environ.get(TRACEBACK):
             raise
-        status = _complain(_with_notes(error))
+        status = _print_error(_with_notes(error))
     except BrokenPipeError:
-        # Who reads the output has had enough; what is left of it goes nowhere.
+        # The reader of the output has closed it; the rest of the output goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
     except OSError as error:
-        status = _complain(str(error)) and 1
+        status = _print_error(str(error), 1)
     except (MemoryError, OverflowError, RecursionError) as error:
-        said = f": {error}" if str(error) else ""
-        status = _complain(f"what is asked for is too large ({type(error).__name__}{said})")
+        reason = f": {error}" if str(error) else ""
+        status = _print_error(f"the request is too large ({type(error).__name__}{reason})")
     except Exception as error:
-        status = _odd(error)
+        status = _handle_other(error)
     else:
         if status == INTERRUPTED:
-            # The command-line parser has met Ctrl-C, and kept silent.
+            # The command-line parser has caught Ctrl-C without a word.
             raise KeyboardInterrupt
     return status if isinstance(status, int) else 0
 
 
-def _odd(error: Exception) -> int:
-    """Exit status of what has no kind of ours; what is a mistake of the package is raised again."""
-    # What the command-line parser raises knows how to speak for itself.
+def _handle_other(error: Exception) -> int:
+    """Return the exit status of an error of another package; raise a mistake of this package again."""
+    # Errors of the command-line parser have a message of their own.
     if hasattr(error, "format_message"):
-        said = error.format_message()
+        message = error.format_message()
         cause: Any = error.__cause__
-        if hasattr(cause, "errors"):  # pydantic's, of a number: they do not say what was given
-            given = str(cause.errors()[0]["input"])
-            said += "" if repr(given) in said else f', got "{given}"'
-        return _complain(said) if said else 2
-    missing = isinstance(error, ImportError) and error.name is None  # an extra
-    if missing or any(kind.__name__ == "ExpertError" for kind in type(error).__mro__):
-        return _complain(str(error))
-    plugged = [each for each in sys.argv[1:] if PLUG_IN.search(each)]
-    if not plugged or os.environ.get(TRACEBACK):
+        if hasattr(cause, "errors"):  # pydantic's error about a number does not show the value
+            value = str(cause.errors()[0]["input"])
+            message += "" if repr(value) in message else f', got "{value}"'
+        return _print_error(message) if message else 2
+    is_extra = isinstance(error, ImportError) and error.name is None  # an extra is not installed
+    if is_extra or any(kind.__name__ == "ExpertError" for kind in type(error).__mro__):
+        return _print_error(str(error))
+    plug_ins = [each for each in sys.argv[1:] if PLUG_IN.search(each)]
+    if not plug_ins or os.environ.get(TRACEBACK):
         raise error
-    said = f"{type(error).__name__}: {_with_notes(error)}; {TRACEBACK}=1 shows where"
-    return _complain(f"{', '.join(plugged)}: {said}")
+    message = f"{type(error).__name__}: {_with_notes(error)}; {TRACEBACK}=1 shows where"
+    return _print_error(f"{', '.join(plug_ins)}: {message}")
 
 
 def _with_notes(error: Exception) -> str:
-    """What an error says, and where in a comparison it came up."""
-    notes = ", ".join(getattr(error, "__notes__", ()))
+    """Return the message of an error, and its notes: where in a comparison it was raised."""
+    notes = ", ".join(error.__notes__) if hasattr(error, "__notes__") else ""
     return (str(error) or type(error).__name__) + (f" ({notes})" if notes else "")
 
 
-def _complain(message: str) -> int:
-    print(f"tvbandits: {_in_one_line(message)}", file=sys.stderr)
-    return 2
+def _print_error(message: str, status: int = 2) -> int:
+    print(f"tvbandits: {_one_line(message)}", file=sys.stderr)
+    return status
 
 
-def _in_one_line(message: object) -> str:
-    # What a file, a station or a server says may hold what a terminal obeys, and be of any length.
-    plain = "".join(each if each.isprintable() else " " for each in str(message)[: 4 * LONGEST])
+def _one_line(message: object, longest: int = 1500) -> str:
+    # Text from a file, a station or a server may be long and hold what a terminal obeys.
+    plain = "".join(each if each.isprintable() else " " for each in str(message)[: 4 * longest])
     line = " ".join(plain.split())
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
+    return line if len(line) <= longest else f"{line[:longest]}..."
 
 
 @app.callback(invoke_without_command=True)
@@ -156,12 +150,12 @@ def _version(
 
 @command(app, "compare")
 def compare_command(
-    order: Arguments,
+    options: Comparing,
     policy: Annotated[
         Texts,
         Option(
             "--policy",
-            help="NAME[:key=value,...], or package.module:maker; once for each; eight by default.",
+            help="NAME[:key=value,...], or package.module:maker; repeat it; eight by default.",
         ),
     ] = None,
     out: Folder = None,
@@ -171,110 +165,110 @@ def compare_command(
 ) -> None:
     """Run policies on problems, print a summary, and write rows and a picture.
 
-    Without --beta each policy has its own width, which is 2 for most.
+    Without --beta each policy has its own width, 2 for most.
     """
-    comparing.compare(order, policy or [], out, format_)
+    comparing.compare(options, policy or [], out, format_)
 
 
 @command(app, "frontier")
 def frontier_command(
-    order: Arguments,
+    options: Comparing,
     budgets: Annotated[
         list[float] | None,
-        Option("--budgets", metavar="NUMBER...", help="Queries a step; 1 2 4 8 by default."),
+        Option("--budgets", metavar="NUMBER...", help="Queries per step; 1 2 4 8 by default."),
     ] = None,
     plan: Annotated[
         Texts, Option("--plan", help="next, plausible, kdpp or random; all of them by default.")
     ] = None,
     out: Folder = None,
 ) -> None:
-    """Show what questions are worth: regret against queries per step, for each query plan.
+    """Compare regret against queries per step for each query plan.
 
     Without --beta the width of every policy is 2.
     """
-    comparing.frontier(order, budgets or [1, 2, 4, 8], plan or [], out)
+    comparing.frontier(options, budgets or [1, 2, 4, 8], plan or [], out)
 
 
 @command(app, "board")
-def board_command(order: SuiteRun) -> None:
-    """Play a named suite, every run kept and resumed, and write tables and pictures."""
-    comparing.board(order)
+def board_command(options: BoardOptions) -> None:
+    """Run a named suite, which can be stopped and resumed, and write tables and pictures."""
+    comparing.board(options)
 
 
 @command(app, "plot")
-def plot_command(folder: Annotated[str, Argument(help="A folder made by compare.")]) -> None:
+def plot_command(
+    folder: Annotated[str, Argument(help="A folder that compare has written.")],
+) -> None:
     """Draw the picture of a comparison again from its rows."""
     comparing.plot(folder)
 
 
 @command(app, "report")
 def report_command(
-    folder: Annotated[str, Argument(help="A folder made by compare.")],
+    folder: Annotated[str, Argument(help="A folder that compare has written.")],
     out: Annotated[
-        Text, Option(metavar="FILE", help="Where; report.html in the folder by default.")
+        Text, Option(metavar="FILE", help="The page; report.html in the folder by default.")
     ] = None,
 ) -> None:
-    """Write a comparison as one page of HTML, which opens without a network."""
+    """Write a comparison as one page of HTML, which needs no network."""
     comparing.report(folder, out)
 
 
 @command(app, "policies")
 def policies_command() -> None:
-    """List the policies: name, what it is, and its parameters with their defaults.
+    """List the policies: name, title, and parameters with their defaults.
 
-    Without a default, a value is recommended or estimated for the problem at hand.
+    A parameter without a default is recommended or estimated for each problem.
     """
     problems.list_policies()
 
 
 @command(app, "problems")
 def problems_command() -> None:
-    """List the problems: name, what it is, and its parameters with their defaults."""
+    """List the problems: name, summary, and parameters with their defaults."""
     problems.list_problems()
 
 
 @data.callback()
 def _several() -> None:
-    """One command alone would be taken for the whole."""
+    """Keep `fetch` a command: typer would take a single command for the whole app."""
 
 
 @command(data, "fetch")
 def fetch_command(
     dataset: Annotated[Literal["ozone"], Argument()],  # noqa: ARG001 - there is no other yet
     years: Annotated[
-        list[int], Option(min=1980, help="2008 2009, or --years once for each; from 1980 on.")
+        list[int], Option(min=1980, help="2008 2009, or repeat --years; from 1980 on.")
     ],
     state: Annotated[
         Text, Option(help='One state: "New York", or 36; adds a small csv a year.')
     ] = None,
 ) -> None:
-    """Download a data set, once, and say how to use it: into $TVBANDITS_CACHE, where it is given.
+    """Download a data set once, into $TVBANDITS_CACHE if that is set, and print how to use it.
 
-    A download that is cut short is continued by the next call.
+    The next call resumes a download that was interrupted.
     """
     fetching.fetch(years, state)
 
 
 def spread(arguments: Sequence[str], options: Collection[str]) -> list[str]:
-    """Let an option take several numbers: "--years 2008 2009" is "--years 2008 --years 2009".
-
-    Names after them are left alone.
+    """Let an option take several numbers: "--years 2008 2009" becomes "--years 2008 --years 2009".
 
     Parameters
     ----------
     arguments : sequence of str
-        As the shell gives them, without the name of the program.
+        The arguments of the shell, without the name of the program.
     options : collection of str
-        The options this is for, with their hyphens.
+        The options that take several numbers, with their hyphens.
     """
-    found: list[str] = []
+    result: list[str] = []
     option = ""
     for argument in arguments:
-        if option and found[-1] == option:
-            found.append(argument)
+        if option and result[-1] == option:
+            result.append(argument)
         elif option and NUMBER.fullmatch(argument):
-            found += [option, argument]
+            result += [option, argument]
         else:
             option = argument if argument in options else ""
-            found.append(argument)
-    return found
+            result.append(argument)
+    return result

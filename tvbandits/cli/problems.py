@@ -1,4 +1,4 @@
-"""The problems by command-line name, and what there is to choose from."""
+"""Problems by their names on the command line, and the lists of problems and policies."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ PROBLEMS = problems()
 
 READS_FILES = {name for name, problem in PROBLEMS.items() if problem.files != 0}
 
-# table:FILE, perhaps with :key=value,... behind it.
+# table:FILE or table:FILE:key=value,...
 TABLE = re.compile(r"table:(.+?)(:[^\W\d]\w*=[^:]*)?")
 
 
 def problem_label(text: str) -> str:
-    """The text with the name of the problem as it is known.
+    """Return the text with the usual spelling of the problem's name.
 
     Raises
     ------
@@ -59,21 +59,21 @@ def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
         If the name or a parameter is unknown, a value cannot be used, or files are missing.
     """
     spec = problem_label(text)
-    if (found := TABLE.fullmatch(spec)) is not None:
-        return _made(table, f"table{found[2] or ''}", [found[1]], horizon, "horizon")
+    if (match := TABLE.fullmatch(spec)) is not None:
+        return _call_maker(table, f"table{match[2] or ''}", [match[1]], horizon, "horizon")
     if path_of(spec) and spec.partition(":")[0] not in PROBLEMS:
-        return _loaded(spec, horizon)
-    spec = _with_leading_name(spec)
+        return _load_problem(spec, horizon)
+    spec = _name_first_parameter(spec)
     name, _ = parse_spec(spec)
     problem = PROBLEMS[name]
     if name in READS_FILES and (not files or problem.files not in (None, len(files))):
         count = problem.files or "some"
         raise ValueError(f'"{name}" reads files: give {count} by --data FILE, got {len(files)}')
-    given: list[Any] = [files] if problem.files is None else files[: problem.files]
-    return _made(problem.make, spec, given, horizon, problem.length)
+    arguments: list[Any] = [files] if problem.files is None else files[: problem.files]
+    return _call_maker(problem.make, spec, arguments, horizon, problem.length)
 
 
-def _with_leading_name(spec: str) -> str:
+def _name_first_parameter(spec: str) -> str:
     """Turn "lifted:hartmann3" into "lifted:function=hartmann3"; ":key=value" may follow it, too."""
     name, colon, rest = spec.partition(":")
     leading, again, more = rest.partition(":")
@@ -85,42 +85,42 @@ def _with_leading_name(spec: str) -> str:
     return f"{name}:{parameter}={rest.strip()}"
 
 
-def _made(
-    make: Callable[..., Problem], text: str, given: list[Any], horizon: int | None, length: str
+def _call_maker(
+    make: Callable[..., Problem], text: str, arguments: list[Any], horizon: int | None, length: str
 ) -> Problem:
-    """Call a maker with the parameters in the text, and the horizon where it takes one."""
-    known = parameters_of(make, given=len(given))
-    parameters = parse_call(known, text)
-    if horizon is not None and length in known:
+    """Make a problem with the parameters in the text, and the horizon if it has one."""
+    options = parameters_of(make, given=len(arguments))
+    parameters = parse_call(options, text)
+    if horizon is not None and length in options:
         parameters.setdefault(length, horizon)
     try:
-        return make(*given, **parameters)
+        return make(*arguments, **parameters)
     except TypeError as error:
         raise ValueError(f'"{text}": {error}') from error
 
 
-def _loaded(text: str, horizon: int | None) -> Problem:
-    """The problem that "package.module:problem:key=value,..." describes: an object, or what makes it."""
-    found = load(path_of(text))
-    if isinstance(found, type) or inspect.isroutine(found):
-        return _made(found, text, [], horizon, "horizon")
+def _load_problem(text: str, horizon: int | None) -> Problem:
+    """Return the problem of "package.module:problem:key=value,...": an object, or what makes it."""
+    problem = load(path_of(text))
+    if isinstance(problem, type) or inspect.isroutine(problem):
+        return _call_maker(problem, text, [], horizon, "horizon")
     parse_call({}, text)  # an object has no parameters
-    made: Problem = found
-    return made
+    instance: Problem = problem
+    return instance
 
 
 def list_policies() -> None:
-    """Print the policies: name, what it is, its parameters; and the options that most of them take."""
+    """Print the name, the title and the parameters of each policy, and the options of most policies."""
     entries = []
     for each in POLICIES.values():
-        more = ", options" if len(each.parameters) > len(each.own_parameters) else ""
-        entries.append((each.name, each.title, parameter_text(each.own_parameters) + more))
+        options = ", options" if len(each.parameters) > len(each.own_parameters) else ""
+        entries.append((each.name, each.title, parameter_text(each.own_parameters) + options))
     _print_list(entries)
     print(f"\noptions: {parameter_text(written_options())}")
 
 
 def list_problems() -> None:
-    """Print the problems: name, what it is, and its parameters."""
+    """Print the name, the summary and the parameters of each problem."""
     entries: list[tuple[str, str, str]] = []
     for name, each in PROBLEMS.items():
         files = 1 if each.files is None or name == "table" else each.files
@@ -129,7 +129,7 @@ def list_problems() -> None:
 
 
 def _print_list(entries: list[tuple[str, str, str]]) -> None:
-    """Columns, a line for each entry."""
+    """Print a line for each entry, in columns."""
     widths = [max(map(len, column)) for column in zip(*entries, strict=True)]
     for entry in entries:
         cells = (f"{cell:<{width}}" for cell, width in zip(entry, widths, strict=True))

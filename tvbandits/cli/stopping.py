@@ -1,4 +1,4 @@
-"""How a command is stopped: by Ctrl-C, or by a request to end (SIGTERM). Imports next to nothing."""
+"""The ways to stop a command: Ctrl-C, and a request to terminate (SIGTERM). Imports next to nothing."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from importlib import import_module
 from types import FrameType
 from typing import Any, NoReturn
 
-# Exit status after Ctrl-C, and after a request to end.
+# Exit status after Ctrl-C, and after a request to terminate.
 INTERRUPTED, TERMINATED = 130, 143
 
 
 class Terminated(KeyboardInterrupt):
-    """A request to end, which is treated as Ctrl-C is."""
+    """A request to terminate, which is treated like Ctrl-C."""
 
 
 class StoppedError(Exception):
-    """The user has stopped a command, and knows what became of it."""
+    """The user has stopped a command and was told what became of it."""
 
     def __init__(self, status: int = INTERRUPTED) -> None:
         super().__init__(status)
@@ -29,52 +29,53 @@ class StoppedError(Exception):
 
 
 @contextlib.contextmanager
-def _handled(
-    number: int, usual: Any, handler: Callable[[int, FrameType | None], Any]
+def _handle(
+    number: int, default: Any, handler: Callable[[int, FrameType | None], Any]
 ) -> Iterator[None]:
-    """While a signal is ours: in the main thread, and where nobody else has decided on it."""
-    here = threading.current_thread() is threading.main_thread()
-    if not (here and signal.getsignal(number) == usual):
+    """Handle a signal, in the main thread and if nobody else handles it."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not (in_main_thread and signal.getsignal(number) == default):
         yield
         return
     signal.signal(number, handler)
     try:
         yield
     finally:
-        signal.signal(number, usual)
+        signal.signal(number, default)
 
 
-def leaving() -> contextlib.AbstractContextManager[None]:
-    """While modules are imported Ctrl-C ends the process at once: there is nothing to keep.
+def exit_on_interrupt() -> contextlib.AbstractContextManager[None]:
+    """End the process at once on Ctrl-C, while modules are imported.
 
-    An exception would not do: it may come up in code that takes it for a failed import.
+    An exception would not do: it could be raised in code that takes it for a failed import.
     """
-    return _handled(signal.SIGINT, signal.default_int_handler, _leave)
+    return _handle(signal.SIGINT, signal.default_int_handler, _exit)
 
 
-def ending_like_an_interrupt() -> contextlib.AbstractContextManager[None]:
-    """A request to end raises `Terminated` here, so that what is done can be kept."""
-    return _handled(signal.SIGTERM, signal.SIG_DFL, _terminate)
+def interrupt_on_termination() -> contextlib.AbstractContextManager[None]:
+    """Raise `Terminated` on a request to terminate, so that finished runs can be saved."""
+    return _handle(signal.SIGTERM, signal.SIG_DFL, _terminate)
 
 
 class Later:
-    """A module of this folder, imported when it is used first; Ctrl-C ends the process meanwhile.
+    """A module that is imported when it is used first.
 
     Parameters
     ----------
     name : str
+        The name of the module, after "tvbandits.".
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        with leaving():
-            module = import_module(f"tvbandits.cli.{self._name}")
+        with exit_on_interrupt():
+            module = import_module(f"tvbandits.{self._name}")
         return getattr(module, attribute)
 
 
-def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
+def _exit(_number: int, _frame: FrameType | None) -> NoReturn:
     os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"tvbandits: interrupted\n")
     os._exit(INTERRUPTED)
 

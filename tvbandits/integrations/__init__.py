@@ -1,1 +1,1 @@
-"""Other packages that run a bandit of this one: each needs its extra."""
+"""Samplers and generators for other packages; each needs an extra."""

@@ -1,4 +1,4 @@
-"""What every package that runs a bandit needs: one on a space, and points not before its time."""
+"""The parts that the samplers of other packages share."""
 
 from __future__ import annotations
 
@@ -13,58 +13,58 @@ from tvbandits.data import Plays
 from tvbandits.domains.space import Space
 from tvbandits.validation import LARGEST_VALUE, Array, describe
 
-# `maker(space, kernel, None, minimize=..., seed=...)`: a recipe, or a function like one.
+# A recipe, or a function like one: `policy(space, minimize=..., seed=...)`.
 Maker: TypeAlias = Callable[..., Bandit]
 
 
-def called(name: str) -> str:
-    """What a parameter is called in a `Space`, where "context" stands for what nobody chooses."""
+def parameter_name(name: str) -> str:
+    """Return the name of a parameter in a `Space`, which reserves the name "context"."""
     return "context, chosen" if name == "context" else name
 
 
-def share_of(values: ArrayLike, low: float, high: float) -> Array:
-    """The shares of a range, 0 at `low` and 1 at `high`, at which values lie.
+def to_share(values: ArrayLike, low: float, high: float) -> Array:
+    """Return the shares of a range, 0 at `low` and 1 at `high`, for values.
 
-    A bandit plays on shares: squares of coordinates as large as 1e300, or as small, are no numbers.
+    A bandit plays on shares, since the squares of coordinates such as 1e300 overflow.
     """
-    # By halves, since the range of the largest numbers is none.
+    # Halves, since the range of the largest numbers overflows.
     below = np.asarray(values, dtype=np.float64) / 2 - low / 2
     return np.asarray(below / (high / 2 - low / 2))
 
 
-def value_at(share: float, low: float, high: float) -> float:
-    """The value at a share of a range."""
+def from_share(share: float, low: float, high: float) -> float:
+    """Return the value at a share of a range."""
     return min(max(low * (1.0 - share) + high * share, low), high)
 
 
-def bandit_on(policy: Maker, space: Space, *, minimize: bool, seed: int) -> Bandit:
-    """The bandit of a policy, with its defaults for the space.
+def make_bandit(policy: Maker, space: Space, *, minimize: bool, seed: int) -> Bandit:
+    """Return the bandit of a policy, with its defaults for the space.
 
     Raises
     ------
     TypeError
         If the policy makes something else.
     """
-    made = policy(space, minimize=minimize, seed=seed)
-    if not isinstance(made, Bandit):
-        raise TypeError(f"policy must make a Bandit, got {describe(made)}")
-    return made
+    bandit = policy(space, minimize=minimize, seed=seed)
+    if not isinstance(bandit, Bandit):
+        raise TypeError(f"policy must make a Bandit, got {describe(bandit)}")
+    return bandit
 
 
-def with_pending(bandit: Bandit, X: Array, t: Array) -> Bandit:
-    """The bandit with exactly these points (n, d), asked for times (n,), pending."""
+def set_pending(bandit: Bandit, X: Array, t: Array) -> Bandit:
+    """Return the bandit with exactly these pending points (n, d), for times (n,)."""
     if np.array_equal(X, bandit.state.pending.X):
         return bandit
     return Bandit.from_state(bandit.recipe, bandit.state.with_record(pending=Plays(X, t)))
 
 
-def asked(bandit: Bandit, t: float, n: int | None = None) -> Array:
-    """Points (n, d) for a time, or for the latest that was told."""
+def ask_at(bandit: Bandit, t: float, n: int | None = None) -> Array:
+    """Return points (n, d) for time `t`, or for the latest time of a reward if that is later."""
     latest = bandit.state.time
     return bandit.ask(t if latest is None else max(t, latest), n=n)
 
 
-def readings(values: ArrayLike) -> Array:
-    """Values (n,) that can be told; what diverged is no reading (NaN)."""
+def as_readings(values: ArrayLike) -> Array:
+    """Return readings (n,), with NaN (a failed reading) for values that have diverged."""
     y = np.asarray(values, dtype=np.float64)
     return np.where(np.abs(y) <= LARGEST_VALUE, y, np.nan)

@@ -1,7 +1,8 @@
 """A bandit as a generator of Xopt, for machines that drift: `Xopt(generator=TVGenerator(vocs=vocs))`.
 
-As for Xopt's own time-dependent generator, the evaluated function returns the time of its reading beside
-the objective. Once this module is imported, Xopt finds the generator by its name, `tvbandits`.
+As with Xopt's own time-dependent generator, the function that is evaluated returns the time of its
+reading beside the objective. Once this module is imported, Xopt finds the generator by its name,
+`tvbandits`.
 """
 
 from __future__ import annotations
@@ -36,42 +37,40 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.domains.parameters import TOLERANCE, Integer
 from tvbandits.domains.space import Space
 from tvbandits.integrations.playing import (
-    asked,
-    bandit_on,
-    called,
-    readings,
-    share_of,
-    value_at,
-    with_pending,
+    as_readings,
+    ask_at,
+    from_share,
+    make_bandit,
+    parameter_name,
+    set_pending,
+    to_share,
 )
 from tvbandits.validation import Array, describe
 
-DAY = 86_400.0
-
 
 class TVGenerator(Generator):
-    """Generates the points that a bandit asks for.
+    """A generator that asks a bandit.
 
-    The points follow from the data, the time and the options alone: each time a new bandit is told all
-    the data. Data may be loaded, replaced, completed or reset, and the variables changed, at any time.
-    An evaluation that failed was played and has no reading. Rows without a value of each variable in its
-    range are left out, with a warning.
+    The points depend on the data, the time and the options alone: each call makes a new bandit and tells
+    it all the data. Data may be loaded, replaced, completed or reset, and the variables changed, at any
+    time. An evaluation that failed is a play without a reading. Rows that lack a value in the range of a
+    variable are left out, with a warning.
 
     Parameters
     ----------
     vocs : VOCS
-        Variables with a range or with values, one objective to minimize or maximize, and no constraints.
+        Variables with a range or with values, one objective to minimize or maximize, no constraints.
     time_column : str
         The column of the data with the time of each reading: numbers, or dates with a time zone.
     added_time : float
-        How long after `clock` the points will be played.
+        The time from the decision to the reading.
     clock : callable or str
-        The time now, in the unit of that column; by default seconds since 1970, as Xopt has it. A
-        function: Xopt copies its generator, and with it an object that keeps a time of its own.
+        A function that returns the time now, in the unit of that column; by default seconds since 1970,
+        as in Xopt. An object with a time of its own would not do, since Xopt copies its generator.
     policy : callable, str or dict
         A recipe of a `Bandit` for a `Space`, or its name: "tv_gp_ucb"; with options as `partial` or as
-        {"name": "sw_gp_ucb", "window": 30}. A function of your own is written to a file by the name of
-        its module and its own, by which it must be found when that is read.
+        {"name": "sw_gp_ucb", "window": 30}. A function of your own is written to a file by its name and
+        that of its module, and must be found by them when the file is read.
     seed : int
 
     Raises
@@ -94,20 +93,20 @@ class TVGenerator(Generator):
 
     time_column: str = Field("time", description="column with the time of a reading")
     added_time: float = Field(0.0, description="time from the decision to its reading")
-    # By name, as defaults that Xopt can write to a file.
+    # Names, so that Xopt can write the defaults to a file.
     clock: Any = Field("time.time", validate_default=True, description="function: the time now")
     policy: Any = Field("adaptive_gp_ucb", validate_default=True, description="recipe of a bandit")
     seed: int = Field(0, ge=0, description="of the random numbers")
 
     _bandit: Bandit | None = PrivateAttr(None)
-    # Points that were generated and not read yet, by the time for which that was.
+    # Points that were generated and have no reading yet, by their time.
     _pending: pd.DataFrame = PrivateAttr(default_factory=pd.DataFrame)
     _rows: int = PrivateAttr(0)
 
     @field_validator("vocs", mode="after")
     @classmethod
     def check_vocs(cls, vocs: VOCS) -> VOCS:
-        """Refuse what no point can be generated for."""
+        """Raise an error if no point can be generated."""
         for name, variable in vocs.variables.items():
             if not isinstance(variable, ContinuousVariable | DiscreteVariable):
                 raise VOCSError(f"{name} must have a range or values, got {variable}")
@@ -121,51 +120,51 @@ class TVGenerator(Generator):
 
     @field_validator("policy", "clock", mode="before")
     @classmethod
-    def check_function(cls, given: Any) -> Callable[..., Any]:
-        """A function from its name, or as it is."""
-        return _function(given)
+    def check_function(cls, value: Any) -> Callable[..., Any]:
+        """Return a function from its name, or as it is."""
+        return _function(value)
 
     @field_serializer("policy", "clock")
     def name_function(self, function: Callable[..., Any]) -> Any:
-        """The name by which it is found when a file is read."""
+        """Return the name by which the function is found when a file is read."""
         return _name(function)
 
     @property
     def bandit(self) -> Bandit | None:
-        """The bandit of the latest points; None before them.
+        """The bandit of the latest points; at first None.
 
-        It plays on shares of ranges from 0 to 1, and on the numbers of values in their order.
+        It plays on shares of ranges, from 0 to 1, and on the numbers of values in their order.
         """
         return self._bandit
 
     def generate(self, n_candidates: int | None) -> list[dict[Hashable, Any]]:
-        """Tell a bandit all the data, and ask it for so many points."""
-        variables = CodedVariables(self.check_vocs(self.vocs))  # which may be changed in place
+        """Tell a new bandit all the data, and return the points that it asks for."""
+        variables = CodedVariables(self.check_vocs(self.vocs))  # which users may change in place
         (now,) = _seconds([self.clock()], "the clock")
         X, y, t = self._plays(variables, now)
         self._forget_pending(list(variables.parts))
-        due = now + self.added_time
-        origin = t[0] if len(t) else due
+        play_time = now + self.added_time
+        origin = t[0] if len(t) else play_time
 
-        # Of what is known alone, so that one that is loaded with the same data draws the same numbers.
+        # The seed depends on the data alone, so that a generator with the same data draws the same.
         numbers = self.seed, len(X), len(self._pending)
         seed = int(np.random.SeedSequence(numbers).generate_state(1)[0])
         (objective,) = self.vocs.objectives.values()
         minimize = isinstance(objective, MinimizeObjective)
-        bandit = bandit_on(self.policy, variables.space, minimize=minimize, seed=seed)
+        bandit = make_bandit(self.policy, variables.space, minimize=minimize, seed=seed)
         if len(X):
             bandit.tell(X, y, t - origin)
-        inside, waiting = variables.encode(self._pending)
-        asked_for = self._pending.index.to_numpy(dtype=float)[inside]
-        bandit = with_pending(bandit, waiting, asked_for - origin)
-        points = variables.decode(asked(bandit, due - origin, n_candidates))
+        inside, pending = variables.encode(self._pending)
+        pending_times = self._pending.index.to_numpy(dtype=float)[inside]
+        bandit = set_pending(bandit, pending, pending_times - origin)
+        points = variables.decode(ask_at(bandit, play_time - origin, n_candidates))
         self._bandit = bandit
-        fresh = pd.DataFrame(points, index=[due] * len(points))
-        self._pending = pd.concat([self._pending, fresh]) if len(self._pending) else fresh
+        new = pd.DataFrame(points, index=[play_time] * len(points))
+        self._pending = pd.concat([self._pending, new]) if len(self._pending) else new
         return points
 
     def _plays(self, variables: CodedVariables, now: float) -> tuple[Array, Array, Array]:
-        """The points (n, d), readings and times of the data that can be used."""
+        """Return the points (n, d), readings (n,) and times (n,) of the rows that can be used."""
         (objective,) = self.vocs.objectives
         data = pd.DataFrame() if self.data is None else self.data
         inside, X = variables.encode(data)
@@ -173,30 +172,30 @@ class TVGenerator(Generator):
             row = data.index[~inside][0]
             values = {name: data[name][row] if name in data else None for name in variables.parts}
             warnings.warn(
-                f"{(~inside).sum()} of {len(data)} rows are left out: not every variable has a value "
-                f"in its range; the first is row {row} with {values}",
+                f"{(~inside).sum()} of {len(data)} rows are left out, since a variable has no value in "
+                f"its range; the first is row {row} with {values}",
                 stacklevel=3,
             )
-        read = data.reindex(columns=[self.time_column, objective])[inside]
-        y = pd.to_numeric(read[objective]).to_numpy(dtype=float, na_value=np.nan)
-        t = _seconds(read[self.time_column], f"the column {self.time_column!r}")
-        for bad, says in (
+        rows = data.reindex(columns=[self.time_column, objective])[inside]
+        y = pd.to_numeric(rows[objective]).to_numpy(dtype=float, na_value=np.nan)
+        t = _seconds(rows[self.time_column], f"the column {self.time_column!r}")
+        for bad, problem in (
             (np.isnan(t) & ~np.isnan(y), "none"),
-            # As of milliseconds: what is read as seconds would make every reading a new one.
-            ((t > now + DAY) & (self.clock is time.time), "one more than a day from now"),
+            # Milliseconds that are taken for seconds would make all readings seem new.
+            ((t > now + 86_400.0) & (self.clock is time.time), "one more than a day from now"),
         ):
             if bad.any():
                 columns = ", ".join(map(str, data.columns))
                 raise ValueError(
                     f"the data need the time of each reading in a column {self.time_column!r}, in the "
-                    f"unit of the clock, got {columns}, and {says} in row {read.index[bad][0]}"
+                    f"unit of the clock, got {columns}, and {problem} in row {rows.index[bad][0]}"
                 )
-        # What failed returned no time: it was played about when its neighbours were.
+        # A failed evaluation has no time: use that of its neighbours.
         times = pd.Series(t).ffill().bfill().fillna(now).to_numpy()
-        return X, readings(y), np.asarray(times)
+        return X, as_readings(y), np.asarray(times)
 
     def _forget_pending(self, names: list[str]) -> None:
-        """Take each new row as the reading of a point that was asked for: of its own, or the oldest."""
+        """Remove the pending point of each new row: the oldest with its values."""
         data = pd.DataFrame() if self.data is None else self.data
         before, self._rows = self._rows, len(data)
         if len(data) < before or list(self._pending.columns) != names:
@@ -204,18 +203,18 @@ class TVGenerator(Generator):
         for row in data.iloc[before:].reindex(columns=names).to_numpy(dtype=float):
             same = np.isclose(self._pending.to_numpy(), row, atol=0.0).all(axis=1)
             if len(same):
-                kept = np.arange(len(same)) != same.argmax()
-                self._pending = self._pending[kept]
+                others = np.arange(len(same)) != same.argmax()
+                self._pending = self._pending[others]
 
 
 class CodedVariables:
-    """The variables of Xopt as a `Space`: shares of ranges, and values by their place among the others.
+    """The variables of Xopt as a `Space`: shares of ranges, and numbers of values in their order.
 
-    A variable of a single value is no part of the space.
+    A variable with a single value is not part of the space.
     """
 
     def __init__(self, vocs: VOCS) -> None:
-        # A file of Xopt has them in the order of their names: one that is read asks for the same points.
+        # Xopt writes them to a file in the order of their names.
         self.parts = {name: _values(vocs.variables[name]) for name in sorted(vocs.variables)}
         self.discrete = {
             name for name, each in vocs.variables.items() if isinstance(each, DiscreteVariable)
@@ -224,7 +223,7 @@ class CodedVariables:
         if not self.free:
             raise VOCSError(f"every variable has a single value: {self.parts}")
         space: dict[str, Any] = {
-            called(name): Integer(0, len(self.parts[name]) - 1)
+            parameter_name(name): Integer(0, len(self.parts[name]) - 1)
             if name in self.discrete
             else (0.0, 1.0)
             for name in self.free
@@ -232,13 +231,13 @@ class CodedVariables:
         self.space = Space(**space)
 
     def encode(self, rows: pd.DataFrame) -> tuple[NDArray[np.bool_], Array]:
-        """Which rows (n,) have a value in the range of each variable, and their points."""
+        """Return which rows (n,) have a value in the range of each variable, and their points."""
         codes = {name: self._codes(name, rows) for name in self.parts}
         inside = np.isfinite(np.column_stack(list(codes.values()))).all(axis=1)
         return np.asarray(inside), np.column_stack([codes[name] for name in self.free])[inside]
 
     def decode(self, X: Array) -> list[dict[Hashable, Any]]:
-        """The values of points (n, d)."""
+        """Return the values of points (n, d)."""
         rows = [dict(zip(self.free, x, strict=True)) for x in X.tolist()]
         return [{name: self._value(name, row) for name in self.parts} for row in rows]
 
@@ -246,33 +245,33 @@ class CodedVariables:
         if name not in rows:
             return np.full(len(rows), np.nan)
         values = pd.to_numeric(rows[name]).to_numpy(dtype=float, na_value=np.nan)
-        known = self.parts[name]
+        part = self.parts[name]
         if name in self.discrete:
-            apart = np.abs(values[:, None] - known)
-            codes = apart.argmin(axis=1).astype(float)
-            outside = ~(apart.min(axis=1) <= TOLERANCE * (np.ptp(known) or abs(known[0])))
+            distance = np.abs(values[:, None] - part)
+            codes = distance.argmin(axis=1).astype(float)
+            outside = ~(distance.min(axis=1) <= TOLERANCE * (np.ptp(part) or abs(part[0])))
         else:
-            shares = share_of(values, *known)
+            shares = to_share(values, *part)
             codes = np.clip(shares, 0.0, 1.0)
             outside = ~(np.abs(shares - codes) <= TOLERANCE)
         return np.where(outside, np.nan, codes)
 
     def _value(self, name: str, row: Mapping[str, float]) -> float:
-        known = self.parts[name]
+        part = self.parts[name]
         if name not in row:
-            return known[0]
-        return known[int(row[name])] if name in self.discrete else value_at(row[name], *known)
+            return part[0]
+        return part[int(row[name])] if name in self.discrete else from_share(row[name], *part)
 
 
 def _values(variable: Any) -> list[float]:
-    """The values of a variable in their order, or the ends of its range."""
+    """Return the values of a variable in their order, or the ends of its range."""
     if isinstance(variable, DiscreteVariable):
         return sorted(float(each) for each in variable.values)
     return [float(each) for each in variable.domain]
 
 
 def _seconds(values: Iterable[Any], what: str) -> Array:
-    """Times as numbers: of dates the seconds since 1970; NaN where there is none."""
+    """Return times as numbers, dates as seconds since 1970; NaN if there is none."""
     return np.array([_second(each, what) for each in values], dtype=float)
 
 
@@ -291,40 +290,40 @@ def _second(value: Any, what: str) -> float:
     return float(value)
 
 
-def _function(given: Any) -> Callable[..., Any]:
-    """A function from its name, from its name and options, or as it is."""
-    found = given
-    if isinstance(given, str):
+def _function(value: Any) -> Callable[..., Any]:
+    """Return a function from its name, from its name and options, or as it is."""
+    function = value
+    if isinstance(value, str):
         try:
-            found = resolve_name(given if "." in given else f"{policies.__name__}.{given}")
+            function = resolve_name(value if "." in value else f"{policies.__name__}.{value}")
         except (ValueError, ImportError, AttributeError) as error:
-            raise ValueError(f"found no function of the name {given!r}: {error}") from error
-    elif isinstance(given, Mapping) and "name" in given:
-        options = {key: value for key, value in given.items() if key != "name"}
-        found = partial(_function(given["name"]), **options)
-    if not callable(found):
+            raise ValueError(f"there is no function of the name {value!r}: {error}") from error
+    elif isinstance(value, Mapping) and "name" in value:
+        options = {key: each for key, each in value.items() if key != "name"}
+        function = partial(_function(value["name"]), **options)
+    if not callable(function):
         needs = "a function, its name, or a dict of its name and options"
-        raise ValueError(f"policy and clock must be {needs}, got {describe(given)}")
-    return cast("Callable[..., Any]", found)
+        raise ValueError(f"policy and clock must be {needs}, got {describe(value)}")
+    return cast("Callable[..., Any]", function)
 
 
 def _name(function: Any) -> Any:
-    """What `_function` finds a function by; or what says why it cannot."""
+    """Return what `_function` finds a function by, or a text that it refuses."""
     if isinstance(function, partial) and not function.args:
         try:
             json.dumps(function.keywords)
         except TypeError:
             return repr(function)
         return {"name": _name(function.func), **function.keywords}
-    own = getattr(function, "__qualname__", "")
-    if getattr(policies, own, None) is function:
-        return own
-    name = f"{getattr(function, '__module__', '')}.{own}"
     try:
+        own = function.__qualname__
+        if vars(policies).get(own) is function:
+            return own
+        name = f"{function.__module__}.{own}"
         return name if resolve_name(name) is function else repr(function)
     except (ValueError, ImportError, AttributeError):
         return repr(function)
 
 
-# As Xopt's own: it knows no other way to find a generator by the name that stands in a file.
+# Xopt has no other way to find a generator by the name in a file.
 generators[TVGenerator.name] = TVGenerator

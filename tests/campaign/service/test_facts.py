@@ -38,7 +38,7 @@ def stations(folder: Path, history: dict[str, Sequence[float]]) -> dict[str, Sta
 
 
 @pytest.mark.parametrize(
-    ("values", "troubles"),
+    ("values", "problems"),
     [
         ([0.1, 0.2, 0.3], ()),
         ([0.1, 0.5, 0.5, 0.5, 0.5], ()),
@@ -56,23 +56,27 @@ def stations(folder: Path, history: dict[str, Sequence[float]]) -> dict[str, Sta
     ],
 )
 def test_a_station_that_is_stuck_or_silent(
-    tmp_path: Path, values: list[float], troubles: tuple[str, ...]
+    tmp_path: Path, values: list[float], problems: tuple[str, ...]
 ) -> None:
     found = stations(tmp_path, {"mill": values, "east": [0.1, 0.2]})
-    assert found["mill"].troubles == troubles
+    assert found["mill"].problems == problems
     assert found["mill"].readings == np.isfinite(values).sum()
     assert found["mill"].failed == np.isnan(values).sum()
     assert found["mill"].last_time == len(values)
-    assert found["east"].troubles == ()
-    assert next(iter(found)) == ("mill" if troubles else "east")
+    assert found["east"].problems == ()
+    assert next(iter(found)) == ("mill" if problems else "east")
 
 
 @pytest.mark.parametrize(
-    ("offset", "pairs", "troubles"),
-    [(1.0, 12, ("biased: answers are +1 from its own readings",)), (0.0, 12, ()), (1.0, 5, ())],
+    ("offset", "pairs", "problems"),
+    [
+        (1.0, 12, ("biased: answers differ by +1 from its own readings",)),
+        (0.0, 12, ()),
+        (1.0, 5, ()),
+    ],
 )
 def test_a_biased_station(
-    tmp_path: Path, offset: float, pairs: int, troubles: tuple[str, ...]
+    tmp_path: Path, offset: float, pairs: int, problems: tuple[str, ...]
 ) -> None:
     chance = np.random.default_rng(0).normal(0, 0.1, pairs)
     bandit = policies.frugal_gp_ucb(
@@ -83,7 +87,7 @@ def test_a_biased_station(
             made.tell(SITES.X[[1]], [np.sin(t)], float(t))
             made.answer(SITES.X[[1]], [np.sin(t) + offset + chance[t - 1]], float(t), 0.04)
         (mill,) = Facts(made).stations
-    assert mill.troubles == troubles
+    assert mill.problems == problems
 
 
 def test_an_expert_hides_no_station_that_is_stuck(tmp_path: Path) -> None:
@@ -95,7 +99,7 @@ def test_an_expert_hides_no_station_that_is_stuck(tmp_path: Path) -> None:
             made.tell(SITES.X[[1]], [0.5], float(t))
             made.answer(SITES.X[[1]], [np.sin(t)], float(t), 0.04)
         (mill,) = Facts(made).stations
-    assert mill.troubles == ("stuck: 0.5 for 5 readings",)
+    assert mill.problems == ("stuck: 0.5 for 5 readings",)
 
 
 def test_what_a_calibration_knows(tmp_path: Path) -> None:
@@ -185,7 +189,7 @@ def test_times_are_those_of_the_clock(tmp_path: Path) -> None:
         made.tell(SITES.X[[1]], [1.0], "2024-01-02 06:00")
         made.tell(SITES.X[[1]], [1.0], "2024-01-02 08:00")
         facts = Facts(made)
-        assert facts.when(facts.now) == "2024-01-02 08:00"
+        assert facts.format_time(facts.now) == "2024-01-02 08:00"
         assert [t for t, *_ in facts.course] == [30.0, 32.0, 34.0, 36.0, 38.0, 42.0]
         for t, mean, deviation in facts.course:
             np.testing.assert_array_equal((mean, deviation), made.predict(SITES.X, t))

@@ -109,7 +109,7 @@ def test_script_plays_over_tls(proxy: Proxy) -> None:
     remote = Remote(proxy.address, token, verify=str(proxy.certificate))
     X = remote.ask(1)
     remote.tell(X, [0.5], 1)
-    assert remote.get("/status")["told"] == proxy.served.campaign.status.told == 1
+    assert remote.get("/status")["readings"] == proxy.served.campaign.status.readings == 1
     # Whoever does not know the certificate says nothing, and nobody speaks in the clear.
     with pytest.raises(requests.exceptions.SSLError):
         requests.get(f"{proxy.address}/health", timeout=30)

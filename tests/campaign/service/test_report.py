@@ -53,11 +53,11 @@ def test_the_words(network: Path) -> None:
     text = re.sub(r' (?:data-label|class)=".*?"', "", text)
     assert "<h1>Ozone &lt;network&gt;</h1>" in text
     assert "Go to " in text
-    assert "stations in trouble<b>2</b>" in text
+    assert "stations with problems<b>2</b>" in text
     assert "<td>Station D</td><td>silent: the last 6 readings failed</td>" in text
     assert "<td>Station F</td><td>stuck: 0.5 for 6 readings</td>" in text
     assert "As of 2024-05-16" in text
-    ahead = re.search(r"What comes next.*?</thead>", text, flags=re.DOTALL)[0]  # type: ignore[index]
+    ahead = re.search(r"<h2>Forecast.*?</thead>", text, flags=re.DOTALL)[0]  # type: ignore[index]
     assert re.findall(r"2024-05-\d\d", ahead) == [f"2024-05-{day}" for day in (16, 17, 18, 19, 21)]
     for odd in ("<b>Z", "<img", "<b>east"):
         assert odd not in network.read_text()
@@ -126,7 +126,7 @@ def test_what_comes_next_is_not_cut(network: Path, width: int, dark: bool) -> No
         wait(looked)
         boxes = looked.page.evaluate(
             """[...document.querySelectorAll("section")].filter(
-                each => /comes next|Stations/.test(each.querySelector("h2").textContent)
+                each => /Forecast|Stations/.test(each.querySelector("h2").textContent)
             ).flatMap(each => [...each.querySelectorAll("td, .scroll")]).map(each =>
                 [each.getBoundingClientRect().left, each.getBoundingClientRect().right,
                  each.scrollWidth - each.clientWidth])"""

@@ -18,8 +18,9 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.campaign.service.serving import Served, serving
 from tests.helpers.browser import looking
 from tvbandits import Box, Campaign, policies
+from tvbandits.bandit.bandit import MOST_SEARCHED
 from tvbandits.campaign.service import Tokens
-from tvbandits.campaign.service.app import HEADERS, MOST_SEARCHED
+from tvbandits.campaign.service.app import HEADERS
 from tvbandits.campaign.service.bodies import MOST
 
 pytestmark = pytest.mark.slow
@@ -150,7 +151,7 @@ def test_two_servers_count_a_key_once(served: Served, free_port: int) -> None:
             for each in (served.address, f"http://127.0.0.1:{free_port}", served.address)
         ]
         assert [each.json() for each in replies] == [{"recorded": 1, "failed": 0}] * 3
-        assert served.campaign.status.told == 1
+        assert served.campaign.status.readings == 1
     finally:
         other.send_signal(signal.SIGTERM)
         other.wait(60)

@@ -76,7 +76,7 @@ def test_campaign_with_tokens_is_as_before(place: Path) -> None:
     with Tokens(place) as tokens, Campaign.open(place) as campaign:
         token = tokens.new("anna", ["read"])
         campaign.tell([[0.0]], [1.0], 1)
-        assert campaign.verify().fine
+        assert campaign.verify().consistent
         campaign.backup(place.with_name("copy.db"))
     with Tokens(place.with_name("copy.db")) as tokens:
         assert tokens.holder(token) is not None
@@ -137,4 +137,4 @@ def test_tokens_of_a_campaign_on_a_server(tmp_path: Path) -> None:
             assert one.holder(token) is None
         campaign.tell([[0.0]], [1.0], 1)
         with Campaign.open(server.url) as again:
-            assert again.verify().fine
+            assert again.verify().consistent

@@ -47,7 +47,7 @@ def test_script_plays_the_service_like_a_bandit(served: Served) -> None:
         best = remote.get("/recommend", t=9, available=available)
         assert best["point"] == twin.recommend(9, available).tolist()
     assert len(remote.get("/history")["rows"]) == len(twin.history)
-    assert remote.get("/status")["told"] == len(twin.state.rewards)
+    assert remote.get("/status")["readings"] == len(twin.state.rewards)
     assert {row.who for row in served.campaign.journal()} == {"all"}
     assert served.campaign.state == twin.state
 
@@ -58,7 +58,7 @@ def test_remote_refuses_what_is_no_service(served: Served) -> None:
     refused(RemoteError, "401", Remote(served.address, "tvb_x").get, "/status")
     refused(RemoteError, "403", remote_of(served, "read").ask, 1)
     refused(RemoteError, "404", remote_of(served).get, "/nothing")
-    away = Remote("http://127.0.0.1:9", "tvb_x", patience=0.1)
+    away = Remote("http://127.0.0.1:9", "tvb_x", timeout=0.1)
     refused(RemoteError, "127.0.0.1:9/status", away.get, "/status")
 
 
@@ -174,7 +174,7 @@ def test_sites_come_and_go(tmp_path: Path) -> None:
         remote.tell(["new"], [3.0], 1)
         refused(RemoteError, second, remote.post, "/sites", add={second: None})
         refused(RemoteError, "403", remote_of(served, "read").post, "/sites", add={first: None})
-        assert served.campaign.verify().fine
+        assert served.campaign.verify().consistent
 
 
 def test_control(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_control(tmp_path: Path) -> None:
         cookies = {"tvbandits": served.tokens["read"]}
         page = requests.get(served.address, cookies=cookies, timeout=120).text
         assert f"beside {served.campaign.names.name(DOMAIN.X[2])}" in page
-        assert served.campaign.verify().fine
+        assert served.campaign.verify().consistent
 
 
 def test_questions_and_answers(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_questions_and_answers(tmp_path: Path) -> None:
 def test_request_without_a_reply_counts_once(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remote = remote_of(served, patience=0.2)
+    remote = remote_of(served, timeout=0.2)
     request = remote._session.request
 
     def lost(*given: Any, **more: Any) -> None:
@@ -233,7 +233,7 @@ def test_request_without_a_reply_counts_once(
     monkeypatch.undo()
     (key,) = re.findall("key='(.*)'", str(failed.value))
     remote.tell(DOMAIN.X[:1], [0.5], 1, key=key)
-    assert served.campaign.status.told == 1
+    assert served.campaign.status.readings == 1
 
 
 def test_many_at_once_lose_nothing(served: Served) -> None:
@@ -249,7 +249,7 @@ def test_many_at_once_lose_nothing(served: Served) -> None:
     told = rewards[rewards["kind"] == "reward"]["reward"].to_numpy()
     expected = [number + i / 10 for number in range(8) for i in range(4)]
     np.testing.assert_allclose(np.sort(told), np.sort(expected))
-    assert served.campaign.verify().fine
+    assert served.campaign.verify().consistent
 
 
 def test_readers_do_not_wait_for_writers(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,7 @@ def test_every_repeated_context_is_used(command: Command, place: Path) -> None:
     history = json.loads(fine(command("history", place, "--format", "json")))
     assert {(row["outside"], row["tariff"]) for row in history} == {(3.0, 1.0)}
     twice = "--context", "outside=3", "--context", "outside=4, tariff=0"
-    one_line(command("ask", place, "--at", 2, *twice), "outside is given twice")
+    one_line(command("ask", place, "--at", 2, *twice), "outside appears twice")
 
 
 def test_a_name_with_a_comma_can_be_given_beside_others(

@@ -31,7 +31,7 @@ def test_good_rows_are_told_and_a_wrong_one_is_named_by_line(
     row, named = WRONG[case]
     Path("day.csv").write_text(f"{GOOD}{row}\nC,6,1.0\n")
     said = command("tell", place, "--csv", "day.csv")
-    assert (said.status, said.out) == (2, "5 brought, new; 5 told, 0 pending\n")
+    assert (said.status, said.out) == (2, "5 new readings; 5 readings in all, 0 pending\n")
     assert said.err.count("\n") == 1
     assert "day.csv, line 6: " in said.err
     assert named in said.err
@@ -45,9 +45,10 @@ def test_good_rows_are_told_and_a_wrong_one_is_named_by_line(
 def test_two_gross_errors_of_one_size_are_both_left_out(command: Command, place: Path) -> None:
     Path("day.csv").write_text(f"{GOOD}B,5,9999\nC,6,9999\nA,7,1.0\n")
     said = command("tell", place, "--csv", "day.csv")
-    assert (said.status, said.out) == (2, "5 brought, new; 5 told, 0 pending\n")
+    assert (said.status, said.out) == (2, "5 new readings; 5 readings in all, 0 pending\n")
     assert [word in said.err for word in ("line 6", "line 7", "line 8")] == [True, True, False]
-    assert fine(command("tell", place, "--csv", "day.csv", "--yes")).startswith("7 brought, 2 of")
+    out = fine(command("tell", place, "--csv", "day.csv", "--yes"))
+    assert out.startswith("2 new readings, 5 already known")
 
 
 def test_a_table_of_wrong_rows_alone_is_one_line_and_no_change(
@@ -81,7 +82,7 @@ def test_a_site_with_its_longitude_first_is_refused_with_the_right_order(
         assert campaign.sites == ["ST1", "ST2", "ST3"]
         with pytest.raises(ValueError, match=r"45\.5,9\.3"):
             campaign.change_sites({"ST27": [9.3, 45.5]})
-    assert fine(command("sites", "add", network, "ST27=45.5,9.3")) == "4 sites may be played\n"
+    assert fine(command("sites", "add", network, "ST27=45.5,9.3")) == "4 active sites\n"
 
 
 def test_a_site_far_from_all_others_is_added_only_when_somebody_is_sure(

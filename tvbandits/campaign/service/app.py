@@ -1,7 +1,7 @@
-"""The service: a campaign's methods as HTTP requests, for whoever has a token for them.
+"""The service: the methods of a campaign as HTTP requests, for holders of tokens.
 
-It speaks plain HTTP to this machine only. TLS, rates of requests and slow clients are the work of a
-reverse proxy before it: `examples/nginx.conf` is one.
+It serves plain HTTP to this machine only. TLS, limits on the rate of requests and slow clients are left
+to a reverse proxy in front of it, such as that of `examples/nginx.conf`.
 """
 
 from __future__ import annotations
@@ -12,21 +12,32 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict
-from functools import partial
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
-import uvicorn
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Security
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
-from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
-from starlette.concurrency import run_in_threadpool
-from starlette.middleware import Middleware
-from starlette.middleware.base import BaseHTTPMiddleware
-from starlette.middleware.body_limit import RequestBodyLimitMiddleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+try:
+    import uvicorn
+    from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Security
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+    from fastapi.security import (
+        APIKeyCookie,
+        HTTPAuthorizationCredentials,
+        HTTPBearer,
+        SecurityScopes,
+    )
+    from starlette.concurrency import run_in_threadpool
+    from starlette.middleware import Middleware
+    from starlette.middleware.base import BaseHTTPMiddleware
+    from starlette.middleware.body_limit import RequestBodyLimitMiddleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.routing import Route
+except ImportError as error:
+    raise ImportError(
+        "the service needs more packages: pip install 'tvbandits[service]'"
+    ) from error
 
 from tvbandits._version import __version__
 from tvbandits.campaign.campaign import Campaign
@@ -41,10 +52,9 @@ from tvbandits.campaign.store.errors import (
     ReplayError,
     StorageError,
 )
-from tvbandits.campaign.store.journal import without_nan
-from tvbandits.campaign.times import time_in
-from tvbandits.domains.candidates import candidates_of
+from tvbandits.clock import parse_time
 from tvbandits.experts.protocol import ExpertError
+from tvbandits.io import without_nan
 from tvbandits.validation import Array, describe
 
 T = TypeVar("T")
@@ -53,12 +63,8 @@ log = logging.getLogger("tvbandits.service")
 
 COOKIE = "tvbandits"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-# Bytes of a request.
-LARGEST = 1_000_000
-# Points asked for at once where each is found by a search, while everybody else who writes waits.
-MOST_SEARCHED = 20
 
-# Of every reply. With "no-referrer" a browser would say of our own form that its origin is none.
+# Headers of every reply. With "no-referrer" a browser would send our own form without its origin.
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",
@@ -68,22 +74,20 @@ HEADERS = {
 }
 
 
-# --- who asks ------------------------------------------------------------------------------------
+# --- authentication ------------------------------------------------------------------------------------
 
 
-bearer = HTTPBearer(
-    description="A token that `tvbandits campaign token` made; its roles are scopes."
-)
+bearer = HTTPBearer(description="A token from `tvbandits campaign token`; its roles are scopes.")
 cookie = APIKeyCookie(name=COOKIE, auto_error=False)
 
 
 def holder_of(
     needs: SecurityScopes,
     request: Request,
-    said: Annotated[HTTPAuthorizationCredentials, Depends(bearer)],
+    credentials: Annotated[HTTPAuthorizationCredentials, Depends(bearer)],
 ) -> Holder:
-    """Whose token it is, if it has the roles that the request needs."""
-    holder: Holder | None = request.app.state.tokens.holder(said.credentials)
+    """Return the holder of the token, if it has the roles that the request needs."""
+    holder: Holder | None = request.app.state.tokens.holder(credentials.credentials)
     if holder is None:
         raise HTTPException(401, "the token is unknown", {"WWW-Authenticate": "Bearer"})
     request.state.holder = holder
@@ -93,9 +97,9 @@ def holder_of(
 
 
 def campaign_of(request: Request) -> Campaign:
-    """The campaign that is served."""
-    found: Campaign = request.app.state.campaign
-    return found
+    """Return the campaign of the service."""
+    campaign: Campaign = request.app.state.campaign
+    return campaign
 
 
 Served = Annotated[Campaign, Depends(campaign_of)]
@@ -104,32 +108,32 @@ Teller = Annotated[Holder, Security(holder_of, scopes=["tell"])]
 READS = [Security(holder_of, scopes=["read"])]
 
 
-# --- what changes something ----------------------------------------------------------------------
+# --- requests that write ----------------------------------------------------------------------
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {
-        "description": "Another host (plain text), or a body that cannot be read",
+        "description": "A wrong host (plain text), or a body that cannot be read",
         "model": bodies.Error,
         "content": {"text/plain": {}},
     },
     401: {"description": "No token, or an unknown one", "model": bodies.Error},
     403: {"description": "The token lacks the role", "model": bodies.Error},
-    409: {"description": "Something else is on record", "model": bodies.Error},
+    409: {"description": "It conflicts with an earlier request", "model": bodies.Error},
     413: {"description": "The body is too large", "content": {"text/plain": {}}},
-    422: {"description": "A value is refused", "model": bodies.Error},
-    500: {"description": "A fault of the service", "model": bodies.Error},
-    502: {"description": "The expert does not work", "model": bodies.Error},
-    503: {"description": "Nothing can be written now", "model": bodies.Error},
+    422: {"description": "A value is invalid", "model": bodies.Error},
+    500: {"description": "An error of the service", "model": bodies.Error},
+    502: {"description": "An error of the expert", "model": bodies.Error},
+    503: {"description": "The campaign cannot be written now", "model": bodies.Error},
 }
 api = APIRouter(responses=ERRORS)
 
 
 async def in_turn(request: Request, method: Callable[..., T], body: bodies.Body, who: Holder) -> T:
-    """Call a method that writes. Who waits for a turn needs no thread: these are left to readers."""
-    given = body.arguments()
+    """Call a method that writes; a request that waits for others takes no thread from readers."""
+    arguments = body.arguments()
     async with request.app.state.turn:
-        return await run_in_threadpool(method, **given, who=who.name)
+        return await run_in_threadpool(method, **arguments, who=who.name)
 
 
 @api.post("/ask")
@@ -137,15 +141,17 @@ async def ask(
     request: Request, body: bodies.AskBody, who: Asker, campaign: Served
 ) -> bodies.ChosenPoints:
     """Choose points, which are pending until they are told or dropped."""
-    return await in_turn(request, partial(_ask, campaign), body, who)
+    X = await in_turn(request, campaign.ask, body, who)
+    return await run_in_threadpool(_points, campaign, X)
 
 
 @api.post("/questions")
 async def questions(
     request: Request, body: bodies.QuestionsBody, who: Asker, campaign: Served
 ) -> bodies.ChosenPoints:
-    """Choose what to ask an expert whose questions people carry."""
-    return await in_turn(request, partial(_questions, campaign), body, who)
+    """Choose questions for an expert who answers later."""
+    X = await in_turn(request, campaign.questions, body, who)
+    return await run_in_threadpool(_points, campaign, X)
 
 
 @api.post("/sites")
@@ -163,8 +169,8 @@ async def tell(
 ) -> bodies.Recorded:
     """Report rewards."""
     await in_turn(request, campaign.tell, body, who)
-    given = body.rewards, body.successes, body.trials, body.events, body.exposure
-    return _counted(*(column for column in given if column is not None))
+    columns = body.rewards, body.successes, body.trials, body.events, body.exposure
+    return _count(*(column for column in columns if column is not None))
 
 
 @api.post("/answer")
@@ -173,14 +179,14 @@ async def answer(
 ) -> bodies.Recorded:
     """Report answers of the expert."""
     await in_turn(request, campaign.answer, body, who)
-    return _counted(body.values)
+    return _count(body.values)
 
 
 @api.post("/correct")
 async def correct(
     request: Request, body: bodies.CorrectBody, who: Teller, campaign: Served
 ) -> bodies.Changed:
-    """Replace readings by the right ones."""
+    """Replace readings."""
     await in_turn(request, campaign.correct, body, who)
     return bodies.Changed(changed=len(body.points))
 
@@ -198,22 +204,9 @@ async def retract(
 async def drop(
     request: Request, body: bodies.DropBody, who: Teller, campaign: Served
 ) -> bodies.Changed:
-    """Give up on pending points."""
+    """Give up pending points."""
     await in_turn(request, campaign.drop, body, who)
     return bodies.Changed(changed=len(body.points))
-
-
-def _ask(campaign: Campaign, n: int | None = None, **given: Any) -> bodies.ChosenPoints:
-    if candidates_of(campaign.domain) is None and (n or 1) > MOST_SEARCHED:
-        raise ValueError(
-            f"n must be at most {MOST_SEARCHED} where each point is searched for, got {n}: "
-            "ask several times"
-        )
-    return _points(campaign, campaign.ask(n=n, **given))
-
-
-def _questions(campaign: Campaign, **given: Any) -> bodies.ChosenPoints:
-    return _points(campaign, campaign.questions(**given))
 
 
 def _points(campaign: Campaign, X: Array) -> bodies.ChosenPoints:
@@ -221,40 +214,41 @@ def _points(campaign: Campaign, X: Array) -> bodies.ChosenPoints:
     return bodies.ChosenPoints(points=X.tolist(), sites=sites, dimension=X.shape[1])
 
 
-def _counted(*columns: list[Any]) -> bodies.Recorded:
-    """Of the request alone, so that it is the same when the request is repeated."""
+def _count(*columns: list[Any]) -> bodies.Recorded:
+    """Count the readings of a request alone, so that a repeated request has the same reply."""
     failed = int(np.isnan(columns).any(axis=0).sum())
     return bodies.Recorded(recorded=len(columns[0]) - failed, failed=failed)
 
 
-# --- what looks ----------------------------------------------------------------------------------
+# --- requests that read --------------------------------------------------------------------------
 
 
 @api.get("/status", dependencies=READS)
 def status(campaign: Served, _: Annotated[bodies.NoQuery, Query()]) -> dict[str, Any]:
-    """Say how the campaign stands."""
-    found, about = campaign.status, campaign.about
-    noise = campaign.info.model.noise
-    learned = {} if noise is None else {"noise_variance": asdict(noise)}
-    known: dict[str, Any] = {key: about[key] for key in ("title", "unit") if key in about}
-    return {**known, **learned, **dict(found.summary), "last": campaign.when(found.time)}
+    """Return the status of the campaign."""
+    status, about, noise = campaign.status, campaign.about, campaign.info.model.noise
+    last = None if status.time is None else campaign.format_time(status.time)
+    reply: dict[str, Any] = {key: about[key] for key in ("title", "unit") if key in about}
+    if noise is not None:
+        reply["noise_variance"] = asdict(noise)
+    return {**reply, **status.summary, "last": last}
 
 
 @api.get("/pending", dependencies=READS)
 def pending(campaign: Served, _: Annotated[bodies.NoQuery, Query()]) -> bodies.PendingPoints:
-    """List the points that are asked and not yet told."""
-    out = campaign.outstanding
+    """List the pending points."""
+    points = campaign.pending_points
     return bodies.PendingPoints(
         **dict(_points(campaign, campaign.pending)),
-        t=[each.t for each in out],
-        asked=[each.asked for each in out],
-        who=[each.who for each in out],
+        t=[each.t for each in points],
+        asked=[each.asked for each in points],
+        who=[each.who for each in points],
     )
 
 
 @api.get("/sites", dependencies=READS)
 def sites(campaign: Served, _: Annotated[bodies.NoQuery, Query()]) -> bodies.Sites:
-    """List the sites or arms that may be played."""
+    """List the sites or arms that are not retired."""
     return bodies.Sites(sites=campaign.sites)
 
 
@@ -262,10 +256,10 @@ def sites(campaign: Served, _: Annotated[bodies.NoQuery, Query()]) -> bodies.Sit
 def recommend(
     campaign: Served, query: Annotated[bodies.RecommendQuery, Query()]
 ) -> bodies.Recommendation:
-    """Name the point of the best mean."""
-    context, known = campaign.names.context(query.context), campaign.names.sites
-    rows = [int(x) if x.isdecimal() and x not in known else x for x in query.available or []]
-    now = time_in(query.t)
+    """Return the point with the best mean."""
+    context, sites = campaign.names.context(query.context), campaign.names.sites
+    rows = [int(x) if x.isdecimal() and x not in sites else x for x in query.available or []]
+    now = parse_time(query.t)
     point = campaign.recommend(now, rows or None, context)
     (mean,), (deviation,) = campaign.predict(point[None, :], now)
     return bodies.Recommendation(
@@ -282,13 +276,13 @@ def predict(campaign: Served, body: bodies.PredictBody) -> bodies.Prediction:
 
 @api.get("/history", dependencies=READS)
 def history(campaign: Served, query: Annotated[bodies.HistoryQuery, Query()]) -> dict[str, Any]:
-    """List what was told, answered and asked, the latest last."""
+    """List readings, answers and pending points, the latest last."""
     table = campaign.history.tail(query.last)
     table = table if campaign.clock is None else table.assign(time=table["time"].astype(str))
     return {"rows": without_nan(table.to_dict("records"))}
 
 
-# --- what everybody may see, and what people look at in a browser --------------------------------
+# --- pages --------------------------------
 
 
 pages = APIRouter()
@@ -296,7 +290,7 @@ pages = APIRouter()
 
 @pages.get("/health")
 async def health() -> dict[str, str]:
-    """Say that the service runs; for everybody."""
+    """Say that the service runs; this needs no token."""
     return {"status": "running", "version": __version__}
 
 
@@ -304,37 +298,37 @@ async def health() -> dict[str, str]:
 def front(
     request: Request, campaign: Served, token: Annotated[str | None, Depends(cookie)]
 ) -> Response:
-    """Show the campaign to whoever has signed in, and to others a form for their token."""
+    """Show the campaign, or a form for the token."""
     if token is None:
         return HTMLResponse(sign_in_page(), 401)
     holder: Holder | None = request.app.state.tokens.holder(token)
     if holder is None:
-        return HTMLResponse(sign_in_page("That token is unknown."), 401)
+        return HTMLResponse(sign_in_page("This token is unknown."), 401)
     request.state.holder = holder
     if "read" not in holder.roles:
-        return HTMLResponse(sign_in_page("That token may not look."), 403)
+        return HTMLResponse(sign_in_page("This token has no role to read."), 403)
     return HTMLResponse(campaign_page(campaign))
 
 
 @pages.post("/session", include_in_schema=False)
 async def sign_in(request: Request) -> Response:
-    """Keep the token of the form in a cookie, which opens the page and nothing else."""
+    """Put the token of the form into a cookie, which opens the page and nothing else."""
     origin = request.headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != request.headers["host"]:
-        raise HTTPException(403, "the form comes from another site")
+        raise HTTPException(403, "the form was sent by another site")
     fields = parse_qs((await request.body()).decode("utf-8", "replace"))
     token = fields.get("token", [""])[0].strip()
     if await run_in_threadpool(request.app.state.tokens.holder, token) is None:
-        return HTMLResponse(sign_in_page("That token is unknown."), 401)
+        return HTMLResponse(sign_in_page("This token is unknown."), 401)
     answer = RedirectResponse("/", 303)
-    secure = request.url.scheme == "https"  # as the proxy says
+    secure = request.url.scheme == "https"  # according to the proxy
     answer.set_cookie(
         COOKIE, token, max_age=43_200, httponly=True, samesite="strict", secure=secure
     )
     return answer
 
 
-# --- errors, and every reply ---------------------------------------------------------------------
+# --- errors and logs ---------------------------------------------------------------------
 
 
 def _detail(
@@ -347,29 +341,29 @@ def _detail(
 
 
 async def _invalid(_: Request, error: Any) -> JSONResponse:
-    """Where a request is wrong, and how; of a value that may be one thing or another, the last."""
-    first, *more = error.errors()
-    wrong = [first, *(each for each in more if each["loc"][:2] == first["loc"][:2])][-1]
-    place = ".".join(str(each) for each in wrong["loc"][1:])
-    there = wrong["type"] not in ("missing", "json_invalid")
-    text = wrong["msg"] + (f", got {describe(wrong['input'])}" if there else "")
-    return JSONResponse({"detail": f"{place}: {text}" if place else text}, 422)
+    """Reply where a request is invalid, and why; for a value of several types, the last of them."""
+    first, *others = error.errors()
+    last = [first, *(each for each in others if each["loc"][:2] == first["loc"][:2])][-1]
+    field = ".".join(str(each) for each in last["loc"][1:])
+    has_value = last["type"] not in ("missing", "json_invalid")
+    text = last["msg"] + (f", got {describe(last['input'])}" if has_value else "")
+    return JSONResponse({"detail": f"{field}: {text}" if field else text}, 422)
 
 
 async def _conflict(request: Request, error: Any) -> JSONResponse:
-    """What others told is shown to those only who may look."""
+    """Reply with the earlier request only if the holder may read."""
     text = str(error)
     if "read" not in request.state.holder.roles:
-        taken = f"under the key {error.key!r}" if error.key else "of that place and time"
-        text = f"something else is on record {taken}"
+        earlier = f"with the key {error.key!r}" if error.key else "for that place and time"
+        text = f"there is another entry {earlier}"
     return JSONResponse({"detail": text}, 409)
 
 
 async def _fault(request: Request, error: Exception) -> JSONResponse:
-    """Nothing of the inside is shown; the log has it."""
+    """Reply with a number only; the log has the error."""
     number = secrets.token_hex(4)
     log.error("%s failed, %s", _route_of(request), number, exc_info=error)
-    return JSONResponse({"detail": f"something went wrong here; the log has it: {number}"}, 500)
+    return JSONResponse({"detail": f"internal error {number}: see the log of the service"}, 500)
 
 
 HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
@@ -386,13 +380,13 @@ HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, An
 
 
 def _route_of(request: Request) -> str:
-    """Method and route, without what a client has put into the path or the query."""
+    """Return method and route, without what a client has put into the path or the query."""
     route = request.scope.get("route")
-    return f"{request.method} {getattr(route, 'path', 'elsewhere')}"
+    return f"{request.method} {route.path if isinstance(route, Route) else 'elsewhere'}"
 
 
 async def _finish(request: Request, respond: Callable[[Request], Awaitable[Response]]) -> Response:
-    """A line in the log for every request, and the headers of every reply."""
+    """Write a line to the log, and add the headers to the reply."""
     request.state.holder = None
     try:
         reply = await respond(request)
@@ -409,9 +403,13 @@ async def _finish(request: Request, respond: Callable[[Request], Awaitable[Respo
 
 
 def service(
-    campaign: Campaign, tokens: Tokens, *, hosts: tuple[str, ...] = LOOPBACK, largest: int = LARGEST
+    campaign: Campaign,
+    tokens: Tokens,
+    *,
+    hosts: tuple[str, ...] = LOOPBACK,
+    largest: int = 1_000_000,
 ) -> FastAPI:
-    """An ASGI application that serves a campaign.
+    """Return an ASGI application that serves a campaign.
 
     Parameters
     ----------
@@ -420,12 +418,12 @@ def service(
     tokens : Tokens
         Who may do what.
     hosts : tuple of str
-        Names under which it is reached: others are refused, so that a page elsewhere cannot reach it by
-        a name of its own.
+        The host names of the service. Others are refused, so that a page elsewhere cannot reach it by a
+        name of its own.
     largest : int
-        Bytes of a request.
+        The largest size of a request, in bytes.
     """
-    served = FastAPI(
+    app = FastAPI(
         title="tvbandits",
         version=__version__,
         docs_url=None,
@@ -437,10 +435,10 @@ def service(
             Middleware(RequestBodyLimitMiddleware, max_body_size=largest),
         ],
     )
-    served.include_router(api)
-    served.include_router(pages)
-    served.state.campaign, served.state.tokens, served.state.turn = campaign, tokens, asyncio.Lock()
-    return served
+    app.include_router(api)
+    app.include_router(pages)
+    app.state.campaign, app.state.tokens, app.state.turn = campaign, tokens, asyncio.Lock()
+    return app
 
 
 def serve(
@@ -451,7 +449,7 @@ def serve(
     port: int = 8000,
     names: tuple[str, ...] = (),
 ) -> None:
-    """Serve a campaign on this machine until the process is told to stop.
+    """Serve a campaign on this machine until the process is stopped.
 
     Parameters
     ----------
@@ -459,9 +457,9 @@ def serve(
     tokens : Tokens
         At least one.
     host, port
-        Where to listen: an address of this machine itself.
+        The address to listen on, of this machine itself.
     names : tuple of str
-        Host names under which a proxy before it is reached.
+        Host names of the proxy in front of it.
 
     Raises
     ------
@@ -469,11 +467,11 @@ def serve(
         If there are no tokens, or it would be reachable from elsewhere without TLS.
     """
     if not tokens.names:
-        raise ValueError("nobody has a token: make one first by tvbandits campaign token")
+        raise ValueError("there is no token: create one by tvbandits campaign token")
     if not _is_loopback(host):
         raise ValueError(
-            f"host must be an address of this machine itself, as 127.0.0.1, got {host}: a reverse proxy "
-            "with TLS makes the service reachable from elsewhere"
+            f"host must be an address of this machine itself, such as 127.0.0.1, got {host}: use a "
+            "reverse proxy with TLS to make the service reachable from elsewhere"
         )
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     uvicorn.run(
@@ -481,7 +479,7 @@ def serve(
         host=host,
         port=port,
         ws="none",
-        access_log=False,  # addresses would stand there, with what people put into them
+        access_log=False,  # it would contain whatever clients put into addresses
         server_header=False,
         limit_concurrency=500,
         timeout_graceful_shutdown=20,

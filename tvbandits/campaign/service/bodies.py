@@ -1,4 +1,4 @@
-"""What requests and replies of the service hold, as JSON."""
+"""The contents of requests and replies of the service, as JSON."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, 
 
 from tvbandits.counts import count, rate
 
-# Whole numbers up to here are floats, too.
+# Whole numbers up to here can be represented as floats.
 EXACT = 2**53
-# Points in a request, and points asked for at once.
+
+# Points in a request, and points that one request may ask for.
 MOST, MOST_ASKED = 10_000, 1000
 
 Whole = Annotated[StrictInt, Field(ge=-EXACT, le=EXACT)]
@@ -24,21 +25,23 @@ Points = Annotated[
     ),
 ]
 Time = Annotated[
-    Number | StrictStr | None, Field(description="A number, or a date where there is a clock.")
+    Number | StrictStr | None, Field(description="A number, or a date if there is a clock.")
 ]
 Availability = Annotated[
     Annotated[list[Whole | Name], Field(max_length=MOST, fail_fast=True)] | None,
-    Field(description="Row numbers or names of what is available."),
+    Field(description="Row numbers or names of the available sites."),
 ]
 Context = Annotated[
     dict[str, Number | StrictStr] | None,
-    Field(max_length=100, description="What is measured and not chosen, by name."),
+    Field(max_length=100, description="The context that is measured and not chosen, by name."),
 ]
 Variance = Annotated[list[Number], Field(max_length=MOST, fail_fast=True)] | Number | None
 Key = Annotated[
     StrictStr | None,
     Field(
-        min_length=1, max_length=200, description="The same request under the same key counts once."
+        min_length=1,
+        max_length=200,
+        description="A repeated request with the same key counts once.",
     ),
 ]
 
@@ -49,7 +52,7 @@ def _with_nan(values: list[float | None]) -> list[float]:
 
 Values = Annotated[
     list[Number | None],
-    Field(max_length=MOST, fail_fast=True, description="One for each point; null for no reading."),
+    Field(max_length=MOST, fail_fast=True, description="One for each point; null for none."),
     AfterValidator(_with_nan),
 ]
 Outcomes = Annotated[
@@ -58,18 +61,18 @@ Outcomes = Annotated[
 
 
 class Body(BaseModel):
-    """What a request says; a field that is not known is refused."""
+    """The content of a request; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the campaign's method: what was given."""
-        found = self.model_dump(exclude_unset=True)
-        return {"X" if name == "points" else name: value for name, value in found.items()}
+        """Return the arguments for the campaign's method."""
+        fields = self.model_dump(exclude_unset=True)
+        return {"X" if name == "points" else name: value for name, value in fields.items()}
 
 
 class AskBody(Body):
-    """Of /ask."""
+    """The content of /ask."""
 
     t: Time = None
     n: Annotated[StrictInt | None, Field(ge=1, le=MOST_ASKED)] = None
@@ -80,7 +83,7 @@ class AskBody(Body):
 
 
 class QuestionsBody(Body):
-    """Of /questions."""
+    """The content of /questions."""
 
     t: Time = None
     available: Availability = None
@@ -88,7 +91,7 @@ class QuestionsBody(Body):
 
 
 class RewardsBody(Body):
-    """Rewards, or in their place successes of so many trials, or events in so much exposure."""
+    """Rewards, or counts for them: successes and trials, or events and exposure."""
 
     points: Points
     rewards: Values | None = None
@@ -102,46 +105,46 @@ class RewardsBody(Body):
     key: Key = None
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the campaign's method, with `y` for rewards or counts, if there are any."""
-        found = super().arguments()
+        """Return the arguments for the campaign's method, with `y` if there are rewards or counts."""
+        arguments = super().arguments()
         names = "rewards", "successes", "trials", "events", "exposure"
-        given = {name: each for name in names if (each := found.pop(name, None)) is not None}
-        match sorted(given):
+        columns = {name: each for name in names if (each := arguments.pop(name, None)) is not None}
+        match sorted(columns):
             case []:
-                return found
+                return arguments
             case ["rewards"]:
-                return {**found, "y": given["rewards"]}
+                return {**arguments, "y": columns["rewards"]}
             case ["successes", "trials"]:
-                return {**found, "y": rate(given["successes"], given["trials"])}
+                return {**arguments, "y": rate(columns["successes"], columns["trials"])}
             case ["events", "exposure"]:
-                return {**found, "y": count(given["events"], given["exposure"])}
+                return {**arguments, "y": count(columns["events"], columns["exposure"])}
         raise ValueError(
             "give rewards, or successes and trials, or events and exposure, "
-            f"got {', '.join(sorted(given))}"
+            f"got {', '.join(sorted(columns))}"
         )
 
 
 class TellBody(RewardsBody):
-    """Of /tell."""
+    """The content of /tell."""
 
     context: Context = None
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of `Campaign.tell`."""
-        found = super().arguments()
-        if "y" not in found:
+        """Return the arguments for `Campaign.tell`."""
+        arguments = super().arguments()
+        if "y" not in arguments:
             raise ValueError("give rewards, or successes and trials, or events and exposure")
-        return found
+        return arguments
 
 
 class CorrectBody(RewardsBody):
-    """Of /correct."""
+    """The content of /correct."""
 
     to: Time = None
 
 
 class RetractBody(Body):
-    """Of /retract."""
+    """The content of /retract."""
 
     points: Points
     t: Time = None
@@ -149,14 +152,14 @@ class RetractBody(Body):
 
 
 class DropBody(Body):
-    """Of /drop."""
+    """The content of /drop."""
 
     points: Points
     key: Key = None
 
 
 class AnswerBody(Body):
-    """Of /answer."""
+    """The content of /answer."""
 
     points: Points
     values: Values
@@ -166,7 +169,7 @@ class AnswerBody(Body):
 
 
 class SitesBody(Body):
-    """Of /sites: coordinates by name; null of an arm, or of a retired site that comes back."""
+    """The content of /sites: coordinates by name; null for an arm or a retired site that comes back."""
 
     add: Annotated[dict[Name, Point | None], Field(max_length=1000)] = {}
     retire: Annotated[list[Name], Field(max_length=1000)] = []
@@ -174,17 +177,17 @@ class SitesBody(Body):
 
 
 class PredictBody(Body):
-    """Of /predict."""
+    """The content of /predict."""
 
     points: Points
     t: Time = None
     outcome: Name | None = None
     context: Context = None
-    relative: Annotated[bool, Field(strict=True, description="Beside the control.")] = False
+    relative: Annotated[bool, Field(strict=True, description="Relative to the control.")] = False
 
 
 class RecommendQuery(Body):
-    """Of /recommend; a context is "outside=3.2"."""
+    """The query of /recommend; a context is written as "outside=3.2"."""
 
     t: str | None = None
     available: list[str] | None = None
@@ -192,26 +195,26 @@ class RecommendQuery(Body):
 
 
 class HistoryQuery(Body):
-    """Of /history."""
+    """The content of /history."""
 
     last: Annotated[int, Field(ge=1, le=10_000)] = 100
 
 
 class NoQuery(Body):
-    """Of what takes no query."""
+    """The empty query."""
 
 
 # --- replies
 
 
 class Error(BaseModel):
-    """Of every reply with a status from 400 on."""
+    """The reply with any status from 400 on."""
 
     detail: str
 
 
 class ChosenPoints(BaseModel):
-    """Points (b, d), and what they are called."""
+    """Points (b, d) and their names."""
 
     points: list[list[float]]
     sites: list[str]
@@ -219,7 +222,7 @@ class ChosenPoints(BaseModel):
 
 
 class PendingPoints(ChosenPoints):
-    """For when each point is pending, who asked for it, and when."""
+    """Pending points, with the time of each, who asked for it, and when."""
 
     t: list[float]
     asked: list[str | None]
@@ -240,27 +243,27 @@ class Changed(BaseModel):
 
 
 class Sites(BaseModel):
-    """Names of what may be played."""
+    """The names of the sites that are not retired."""
 
     sites: list[str]
 
 
 class ChangedSites(BaseModel):
-    """Names of what the request has added and retired."""
+    """The names of the sites that the request has added and retired."""
 
     added: list[str]
     retired: list[str]
 
 
 class Prediction(BaseModel):
-    """Posterior mean and deviation at each point."""
+    """The posterior mean and deviation at each point."""
 
     mean: list[float]
     deviation: list[float]
 
 
 class Recommendation(BaseModel):
-    """The point of the best mean."""
+    """The point with the best mean."""
 
     point: list[float]
     site: str

@@ -1,4 +1,4 @@
-"""What the page of a campaign says, as numbers: beliefs, the best place, stations in trouble."""
+"""The numbers on the page of a campaign: beliefs, the best place, stations with problems."""
 
 from __future__ import annotations
 
@@ -20,29 +20,54 @@ from tvbandits.domains.domain import AtContext
 from tvbandits.experts.calibrated import estimate
 from tvbandits.validation import Array, Index
 
-# Of a domain that is not finite, or a large one: so many are shown.
-MOST_PLACES = 400
 
-# Significant digits of a place that nobody has chosen, and decimals before numbers have an exponent.
-DIGITS, MOST_DECIMALS = 4, 6
+@dataclass(frozen=True)
+class PageSettings:
+    """What the page shows, and when a station has a problem.
 
-# Times up to now that are shown, and steps ahead of it.
-BACK, AHEAD = 10, (1, 2, 3, 5)
+    Attributes
+    ----------
+    places : int
+        The largest number of places; a larger or continuous domain is sampled.
+    digits : int
+        Significant digits of a place that nobody has chosen.
+    decimals : int
+        The largest number of decimals of an interval; others have an exponent.
+    past_times : int
+        Times up to now with beliefs.
+    steps_ahead : tuple of int
+        Times ahead of now, in steps of the history.
+    equal_readings, failed_readings : int
+        A station is stuck after so many equal readings, and silent after so many that failed.
+    pairs, standard_errors : int, float
+        An expert is biased at a station if its answers differ by so many standard errors from the
+        readings, over so many pairs or more.
+    """
 
-# When a station is called stuck, silent or biased.
-SAME_IN_A_ROW, FAILED_IN_A_ROW, FEWEST_PAIRS, STANDARD_ERRORS = 5, 3, 6, 4.0
+    places: int = 400
+    digits: int = 4
+    decimals: int = 6
+    past_times: int = 10
+    steps_ahead: tuple[int, ...] = (1, 2, 3, 5)
+    equal_readings: int = 5
+    failed_readings: int = 3
+    pairs: int = 6
+    standard_errors: float = 4.0
+
+
+SETTINGS = PageSettings()
 
 
 @dataclass(frozen=True)
 class StationFacts:
-    """A place that has been read, and what is wrong with it, if anything is."""
+    """A place with readings, and its problems, if there are any."""
 
     name: str
     readings: int
     failed: int
     last_time: float
     last_value: float
-    troubles: tuple[str, ...]
+    problems: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -52,11 +77,11 @@ class Plane:
     Attributes
     ----------
     x, y : arrays of shape (N,)
-        Across, and up: longitude and latitude where there are such.
+        Coordinates to the right and up: longitude and latitude, if there are.
     across, up : str
-        What they are.
+        Their names.
     ratio : float
-        How much longer one unit up is than one across.
+        The length of a unit of y divided by that of a unit of x.
     """
 
     x: Array
@@ -67,19 +92,19 @@ class Plane:
 
 
 class Facts:
-    """Of a campaign as it is now.
+    """The numbers of a campaign as it is now.
 
     Attributes
     ----------
     campaign : Campaign
     places : array of shape (N, d)
-        Where beliefs are shown.
+        The places with beliefs.
     names : list of str
-        Of the places.
+        The names of the places.
     now : float
-        The latest time told, or asked about.
+        The latest time of the history.
     history : DataFrame
-        With the name of the `place` of each row.
+        The history, with the name of the `place` of each row.
     pending : array of shape (k, d)
     """
 
@@ -89,149 +114,153 @@ class Facts:
         history = history.assign(time=history["t"]) if campaign.clock else history
         if campaign.recipe.options.control is not None:
             history = history.assign(reward=history["relative"])
-        known = campaign.state
-        latest = known.pending.X if len(known.pending) else known.readings.X
+        state = campaign.state
+        latest = state.pending.X if len(state.pending) else state.readings.X
         self.campaign, self.pending = campaign, campaign.pending
         self.places, self.names = _places(campaign.recipe.domain, campaign.names, latest)
         self.now = float(history["time"].to_numpy(dtype=float).max(initial=0.0))
-        parts: list[Any] = [known.readings, known.failed, known.answers, known.pending]
-        X, t = (np.concatenate([getattr(part, of) for part in parts]) for of in ("X", "t"))
+        parts: list[Any] = [state.readings, state.failed, state.answers, state.pending]
+        X, t = (
+            np.concatenate(each) for each in zip(*((part.X, part.t) for part in parts), strict=True)
+        )
         places = [self.name_of(x) for x in X[np.argsort(t, kind="stable")]]
         self.history = history.assign(place=places)
 
     @property
     def unit(self) -> str:
-        """Of the reward, in brackets, and what it is held against; empty where nobody said."""
-        said, control = self.campaign.about.get("unit", ""), self.campaign.recipe.options.control
-        beside = "" if control is None else f" beside {self.campaign.names.name(np.array(control))}"
-        return f" [{said}]{beside}" if said else beside
+        """The unit of the reward, in brackets, and the control that it is relative to, if any."""
+        unit, control = self.campaign.about.get("unit", ""), self.campaign.recipe.options.control
+        name = "" if control is None else self.campaign.names.name(np.array(control))
+        relative = f" relative to {name}" if name else ""
+        return f" [{unit}]{relative}" if unit else relative
 
     def interval(self, mean: float, deviation: float) -> str:
         """Return mean and 95% interval with the unit: two digits of the interval, or whole numbers."""
         unit, half = self.campaign.about.get("unit", ""), float(f"{HALF_WIDTH * deviation:.2g}")
         decimals = 0 if half == 0 else max(1 - math.floor(math.log10(half)), 0)
-        if half == 0 or decimals > MOST_DECIMALS or abs(mean) >= 10**MOST_DECIMALS:
+        if half == 0 or decimals > SETTINGS.decimals or abs(mean) >= 10**SETTINGS.decimals:
             return f"{mean:.4g} ± {half:g} {unit}".rstrip()
         return f"{mean:.{decimals}f} ± {half:.{decimals}f} {unit}".rstrip()
 
     @property
     def minimizes(self) -> bool:
-        """Lower is better."""
+        """Whether lower is better."""
         return bool(self.campaign.recipe.minimize)
 
     @cached_property
     def width(self) -> float:
-        """Deviations of the last decision's bound."""
+        """The width of the last decision's bound, in deviations."""
         beta = float(self.campaign.info.beta)
         return beta if np.isfinite(beta) and beta > 0 else DEFAULT_WIDTH
 
     @cached_property
     def belief(self) -> tuple[Array, Array]:
-        """Mean and deviation of every place now, shapes (N,)."""
-        return self.believed(self.now)
+        """Mean and deviation at every place now, shapes (N,)."""
+        return self.predict(self.now)
 
-    def believed(self, t: float) -> tuple[Array, Array]:
-        """Mean and deviation of every place at a time, shapes (N,)."""
-        beside = self.campaign.recipe.options.control is not None
-        return self.campaign.predict(self.places, t, relative=beside)
+    def predict(self, t: float) -> tuple[Array, Array]:
+        """Return mean and deviation at every place at a time, shapes (N,)."""
+        relative = self.campaign.recipe.options.control is not None
+        return self.campaign.predict(self.places, t, relative=relative)
 
     @cached_property
     def course(self) -> list[tuple[float, Array, Array]]:
-        """Times of the history, now, and times ahead; mean and deviation of every place at each."""
-        known = np.unique([*self.history["time"].to_numpy(dtype=float), self.now])
-        step = float(np.median(np.diff(known))) if len(known) > 1 else 1.0
-        some = known[np.unique(np.linspace(0, len(known) - 1, BACK).astype(int))]
-        times = [*some.tolist(), *(self.now + steps * step for steps in AHEAD)]
-        return [(t, *self.believed(t)) for t in times]
+        """Times of the history, now, and times ahead; mean and deviation at every place at each."""
+        past = np.unique([*self.history["time"].to_numpy(dtype=float), self.now])
+        step = float(np.median(np.diff(past))) if len(past) > 1 else 1.0
+        rows = np.unique(np.linspace(0, len(past) - 1, SETTINGS.past_times).astype(int))
+        times = [*past[rows].tolist(), *(self.now + n * step for n in SETTINGS.steps_ahead)]
+        return [(t, *self.predict(t)) for t in times]
 
     @cached_property
     def best(self) -> int:
-        """The place of the best mean."""
+        """The row of the place with the best mean."""
         mean, _ = self.belief
         return int(np.argmin(mean) if self.minimizes else np.argmax(mean))
 
     @cached_property
-    def ranked(self) -> Index:
-        """Rows of all places, the best first."""
+    def ranking(self) -> Index:
+        """The rows of all places, the best first."""
         mean, _ = self.belief
         return np.argsort(mean if self.minimizes else -mean)
 
     @property
     def best_guess(self) -> str:
-        """The best place, and what is expected there."""
+        """The best place, and its mean with its interval."""
         mean, deviation = self.belief
         return f"{self.names[self.best]}: {self.interval(mean[self.best], deviation[self.best])}"
 
     @cached_property
     def reasons(self) -> list[tuple[str, str]]:
-        """Where to go, and why: the name of each pending point, and a sentence."""
+        """The name of each pending point, and a sentence that says why to go there."""
         mean, deviation = self.belief
-        found = []
+        reasons = []
         for point in self.pending:
             name, row = self.name_of(point), self.row_of(point)
-            said = self.interval(mean[row], deviation[row])
+            interval = self.interval(mean[row], deviation[row])
+            sign = -1 if self.minimizes else 1
+            bound = mean[row] + sign * self.width * deviation[row]
             if row == self.best:
-                found.append((name, f"{name} is the best guess: {said}."))
+                reason = f"{name} is the best guess: {interval}."
             else:
-                sign = -1 if self.minimizes else 1
-                bound = mean[row] + sign * self.width * deviation[row]
-                found.append(
-                    (name, f"{name} may reach {bound:.4g} ({said}); best guess: {self.best_guess}.")
+                reason = (
+                    f"{name} may reach {bound:.4g} ({interval}); best guess: {self.best_guess}."
                 )
-        return found
+            reasons.append((name, reason))
+        return reasons
 
     @cached_property
     def most_regret(self) -> float:
-        """What the best place could lose at most, as far as the width holds."""
+        """The largest regret of the best place, if all rewards are within their bounds."""
         mean, deviation = self.belief
         sign = -1.0 if self.minimizes else 1.0
-        hoped = sign * mean + self.width * deviation
-        kept = sign * mean[self.best] - self.width * deviation[self.best]
-        return max(float(hoped.max() - kept), 0.0)
+        upper = sign * mean + self.width * deviation
+        lower = sign * mean[self.best] - self.width * deviation[self.best]
+        return max(float(upper.max() - lower), 0.0)
 
     def row_of(self, point: Array) -> int:
-        """The place nearest to a point."""
+        """Return the row of the place nearest to a point."""
         return int(np.argmin(((self.places - point) ** 2).sum(axis=1)))
 
     def name_of(self, point: Array) -> str:
-        """Of a point: of its place, or its coordinates."""
+        """Return the name of a point: that of its place, or its coordinates."""
         row = self.row_of(point)
         exact = bool((self.places[row] == point).all())
         return self.names[row] if exact else self.campaign.names.name(point)
 
-    def when(self, t: float) -> str:
-        """A time as people say it: without seconds where there are none, of midnight the date."""
-        text = self.campaign.when(t).removesuffix(" 00:00:00")
+    def format_time(self, t: float) -> str:
+        """Return a time for people: without seconds if they are 0, at midnight the date."""
+        text = self.campaign.format_time(t).removesuffix(" 00:00:00")
         return text[:-3] if text.endswith(":00") else text
 
     @cached_property
     def stations(self) -> list[StationFacts]:
-        """Every place with a row in the history, those in trouble first."""
-        found = [_station(str(name), rows) for name, rows in self.history.groupby("place")]
-        return sorted(found, key=lambda each: (not each.troubles, each.name))
+        """Every place with a row in the history, those with problems first."""
+        stations = [_station(str(name), rows) for name, rows in self.history.groupby("place")]
+        return sorted(stations, key=lambda each: (not each.problems, each.name))
 
     @property
     def calibrations(self) -> list[str]:
-        """What its earlier answers say about the expert, and about whoever is inside of it."""
-        found, known = [], self.campaign.state.queries.expert
-        while known:
-            if pairs := known.get("pairs"):
+        """A sentence on each calibration of the expert, and of the experts inside of it."""
+        sentences, expert = [], self.campaign.state.queries.expert
+        while expert:
+            if pairs := expert.get("pairs"):
                 verdict = estimate(*np.array(pairs, dtype=np.float64).reshape(-1, 3).T)
-                found.append(f"The expert, by answers beside readings of its questions: {verdict}.")
-            known = known.get("expert")
-        return found
+                sentences.append(f"The expert, by its answers and readings of the same: {verdict}.")
+            expert = expert.get("expert")
+        return sentences
 
     @property
     def plane(self) -> Plane | None:
-        """Where the places are on a map; None where they have no such map."""
+        """The places on a map; None if they have no two coordinates."""
         names, places = self.campaign.names, self.places
         domain = self.campaign.recipe.domain
         if not isinstance(domain, Candidates):
             return None
         table = pd.DataFrame(places, columns=names.coordinates)
-        if names.given:  # degrees, of all sites, in their order
+        if names.table:  # degrees of all sites, in their order
             rows = domain.index(places)
-            table = pd.DataFrame(names.given).iloc[rows.tolist()]
+            table = pd.DataFrame(names.table).iloc[rows.tolist()]
         degrees = find_degrees(table.columns)
         if degrees is not None:
             latitude, longitude = degrees
@@ -244,17 +273,17 @@ class Facts:
 
 
 def _places(domain: Any, names: Names, latest: Array) -> tuple[Array, list[str]]:
-    """Where beliefs are shown, at the context of the latest points, and what the places are called."""
+    """Return the places with beliefs, in the context of the latest point, and their names."""
     if domain.context_parameters and len(latest):
         width = sum(part.width for part in domain.context_parameters.values())
         domain = AtContext(domain, latest[-1, -width:])
     if isinstance(domain, Candidates):
         X = np.delete(domain.X, list(domain.retired), axis=0)
-        X = X[np.unique(np.linspace(0, len(X) - 1, min(len(X), MOST_PLACES)).astype(int))]
+        X = X[np.unique(np.linspace(0, len(X) - 1, min(len(X), SETTINGS.places)).astype(int))]
     else:
-        X = domain.sample(MOST_PLACES, np.random.default_rng(0))
+        X = domain.sample(SETTINGS.places, np.random.default_rng(0))
         X = X[np.lexsort(X.T[::-1])]
-        return X, [names.name(x, DIGITS) for x in X]
+        return X, [names.name(x, SETTINGS.digits) for x in X]
     return X, [names.name(x) for x in X]
 
 
@@ -264,27 +293,28 @@ def _station(name: str, rows: pd.DataFrame) -> StationFacts:
     last = float(values[-1]) if len(values) else float("nan")
     time = float(played["time"].max()) if len(played) else float("nan")
     failed = int((played["kind"] == "failed").sum())
-    return StationFacts(name, len(values), failed, time, last, _troubles(played))
+    return StationFacts(name, len(values), failed, time, last, _problems(played))
 
 
-def _troubles(played: pd.DataFrame) -> tuple[str, ...]:
-    """What is wrong with a place, in words; its own readings and the expert's answers each by itself."""
-    found = []
+def _problems(played: pd.DataFrame) -> tuple[str, ...]:
+    """Return the problems of a place in words, for its own readings and the expert's answers."""
+    problems = []
     for source, own in played.groupby("source"):
         what = "answers" if source == "expert" else "readings"
         values = own["reward"].to_numpy(dtype=float)
         missing = np.isnan(values)
         silent = int(np.argmin([*missing[::-1], False]))
-        if silent >= FAILED_IN_A_ROW:
-            found.append(f"silent: the last {silent} {what} failed")
+        if silent >= SETTINGS.failed_readings:
+            problems.append(f"silent: the last {silent} {what} failed")
         read = values[~missing]
         stuck = int(np.argmin([*(read == read[-1:])[::-1], False]))
-        if stuck >= SAME_IN_A_ROW:
-            found.append(f"stuck: {read[-1]:g} for {stuck} {what}")
+        if stuck >= SETTINGS.equal_readings:
+            problems.append(f"stuck: {read[-1]:g} for {stuck} {what}")
     both = played.pivot_table("reward", "time", "source").reindex(columns=["expert", "bandit"])
-    apart = (both["expert"] - both["bandit"]).dropna().to_numpy(dtype=float)
-    if len(apart) >= FEWEST_PAIRS:
-        mean, error = float(apart.mean()), float(apart.std(ddof=1)) / len(apart) ** 0.5
-        if abs(mean) > STANDARD_ERRORS * error > 0:
-            found.append(f"biased: answers are {mean:+.3g} from its own readings")
-    return tuple(found)
+    differences = (both["expert"] - both["bandit"]).dropna().to_numpy(dtype=float)
+    if len(differences) >= SETTINGS.pairs:
+        mean = float(differences.mean())
+        error = float(differences.std(ddof=1)) / len(differences) ** 0.5
+        if abs(mean) > SETTINGS.standard_errors * error > 0:
+            problems.append(f"biased: answers differ by {mean:+.3g} from its own readings")
+    return tuple(problems)

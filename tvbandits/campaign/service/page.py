@@ -1,8 +1,7 @@
-"""The page of a campaign: what who is responsible wants to see in five seconds, then the rest.
+"""The page of a campaign: what a person in charge wants to see in five seconds, then the rest.
 
-The template `page.html` says how it looks; `facts` has the numbers. It needs nothing but itself: style,
-script and plotly.js stand in the page as a whole, so that it opens without a network. Only these scripts
-may run: a policy names their hashes.
+The template `page.html` has the layout, and `facts` has the numbers. The page contains its style, script
+and plotly.js, so that it needs no network. Only these scripts may run: a policy names their hashes.
 """
 
 from __future__ import annotations
@@ -24,24 +23,24 @@ from tvbandits._version import __version__
 from tvbandits.acquisition.limits import Limit
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.service.facts import Facts, Plane
-from tvbandits.campaign.status import HALF_WIDTH, drop_command, since
-from tvbandits.campaign.store.journal import without_nan
+from tvbandits.campaign.status import HALF_WIDTH, age_text, drop_command
+from tvbandits.io import without_nan
 from tvbandits.validation import Array, Index
 
-# Of a table, places of the forecast, and letters of a name below a picture.
-MOST_ROWS, FORETOLD, LETTERS = 60, 5, 16
+# Rows of a table, places of the forecast, and letters of a name below a picture.
+MOST_ROWS, FORECAST_PLACES, LETTERS = 60, 5, 16
 
 LEGEND = {"orientation": "h", "yanchor": "bottom", "y": 1.02}  # above the picture, not over it
 MARGIN = {"t": 60, "r": 20}
-BELIEVED = "%{text}: %{customdata}<extra></extra>"
+HOVER_TEMPLATE = "%{text}: %{customdata}<extra></extra>"
 
-# What the picture of the history shows: the kind of a row, what it is called, its symbol.
-STORY = (("reward", "reading", "circle"), ("answer", "answer", "x-thin-open"))
+# The picture of the history: kinds of rows, with the name and the symbol of each.
+HISTORY_KINDS = (("reward", "reading", "circle"), ("answer", "answer", "x-thin-open"))
 
 
 @dataclass(frozen=True)
 class PageTable:
-    """Rows under headings."""
+    """A table with a header."""
 
     caption: str
     header: list[str]
@@ -50,19 +49,19 @@ class PageTable:
 
 @dataclass(frozen=True)
 class Plot:
-    """A picture of plotly's, what it shows in a sentence, and the same as a table.
+    """A plotly picture with its caption, and the same numbers as a table.
 
     Attributes
     ----------
     name, caption : str
     data : list of dict
-        Traces. The colours "INK" and "LINE" become those of the reader's theme.
+        Traces. The script replaces the colours "INK" and "LINE" by those of the reader's theme.
     layout : dict
     table : PageTable, optional
     frames : list of dict
-        What a slider over time shows in place of `data`: each a `name` and its own `data`.
-    shown : int
-        The frame at first.
+        The data at each time of a slider: a `name` and its own `data`.
+    first : int
+        The frame that is shown first.
     """
 
     name: str
@@ -71,31 +70,30 @@ class Plot:
     layout: dict[str, Any]
     table: PageTable | None = None
     frames: list[dict[str, Any]] = field(default_factory=list)
-    shown: int = 0
+    first: int = 0
 
     @property
     def content(self) -> Any:
-        """What the script draws, as plain values."""
+        """The content for the script, as plain values."""
         plain = without_nan({"data": self.data, "layout": self.layout, "frames": self.frames})
-        return _literal(plain)
+        return _escape_markup(plain)
 
 
-def _literal(value: Any) -> Any:
-    """The same, where plotly would take names for markup; the templates beside the pointer are ours."""
+def _escape_markup(value: Any) -> Any:
+    """Return the value with texts escaped, which plotly would take for markup, except our templates."""
     if isinstance(value, dict):
-        return {k: v if k == "hovertemplate" else _literal(v) for k, v in value.items()}
+        return {k: v if k == "hovertemplate" else _escape_markup(v) for k, v in value.items()}
     if isinstance(value, list):
-        return [_literal(each) for each in value]
+        return [_escape_markup(each) for each in value]
     return escape(value, quote=False) if isinstance(value, str) else value
 
 
 def campaign_page(campaign: Campaign) -> str:
-    """One page of HTML that opens anywhere and needs no network.
+    """Return the campaign as one page of HTML, which needs no network.
 
     Parameters
     ----------
     campaign : Campaign
-        It is looked at only.
 
     Raises
     ------
@@ -110,13 +108,13 @@ def campaign_page(campaign: Campaign) -> str:
     >>> from tvbandits.campaign.service.page import campaign_page
     >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     >>> with Campaign.create("campaign.db", bandit) as campaign:
-    ...     written = Path("campaign.html").write_text(campaign_page(campaign), encoding="utf-8")
-    >>> print(written > 1000)
+    ...     size = Path("campaign.html").write_text(campaign_page(campaign), encoding="utf-8")
+    >>> print(size > 1000)
     True
     """
     facts = Facts(campaign)
     plane = facts.plane
-    return _rendered(
+    return _render(
         facts=facts,
         title=campaign.about.get("title", "Campaign"),
         generator=generator_of(campaign),
@@ -125,31 +123,31 @@ def campaign_page(campaign: Campaign) -> str:
         plots=[*([sites_map(facts, plane)] if plane else []), belief(facts)],
         forecast=_forecast(facts),
         stations=_stations(facts),
-        story=story(facts) if len(facts.history) else None,
+        history=history_plot(facts) if len(facts.history) else None,
         scripts=[_plotly(), _text("page.js")],
     )
 
 
 def sign_in_page(complaint: str = "") -> str:
-    """A form for the token."""
-    return _rendered(
+    """Return the form for the token."""
+    return _render(
         facts=None, title="Campaign", generator="tvbandits", complaint=complaint, scripts=[]
     )
 
 
 def generator_of(campaign: Campaign) -> str:
-    """What a page of a campaign says that it was made by and of."""
+    """Return the text by which a page names its generator and its campaign."""
     return f"tvbandits campaign {campaign.id}"
 
 
-def generated_by(path: Path, generator: str) -> bool:
+def has_generator(path: Path, generator: str) -> bool:
     """Return whether a file is a page whose head names this generator."""
     head = f'<meta name="generator" content="{escape(generator)}">'.encode()
     with path.open("rb") as file:
         return head in file.read(300 + len(head))
 
 
-def _rendered(scripts: list[str], **values: Any) -> str:
+def _render(scripts: list[str], **values: Any) -> str:
     environment = Environment(
         loader=PackageLoader("tvbandits.campaign.service", "."),
         autoescape=True,
@@ -157,7 +155,7 @@ def _rendered(scripts: list[str], **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["shown"] = _shown
+    environment.filters["cell"] = _format_cell
     return environment.get_template("page.html").render(
         style=Markup(_text("page.css", "tvbandits.comparison") + _text("page.css")),
         scripts=[Markup(each) for each in scripts],
@@ -168,7 +166,7 @@ def _rendered(scripts: list[str], **values: Any) -> str:
 
 
 def _hash_of(script: str) -> str:
-    """As a Content-Security-Policy names a script that may run."""
+    """Return the hash by which a Content-Security-Policy allows a script."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
@@ -178,14 +176,14 @@ def _text(name: str, package: str = "tvbandits.campaign.service") -> str:
 
 def _plotly() -> str:
     try:
-        found = resources.files("plotly") / "package_data" / "plotly.min.js"
+        path = resources.files("plotly") / "package_data" / "plotly.min.js"
     except ModuleNotFoundError:
         raise ImportError("a report needs plotly: pip install 'tvbandits[report]'") from None
-    return found.read_text(encoding="utf-8").replace("</script", "<\\/script")
+    return path.read_text(encoding="utf-8").replace("</script", "<\\/script")
 
 
-def _shown(value: object) -> str:
-    """A cell: a number with four digits, a dash for none."""
+def _format_cell(value: object) -> str:
+    """Return the text of a cell: a number with four digits, a dash for none."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "–"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
@@ -195,24 +193,24 @@ def _shown(value: object) -> str:
 
 
 def _glance(facts: Facts) -> list[tuple[str, object]]:
-    """Numbers that are read at a glance, by name."""
+    """Return the most important numbers, by name."""
     status, campaign = facts.campaign.status, facts.campaign
-    found: list[tuple[str, object]] = [
-        ("readings", status.told),
+    values: list[tuple[str, object]] = [
+        ("readings", status.readings),
         ("failed", status.failed),
         ("pending", status.pending),
         ("answers", status.answers),
-        ("questions asked", status.questions),
-        ("questions in all", campaign.budget),
-        ("limits violated", status.violations if campaign.recipe.options.limits else None),
+        ("questions", status.questions),
+        ("budget of questions", campaign.budget),
+        ("limit violations", status.violations if campaign.recipe.options.limits else None),
         *((f"limit on {each.name}", _bounds(each)) for each in campaign.recipe.options.limits),
         ("cost", float(status.cost)),
         (f"regret at most{facts.unit}, by bounds of {facts.width:g} deviations", facts.most_regret),
-        ("stations in trouble", sum(bool(each.troubles) for each in facts.stations)),
-        ("length scales in", campaign.about.get("length_unit")),
+        ("stations with problems", sum(bool(each.problems) for each in facts.stations)),
+        ("unit of length scales", campaign.about.get("length_unit")),
         ("noise variance", campaign.info.model.noise),
     ]
-    return [(name, value) for name, value in found if value is not None]
+    return [(name, value) for name, value in values if value is not None]
 
 
 def _bounds(limit: Limit) -> str:
@@ -228,69 +226,66 @@ def _pending(facts: Facts) -> PageTable:
     rows: list[list[object]] = [
         [
             x,
-            facts.when(t),
-            *([] if after is None else [facts.when(t + after)]),
-            since(asked),
+            facts.format_time(t),
+            *([] if after is None else [facts.format_time(t + after)]),
+            age_text(asked),
             who or "–",
             drop_command("FILE", x),
         ]
-        for x, t, asked, who in facts.campaign.outstanding
+        for x, t, asked, who in facts.campaign.pending_points
     ]
-    until = [] if after is None else ["dropped from"]
-    header = ["place", "for", *until, "asked", "by", "to give up on it"]
+    until = [] if after is None else ["dropped at"]
+    header = ["place", "for", *until, "asked", "by", "to give it up"]
     return PageTable(f"Pending: {len(rows)}", header, rows)
 
 
 def _forecast(facts: Facts) -> PageTable:
-    """The best places of now, at times ahead."""
+    """Return the table of the places that are best now, at times ahead."""
     columns = [each for each in facts.course if each[0] >= facts.now]
     rows: list[list[object]] = [
         [facts.names[row], *(facts.interval(mean[row], sd[row]) for _, mean, sd in columns)]
-        for row in facts.ranked[:FORETOLD]
+        for row in facts.ranking[:FORECAST_PLACES]
     ]
-    caption = "Mean and 95% interval if nothing more is read"
-    return PageTable(caption, ["place", *(facts.when(t) for t, *_ in columns)], rows)
+    caption = "Mean and 95% interval without further readings"
+    return PageTable(caption, ["place", *(facts.format_time(t) for t, *_ in columns)], rows)
 
 
 def _stations(facts: Facts) -> PageTable:
     rows: list[list[object]] = [
         [
             each.name,
-            "; ".join(each.troubles) or "in order",
+            "; ".join(each.problems) or "fine",
             each.readings,
             each.failed,
-            facts.when(each.last_time) if np.isfinite(each.last_time) else "–",
+            facts.format_time(each.last_time) if np.isfinite(each.last_time) else "–",
             each.last_value,
         ]
         for each in facts.stations
     ]
     header = ["place", "state", "readings", "failed", "last", f"value{facts.unit}"]
-    return PageTable("Those in trouble first", header, rows)
+    return PageTable("Stations with problems first", header, rows)
 
 
 # --- pictures ------------------------------------------------------------------------------------
 
 
 def belief(facts: Facts) -> Plot:
-    """Mean and 95% interval, with a slider over time: a curve, or the best of all places."""
+    """Return the picture of mean and 95% interval over time: a curve, or the best of all places."""
     mean, deviation = facts.belief
-    best = facts.ranked[:MOST_ROWS]
+    best = facts.ranking[:MOST_ROWS]
     line = facts.places.shape[1] == 1
     rows = np.argsort(facts.places[:, 0]) if line else best
-    drawn = _curve if line else _bars
+    draw = _curve if line else _bars
     frames: list[dict[str, Any]] = [
-        {"name": facts.when(t), "data": drawn(facts, rows, m[rows], s[rows])}
+        {"name": facts.format_time(t), "data": draw(facts, rows, m[rows], s[rows])}
         for t, m, s in facts.course
     ]
-    shown = [t for t, *_ in facts.course].index(facts.now)
-    reach = [(m + side * s)[rows] for _, m, s in facts.course for side in (-2.1, 2.1)]
+    first = [t for t, *_ in facts.course].index(facts.now)
+    ends = [(m + side * s)[rows] for _, m, s in facts.course for side in (-2.1, 2.1)]
     across = {"title": {"text": facts.campaign.names.coordinates[0]}}
     layout = {
         "xaxis": across if line else {"type": "category", "tickangle": -60},
-        "yaxis": {
-            "title": {"text": f"reward{facts.unit}"},
-            "range": [np.min(reach), np.max(reach)],
-        },
+        "yaxis": {"title": {"text": f"reward{facts.unit}"}, "range": [np.min(ends), np.max(ends)]},
         "legend": LEGEND,
         "margin": MARGIN,
     }
@@ -298,9 +293,9 @@ def belief(facts: Facts) -> Plot:
         [facts.names[i], float(mean[i]), float(HALF_WIDTH * deviation[i])] for i in best
     ]
     header = ["place", f"mean{facts.unit}", f"± (95% interval){facts.unit}"]
-    table = PageTable(f"Best first, {facts.when(facts.now)}", header, cells)
-    caption = "Mean and 95% interval at the time of the slider, by all that is known now"
-    return Plot("belief", caption, frames[shown]["data"], layout, table, frames, shown)
+    table = PageTable(f"Best first, {facts.format_time(facts.now)}", header, cells)
+    caption = "Mean and 95% interval at the time of the slider, from all readings until now"
+    return Plot("belief", caption, frames[first]["data"], layout, table, frames, first)
 
 
 def _curve(facts: Facts, rows: Index, mean: Array, deviation: Array) -> list[dict[str, Any]]:
@@ -313,7 +308,7 @@ def _curve(facts: Facts, rows: Index, mean: Array, deviation: Array) -> list[dic
         },
         {
             "type": "scatter", "mode": "lines", "name": "mean", "x": x, "y": mean,
-            "line": {"color": "INK"}, **_tips(facts, rows, mean, deviation),
+            "line": {"color": "INK"}, **_hover_text(facts, rows, mean, deviation),
         },
     ]  # fmt: skip
 
@@ -326,7 +321,7 @@ def _bars(facts: Facts, rows: Index, mean: Array, deviation: Array) -> list[dict
             "y": mean,
             "error_y": {"type": "data", "array": HALF_WIDTH * deviation, "color": "INK"},
             "marker": {"symbol": "circle", "size": 8, "color": "INK"},
-            **_tips(facts, rows, mean, deviation),
+            **_hover_text(facts, rows, mean, deviation),
         }
     ]  # fmt: skip
 
@@ -336,30 +331,29 @@ def _short(name: str) -> str:
     return name if len(name) <= LETTERS else f"{name[: LETTERS - 1].rstrip()}…"
 
 
-def _tips(facts: Facts, rows: Index, mean: Array, deviation: Array) -> dict[str, Any]:
-    """What stands beside the pointer."""
-    said = [facts.interval(*each) for each in zip(mean, deviation, strict=True)]
+def _hover_text(facts: Facts, rows: Index, mean: Array, deviation: Array) -> dict[str, Any]:
+    """Return the text beside the pointer."""
     return {
         "text": [facts.names[row] for row in rows],
-        "customdata": said,
-        "hovertemplate": BELIEVED,
+        "customdata": [facts.interval(*each) for each in zip(mean, deviation, strict=True)],
+        "hovertemplate": HOVER_TEMPLATE,
     }
 
 
 def sites_map(facts: Facts, plane: Plane) -> Plot:
-    """Sites in the plane, lighter where the mean is higher; where to go, and what is in trouble.
+    """Return the map of the sites, lighter if the mean is higher, with pending points and problems.
 
-    Names stand at the sites that matter, of which the script hides those that would cover others: what
-    comes later is shown first.
+    Sites that matter have their names. The script hides names that would cover others; later ones come
+    first.
     """
-    troubled = {each.name for each in facts.stations if each.troubles}
-    rows = [i for i, name in enumerate(facts.names) if name in troubled]
-    out = [facts.row_of(point) for point in facts.pending]
+    with_problems = {each.name for each in facts.stations if each.problems}
+    rows = [i for i, name in enumerate(facts.names) if name in with_problems]
+    pending = [facts.row_of(point) for point in facts.pending]
     mean, deviation = facts.belief
     everywhere = np.arange(len(mean))
     sites = {
         "type": "scatter", "mode": "markers", "name": "mean", "x": plane.x, "y": plane.y,
-        **_tips(facts, everywhere, mean, deviation),
+        **_hover_text(facts, everywhere, mean, deviation),
         "marker": {
             "size": 16, "color": mean, "colorscale": "Cividis", "line": {"width": 1, "color": "INK"},
             "colorbar": {
@@ -369,17 +363,17 @@ def sites_map(facts: Facts, plane: Plane) -> Plot:
         },
     }  # fmt: skip
     marks = [
-        _marks(plane, rows, "in trouble", "x-thin-open", 16),
+        _marks(plane, rows, "with problems", "x-thin-open", 16),
         _marks(plane, [facts.best], "best guess", "diamond-open", 24),
-        _marks(plane, out, "where to go", "circle-open", 30),
+        _marks(plane, pending, "where to go", "circle-open", 30),
     ]
-    named = [*dict.fromkeys([*out, facts.best, *rows])][::-1]
+    labels = [*dict.fromkeys([*pending, facts.best, *rows])][::-1]
     names = {
-        **_marks(plane, named, "names", "circle", 30), "mode": "markers+text",
-        "text": [facts.names[row] for row in named], "textposition": _sides(plane.x, named),
+        **_marks(plane, labels, "names", "circle", 30), "mode": "markers+text",
+        "text": [facts.names[row] for row in labels], "textposition": _label_sides(plane.x, labels),
         "cliponaxis": False, "showlegend": False,
     }  # fmt: skip
-    names["marker"]["opacity"] = 0  # they stand clear of the marks
+    names["marker"]["opacity"] = 0  # invisible, so that labels keep clear of the marks
     layout = {
         "xaxis": {"title": {"text": plane.across}, "constrain": "domain"},
         "yaxis": {
@@ -391,7 +385,10 @@ def sites_map(facts: Facts, plane: Plane) -> Plot:
         "margin": {**MARGIN, "b": 120},  # the axis, and the scale of colours below it
     }  # fmt: skip
     return Plot(
-        "map", f"The mean at every site, {facts.when(facts.now)}", [sites, *marks, names], layout
+        "map",
+        f"The mean at every site, {facts.format_time(facts.now)}",
+        [sites, *marks, names],
+        layout,
     )
 
 
@@ -403,23 +400,23 @@ def _marks(plane: Plane, rows: list[int], name: str, symbol: str, size: int) -> 
     }  # fmt: skip
 
 
-def _sides(x: Array, rows: list[int]) -> list[str]:
-    """Where names stand: near the left and right end, towards the middle."""
+def _label_sides(x: Array, rows: list[int]) -> list[str]:
+    """Return the side of each label: towards the middle near the left and right end."""
     share = (x[rows] - x.min()) / (np.ptp(x) or 1.0)
     return ["top right" if s < 0.3 else "top left" if s > 0.7 else "top center" for s in share]
 
 
-def story(facts: Facts) -> Plot:
-    """What came back, over time."""
+def history_plot(facts: Facts) -> Plot:
+    """Return the picture of readings and answers over time."""
     history, clock = facts.history, facts.campaign.clock
     times = history["time"].map(lambda t: t if clock is None else str(clock.time(t)))
     shown = history.assign(time=times)
     data = []
-    for kind, name, symbol in STORY:
-        some = shown[shown["kind"] == kind]
+    for kind, name, symbol in HISTORY_KINDS:
+        points = shown[shown["kind"] == kind]
         data.append({
-            "type": "scatter", "mode": "markers", "name": name, "x": some["time"].tolist(),
-            "y": some["reward"].to_numpy(dtype=float), "text": some["place"].tolist(),
+            "type": "scatter", "mode": "markers", "name": name, "x": points["time"].tolist(),
+            "y": points["reward"].to_numpy(dtype=float), "text": points["place"].tolist(),
             "marker": {"symbol": symbol, "size": 7, "color": "INK"},
             "hovertemplate": "%{text}, %{x}: %{y:.4g}<extra></extra>",
         })  # fmt: skip
@@ -431,7 +428,7 @@ def story(facts: Facts) -> Plot:
     }
     outcomes = [limit.name for limit in facts.campaign.recipe.options.limits]
     rows = history[["time", "place", "reward", *outcomes, "kind", "source"]].tail(MOST_ROWS)[::-1]
-    cells = rows.assign(time=[*map(facts.when, rows["time"])]).to_numpy().tolist()
+    cells = rows.assign(time=[*map(facts.format_time, rows["time"])]).to_numpy().tolist()
     header = ["time", "place", f"reward{facts.unit}", *outcomes, "kind", "source"]
     table = PageTable("The latest first", header, cells)
-    return Plot("story", "What was read and answered, over time", data, layout, table)
+    return Plot("history", "Readings and answers over time", data, layout, table)

@@ -1,4 +1,4 @@
-"""Where a campaign lies: tables, a lock that writers take in turns, and rows with chained checksums."""
+"""The journal and the snapshots of a campaign, in tables of SQLite or PostgreSQL."""
 
 try:
     import sqlalchemy as sqlalchemy

@@ -1,12 +1,9 @@
-"""What can go wrong with a campaign, by name."""
+"""The errors of a campaign."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-# What is raised where something has a form that it should not have.
-MALFORMED = ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError
 
 
 class CampaignError(ValueError):
@@ -14,35 +11,34 @@ class CampaignError(ValueError):
 
 
 class NoCampaignError(CampaignError):
-    """There is no campaign at that place, or what is there is something else."""
+    """There is no campaign at that location, or there is something else."""
 
 
 class ClosedCampaignError(CampaignError):
-    """The campaign was closed here, and is used again without being opened."""
+    """The campaign was closed in this process and must be opened again first."""
 
 
 class StorageError(CampaignError):
-    """The campaign could not be written or read now: a full or read-only disk, a server that is away.
+    """The campaign cannot be read or written now: a full or read-only disk, a server that is down.
 
-    Nothing is lost by it that was reported as done; whoever tries again under the same key is counted
-    once.
+    Every call that has returned is safe. A call that is repeated under the same key counts once.
     """
 
 
 class BusyError(CampaignError):
-    """Others were writing for longer than the time limit."""
+    """Other processes were writing for longer than the timeout."""
 
 
 class ConflictError(CampaignError):
-    """Something is on record under the same key, or of the same place and time.
+    """The journal has another entry under the same key, or for the same place and time.
 
     Parameters
     ----------
     message : str
     same : bool
-        What is on record is what was given.
+        Whether the entry in the journal is equal to the new one.
     key : str, optional
-        Under which it is on record.
+        The key of the entry, if it was found by its key.
     """
 
     def __init__(self, message: str, *, same: bool = False, key: str | None = None) -> None:
@@ -55,19 +51,26 @@ class DamagedCampaignError(CampaignError):
 
 
 class ReplayError(CampaignError):
-    """Computed again, the journal gives something else than what is on record."""
+    """Replaying the journal gives another result than the journal has."""
 
 
 class ExpertNeededError(CampaignError):
-    """The campaign's expert is needed now and was not handed over."""
+    """The operation needs the campaign's expert, and the campaign was opened without it."""
 
 
 @contextmanager
-def reading(what: str) -> Iterator[None]:
-    """Name what is read in any error of a form that it should not have."""
+def report_damage(what: str) -> Iterator[None]:
+    """Turn errors that come from malformed content into a `DamagedCampaignError` about `what`."""
     try:
         yield
     except CampaignError:
         raise
-    except MALFORMED as e:
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as e:
         raise DamagedCampaignError(f"{what} is not as it was written: {e}") from e

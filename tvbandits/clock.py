@@ -1,4 +1,4 @@
-"""A clock: dates and times as the numbers that a bandit counts in, and back."""
+"""A clock, which converts dates to the numbers that a bandit counts in, and times of a campaign."""
 
 from __future__ import annotations
 
@@ -9,16 +9,26 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, overload
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.validation import Array, as_floats, as_time, describe, refuse, settle
+from tvbandits.validation import (
+    Array,
+    as_floats,
+    as_time,
+    describe,
+    positive_number,
+    refuse,
+    require,
+    settle,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# A point in time, as people give it; a pandas Timestamp is a datetime.
+# A point in time, as people write it; a pandas Timestamp is a datetime.
 Moment = datetime | date | np.datetime64 | str
 
 # A date of ISO 8601, and its time of day: pandas would also take "now", "12:00" and "1/2/24".
@@ -34,7 +44,7 @@ _LENGTH = re.compile(
 )
 
 
-# What is read without pandas, whose import takes longer than most that is done with a clock.
+# Dates and lengths that are parsed without pandas, whose import takes longer than most uses of a clock.
 _PLAIN = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{6})?)?([+-]\d\d:\d\d)?)?", re.ASCII)
 _PLAIN_LENGTH = re.compile(r"(\d{1,5}) days (\d\d):(\d\d):(\d\d)", re.ASCII)
 
@@ -127,11 +137,11 @@ class Clock:
         """
         if np.ma.is_masked(when):
             raise ValueError(f"when must be times, got {describe(when)}: values are masked")
-        given = np.asarray(when, dtype=None if hasattr(when, "dtype") else object)
-        if given.ndim == 0:
-            return self._number(given[()], "when")
-        if given.ndim != 1:
-            raise ValueError(f"when must be one time or have shape (n,), got shape {given.shape}")
+        times = np.asarray(when, dtype=None if hasattr(when, "dtype") else object)
+        if times.ndim == 0:
+            return self._number(times[()], "when")
+        if times.ndim != 1:
+            raise ValueError(f"when must be one time or have shape (n,), got shape {times.shape}")
         numbers = [self._number(each, f"when, at position {i},") for i, each in enumerate(when)]
         return np.array(numbers, dtype=np.float64)
 
@@ -176,7 +186,7 @@ class Clock:
         return f"{text[:end]}{rest:03d}{text[end:]}" if rest else text
 
     def _since_1970(self, number: float) -> int:
-        """Nanoseconds; in exact numbers, since a float of them has no room for decades."""
+        """Return nanoseconds since 1970, exactly: a float cannot hold decades of them."""
         count = self._start + round(Fraction(number) * self._length)
         if not abs(count) < 2**63:
             raise ValueError(
@@ -184,14 +194,14 @@ class Clock:
             )
         return count
 
-    def _number(self, given: Any, name: str) -> float:
-        """Units from the origin to one time; Python divides integers to the nearest float."""
-        count, zone = _nanoseconds(given, name)
+    def _number(self, moment: Any, name: str) -> float:
+        """Return the units from the origin to one time, as the nearest float."""
+        count, zone = _nanoseconds(moment, name)
         if (zone is None) != (self._zone is None):
             ours = "no time zone" if self._zone is None else f"the time zone {self._zone}"
             theirs = "has none" if zone is None else f"has {zone}"
             both = f"the clock's origin has {ours}, but {name} {theirs}"
-            raise ValueError(f"{both}: got {describe(given)}")
+            raise ValueError(f"{both}: got {describe(moment)}")
         return (count - self._start) / self._length
 
 
@@ -203,21 +213,21 @@ def _length_of(unit: object) -> int:
     return 1_000_000_000 * count if count else int(_as_unit(unit).value)
 
 
-def _nanoseconds(given: object, name: str) -> tuple[int, tzinfo | None]:
-    """A point in time as nanoseconds since 1970, and its zone."""
-    plain = given
-    if isinstance(given, str) and _PLAIN.fullmatch(given):
+def _nanoseconds(moment: object, name: str) -> tuple[int, tzinfo | None]:
+    """Return a point in time as nanoseconds since 1970, and its zone."""
+    plain = moment
+    if isinstance(moment, str) and _PLAIN.fullmatch(moment):
         with suppress(ValueError):
-            plain = datetime.fromisoformat(given)
+            plain = datetime.fromisoformat(moment)
     if type(plain) is datetime and 1700 < plain.year < 2200:
         zero = datetime(1970, 1, 1, tzinfo=plain.tzinfo and UTC)
         return (plain - zero) // timedelta(microseconds=1) * 1000, plain.tzinfo
-    moment = _as_moment(given, name)
-    return int(moment.value), moment.tz
+    time = _as_moment(moment, name)
+    return int(time.value), time.tz
 
 
 def _as_unit(unit: object) -> pd.Timedelta:
-    """A positive length of time, in nanoseconds."""
+    """Return a positive length of time, in nanoseconds."""
     import pandas as pd
 
     number = isinstance(unit, str) and not _LENGTH.fullmatch(unit)
@@ -231,17 +241,59 @@ def _as_unit(unit: object) -> pd.Timedelta:
     raise ValueError(f'unit must be a positive length of time such as "1h", got {describe(unit)}')
 
 
-def _as_moment(given: object, name: str) -> pd.Timestamp:
-    """A point in time, in nanoseconds."""
+def _as_moment(moment: object, name: str) -> pd.Timestamp:
+    """Return a point in time, in nanoseconds."""
     import pandas as pd
 
-    if not isinstance(given, Moment) or pd.isna(given):
-        raise ValueError(f"{name} must be a date and time, got {describe(given)}")
-    if isinstance(given, str) and not _ISO.fullmatch(given):
+    if not isinstance(moment, Moment) or pd.isna(moment):
+        raise ValueError(f"{name} must be a date and time, got {describe(moment)}")
+    if isinstance(moment, str) and not _ISO.fullmatch(moment):
         raise ValueError(
-            f'{name} must be ISO text such as "2024-01-31T12:00", got {describe(given)}'
+            f'{name} must be ISO text such as "2024-01-31T12:00", got {describe(moment)}'
         )
     with suppress(ValueError, OverflowError):
-        return pd.Timestamp(given).as_unit("ns")
+        return pd.Timestamp(moment).as_unit("ns")
     needs = "a date and time, and within 292 years of 1970"
-    raise ValueError(f"{name} must be {needs}, got {describe(given)}")
+    raise ValueError(f"{name} must be {needs}, got {describe(moment)}")
+
+
+# --- times of a campaign: numbers, or dates if it has a clock -------------------------------------
+
+
+def restore_clock(unit: str, origin: str, zone: str = "") -> Clock:
+    """Return a clock from the texts of its parts; a zone with summer time has a name: Europe/Berlin."""
+    start = datetime.fromisoformat(origin).astimezone(ZoneInfo(zone)) if "/" in zone else origin
+    return Clock(unit, start)
+
+
+def parse_duration(text: str) -> float | None:
+    """Return the number that a text of `drop_after` stands for, or None if the text is empty."""
+    return positive_number("drop_after", float(text)) if text else None
+
+
+def parse_time(text: str | None) -> float | str | None:
+    """Return the number that a text stands for; any other text is a date and stays as it is."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def to_number(clock: Clock | None, t: Any, name: str = "t") -> float | None:
+    """Return a time as a number; with a clock it may be a date."""
+    if t is None:
+        return None
+    if not isinstance(t, int | float | np.number):
+        require(clock is not None, name, "a number, as the campaign has no clock", t)
+        return float(clock.number(t))  # type: ignore[union-attr]
+    number = as_time(t, name)
+    if clock is not None:
+        clock.text(number)  # raises an error if no date is so far away
+    return number
+
+
+def to_numbers(clock: Clock | None, t: Any, name: str = "t") -> Any:
+    """Return one time as a number, or several times as a list of numbers."""
+    if t is None or (not isinstance(t, list | tuple) and np.ndim(t) == 0):
+        return to_number(clock, t, name)
+    return [to_number(clock, each, name) for each in t] if clock else as_floats(t, name).tolist()
