@@ -161,7 +161,7 @@ def played_in_order(bandit: Bandit, steps: int) -> tuple[Array, list[int]]:
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Histories may be short, and so is what a deviation is taken from."""
     monkeypatch.setattr(options, "SHORTEST_HISTORY", KEEP)
-    monkeypatch.setattr(predictions, "MOST_TESTS", KEEP)
+    monkeypatch.setattr(predictions, "CONFIG", replace(predictions.CONFIG, most_tests=KEEP))
 
 
 @pytest.mark.parametrize("name", BOUNDED)

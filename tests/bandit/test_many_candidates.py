@@ -18,7 +18,7 @@ from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Candidates, Every, Nystrom, Options, policies
 from tvbandits.bandit import recipe
-from tvbandits.domains import candidates, rows
+from tvbandits.domains import rows
 from tvbandits.gp import top_candidates
 from tvbandits.gp.top_candidates import CandidateScorer, Lineage, Movement, TopCandidates
 from tvbandits.validation import Array
@@ -280,7 +280,7 @@ def test_part_of_a_file(context: tuple[int, ...], asked: dict[str, Any], tmp_pat
 
 def test_no_more_is_remembered_than_is_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Far apart all candidates lead, since they tie."""
-    monkeypatch.setattr(candidates, "MOST_INDEXED", 90)
+    monkeypatch.setattr(Candidates, "largest_table", 90)
     domain = Candidates(POINTS)
     expected = play(policies.bkb(domain, kernel=RBF(0.003), noise_variance=0.01), 12)
     assert len(domain._row_of) <= 90

@@ -292,7 +292,7 @@ class UpperConfidenceBound(Acquisition):
             else:
                 x, _ = decision.domain.maximize(bound, rng)
             if decision.rest > -math.inf:
-                worth = decision.choices().only(bound)
+                worth = decision.choices().restrict(bound)
                 if decision.overtakes(float(worth(x[None, :])[0])):
                     raise OvertakenError
             return np.array([x])

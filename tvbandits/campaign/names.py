@@ -152,7 +152,7 @@ class Names:
             self.row(text)  # raises the error: no site has this name
         # Without the columns of the context, the numbers are a point of the domain that is chosen from.
         partial = len(numbers) == chosen < domain.dimension
-        part: Any = domain.action_domain if partial else domain  # type: ignore[attr-defined]
+        part: Any = domain.action_domain if partial else domain
         return np.asarray(part.check([numbers]))
 
     def context(self, text: str | None) -> dict[str, object] | None:

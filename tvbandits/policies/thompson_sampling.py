@@ -36,8 +36,8 @@ def thompson(
 
     Parameters
     ----------
-    domain : Candidates
-        For the exact posterior, of at most 2000 points.
+    domain : Domain
+        Candidates; for the exact posterior, at most 2000 points.
     kernel : scikit-learn kernel, optional
         Prior covariance of the standardised reward over points. None: `default_kernel`.
     noise_variance : float, optional
