@@ -173,7 +173,7 @@ FAILING: dict[str, tuple[Any, str, Any, Call, type[Exception], str]] = {
     **{
         f"budget of {bad}": (
             lambda: Switchable(3),
-            "queries",
+            "queries_per_step",
             bad,
             tell,
             ValueError,
