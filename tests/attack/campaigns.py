@@ -169,10 +169,7 @@ def check(place: str, folder: Path, steps: int, found: Count, acknowledged: bool
             lost = sorted({key for log in logs for key in log} - set(keys))
             faults += [f"{key} was reported as done and is not on record" for key in lost]
         bought = Counter(
-            (x, row.body["t"])
-            for row in journal
-            if row.kind == "reply"
-            for (x,) in row.body["X"]
+            (x, row.body["t"]) for row in journal if row.kind == "reply" for (x,) in row.body["X"]
         )
         ledger = sales(folder / "ledger.jsonl")
         sold = {(x, t) for kind, x, t in ledger if kind == "sale"}
