@@ -89,7 +89,7 @@ def test_limits(tmp_path: Path) -> None:
         refused(RemoteError, "weight", remote.tell, X, [0.0], 6, outcomes={"weight": [1.0]})
         cookies = {"tvbandits": served.tokens["read"]}
         page = requests.get(served.address, cookies=cookies, timeout=120).text
-        assert "limits violated" in page
+        assert "limit violations" in page
 
 
 def test_successes_and_events(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_control(tmp_path: Path) -> None:
         assert found["mean"] == pytest.approx([0.0, 1.0], abs=0.2)
         cookies = {"tvbandits": served.tokens["read"]}
         page = requests.get(served.address, cookies=cookies, timeout=120).text
-        assert f"beside {served.campaign.names.name(DOMAIN.X[2])}" in page
+        assert f"relative to {served.campaign.names.name(DOMAIN.X[2])}" in page
         assert served.campaign.verify().consistent
 
 
@@ -255,14 +255,14 @@ def test_many_at_once_lose_nothing(served: Served) -> None:
 def test_readers_do_not_wait_for_writers(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixty who write stand in line behind one that takes long; there are forty threads."""
     begun, go_on = threading.Event(), threading.Event()
-    done = served.campaign._shared.do
+    done = served.campaign._shared.execute
 
     def long(*arguments: Any, **options: Any) -> Any:
         begun.set()
         assert go_on.wait(120)
         return done(*arguments, **options)
 
-    monkeypatch.setattr(served.campaign._shared, "do", long)
+    monkeypatch.setattr(served.campaign._shared, "execute", long)
 
     def asks(number: int) -> int:
         return served.post("/ask", "ask", t=float(number)).status_code
