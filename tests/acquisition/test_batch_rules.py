@@ -25,7 +25,7 @@ from tvbandits.acquisition.batches import (
     LocalRatio,
     One,
     ProductRatio,
-    fixed_size,
+    count_to,
 )
 from tvbandits.acquisition.rules import samples as drawn_for
 from tvbandits.acquisition.widths import BBKBWidth, Fixed
@@ -102,7 +102,7 @@ def test_one_and_fixed_sizes() -> None:
     assert length(One(), [free] * 3) == 1
     assert One().ratio_bound == 1.0
     for size in (1, 2, 5):
-        monitor = fixed_size(size)
+        monitor = count_to(size)
         assert [monitor(free) for _ in range(size)] == [False] * (size - 1) + [True]
 
 

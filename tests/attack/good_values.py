@@ -218,7 +218,7 @@ GOOD: dict[str, Callable[[], Any]] = {
     "ids": lambda: ["a", "b"],
     "points": lambda: [[0.0], [10.0]],
     "context": lambda: [5.0],
-    "place": new_place,
+    "location": new_place,
 }
 
 # Where the same name means something else: callable.parameter.
@@ -249,7 +249,7 @@ SPECIAL: dict[str, Callable[[], Any]] = {
         for verb in ("correct", "retract")
     },
     "tvbandits.Bandit.save.path": new_place,
-    "tvbandits.Campaign.open.place": campaign_place,
+    "tvbandits.Campaign.open.location": campaign_place,
     "tvbandits.Campaign.drop.X": lambda: asking().pending,
     "tvbandits.Campaign.record.readings": lambda: [{"X": asking().pending, "y": [0.5]}],
     "tvbandits.Campaign.backup.path": new_place,

@@ -111,7 +111,7 @@ def test_it_plays_what_a_plain_loop_plays() -> None:
 
 
 def test_a_season_is_part_of_an_ensemble() -> None:
-    refused(ValueError, "season=24", frugal, season=24, learn=True)
+    refused(ValueError, "season=24", frugal, season=24, refit=True)
 
 
 def test_without_an_expert_the_width_counts() -> None:

@@ -126,9 +126,10 @@ KEEP = 40
 
 BOUNDED: dict[str, Any] = {
     **{
-        name: partial(MAKERS[name], mean=0.0)
-        for name in ("window", "weights", "resets", "filter", "exact filter")
+        name: partial(MAKERS[name], options=Options(mean=0.0))
+        for name in ("window", "weights", "resets", "exact filter")
     },
+    "filter": partial(MAKERS["filter"], options=Options(mean=0.0, posterior=StateSpace())),
     "events": lambda: policies.et_gp_ucb(
         LINE, kernel=KERNEL, noise_variance=1e-4, options=Options(mean=0.0)
     ),

@@ -152,7 +152,7 @@ def with_season(posterior: PosteriorRule, season: Season) -> PosteriorRule:
     ValueError
         If a season is named, and the posterior is no ensemble.
     """
-    if season == "find":
+    if isinstance(season, str) and season == "find":
         return posterior
     if isinstance(posterior, ModelEnsemble):
         return replace(posterior, season=season)
