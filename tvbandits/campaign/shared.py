@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tvbandits.campaign.names import Names, apply_change
@@ -82,7 +83,8 @@ class SharedBandit:
     def check_rows(self) -> None:
         """Raise an error unless all rows are as they were written, and there are all of them."""
         latest = self.store.snapshot()  # first: other processes may write rows and snapshots now
-        heads = [row.digest for row in self.store.rows(-1, "") if row.seq == latest.seq]
+        rows = chain([self.store.first], self._follow())
+        heads = [row.digest for row in rows if row.seq == latest.seq]
         if heads != [latest.head]:
             raise DamagedCampaignError(
                 f"{self.store}: rows are missing: a snapshot was made after row {latest.seq}"
@@ -94,11 +96,17 @@ class SharedBandit:
     def outline(self) -> Iterator[Outline]:
         """Lend the outline of the whole journal, which needs no bandit."""
         with self._reader_lock:
-            last = self._outline.last
-            for row in self.store.rows(last.seq, last.digest):
-                with report_damage(f"{self.store}: row {row.seq} ({row.kind})"):
-                    self._outline.follow(row)
+            for _ in self._follow():
+                pass
             yield self._outline
+
+    def _follow(self) -> Iterator[Row]:
+        """Let the outline follow the journal to its end, and yield each row that it follows."""
+        last = self._outline.last
+        for row in self.store.rows(last.seq, last.digest):
+            with report_damage(f"{self.store}: row {row.seq} ({row.kind})"):
+                self._outline.follow(row)
+            yield row
 
     @property
     def names(self) -> Names:
