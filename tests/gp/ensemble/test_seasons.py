@@ -211,7 +211,12 @@ def test_policies_take_season() -> None:
     refused(ValueError, says, frugal, season=5e-324)
     refused(ValueError, r"season must be finite .*\[6\.0, 7\.0\]", frugal, season=[6.0, 7.0])
     refused(ValueError, "season must be finite", frugal, season=np.array([6.0, 7.0]))
-    refused(ValueError, "budget must lie in .* got 9007199254740992", frugal, budget=2**53)
+    refused(
+        ValueError,
+        "queries_per_step must lie in .* got 9007199254740992",
+        frugal,
+        queries_per_step=2**53,
+    )
 
 
 def weather(n: int, keeps: float, rng: np.random.Generator) -> Array:
