@@ -256,9 +256,8 @@ def test_nothing_known_is_one_point_and_large_noise_is_no_endless_batch(policy: 
     assert len(learning.ask(1)) == 1
     learning.tell(learning.ask(1), [0.5])
     assert len(learning.ask(2)) <= 3
-    told = policy(
-        DOMAIN, kernel=RBF(0.3), noise_variance=1e6, mean=0.0, largest_batch=20
-    )  # the unit is given: 1
+    options = Options(mean=0.0, largest_batch=20)  # the unit is given: 1
+    told = policy(DOMAIN, kernel=RBF(0.3), noise_variance=1e6, options=options)
     with pytest.warns(BatchLimitWarning, match=r"ended at its limit of 20 points, and \w+Ratio\("):
         assert len(told.ask(1)) == 20
     assert len(told.ask(2, n=30)) == 30
@@ -327,7 +326,7 @@ def test_samples_are_in_the_unit_of_the_reward() -> None:
 
 @each_posterior
 def test_the_batch_is_the_best_of_as_many_samples(posterior: Exact | Nystrom) -> None:
-    found = np.bincount(LINE.index(player(posterior, batch=4000).ask()), minlength=13)
+    found = np.bincount(LINE.index(player(posterior, batch_size=4000).ask()), minlength=13)
     made = player(posterior)
     made.ask()
     state = made.state.posterior
