@@ -163,6 +163,8 @@ class Options:
         check_move_cost(self.move_cost)
         if self.max_history is not None:
             whole_number("max_history", self.max_history, at_least=SHORTEST_HISTORY)
+        if not (self.refit is None or isinstance(self.refit, bool | Every)):
+            whole_number("refit", self.refit)
         check_mean(self.mean)
         choice("consult", self.consult, ("after tell", "before ask"))
         for name in ("minimum_batch", "largest_batch"):

@@ -134,7 +134,7 @@ def correct(
         points = resolve_points(bandit, names)  # an unknown point is reported first
         if not {*payload} - {"X", "t"}:
             raise ValueError(
-                "correct needs the right reward, time, noise_variance or outcomes: at least one of them"
+                "correct needs at least one of y, to, noise_variance and outcomes beside X and t"
             )
         return points
 
@@ -252,11 +252,13 @@ def _places(X: Any) -> Any:
 
 def _plain(**arguments: Any) -> dict[str, Any]:
     """Return the arguments that are not None, as JSON restores them."""
-    payload = {name: value for name, value in arguments.items() if value is not None}
-    try:
-        plain: dict[str, Any] = json.loads(to_json(payload))
-    except TypeError as error:
-        raise ValueError(
-            f"{describe(payload)} cannot be written to the journal of a campaign: {error}"
-        ) from error
+    plain: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if value is None:
+            continue
+        try:
+            plain[name] = json.loads(to_json(value))
+        except TypeError as error:
+            what = f"{name}={describe(value)} cannot be written to the journal of a campaign"
+            raise ValueError(f"{what}: {error}") from error
     return plain

@@ -282,17 +282,14 @@ def master(
     10 (1, 1)
     """
     kernel = prior_kernel(adapter.domain_of_choice(domain), kernel)
+    if thresholds is None:
+        thresholds = Thresholds()
+    of_kind("thresholds", thresholds, Thresholds, "Thresholds(...)")
     if base is not None:
         function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
     unit, noise, prior = adapter.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
     rule = Master(
-        base,
-        adapter.domain_of_choice(domain),
-        kernel,
-        noise,
-        beta,
-        thresholds or Thresholds(),
-        RunningMean(prior),
+        base, adapter.domain_of_choice(domain), kernel, noise, beta, thresholds, RunningMean(prior)
     )
     of_kind("what base makes", rule._copy_of_base(0), Bandit, "a Bandit")
     return adapter.adapt(domain, rule, kernel, noise_variance, unit, minimize=minimize, seed=seed)

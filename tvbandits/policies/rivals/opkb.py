@@ -50,6 +50,7 @@ from tvbandits.validation import (
     finite_number,
     flag,
     not_negative,
+    of_kind,
     positive_number,
     whole_number,
 )
@@ -413,7 +414,9 @@ def ada_opkb(
     """
     kernel = prior_kernel(adapter.domain_of_choice(domain), kernel)
     noise = adapter.first_noise(noise_variance, scale)
-    constants = constants or Constants()
+    if constants is None:
+        constants = Constants()
+    of_kind("constants", constants, Constants, "Constants(...)")
     flag("adaptive", adaptive)
     arms = adapter.finite(domain, "OPKB")
     # Each part may be usable, and what is computed of them overflow, or vanish.
