@@ -134,7 +134,8 @@ def correct(
         points = resolve_points(bandit, names)  # an unknown point is reported first
         if not {*payload} - {"X", "t"}:
             raise ValueError(
-                "correct needs at least one of y, to, noise_variance and outcomes beside X and t"
+                "correct needs at least one of y, to, noise_variance and outcomes beside X and t, "
+                f"got t={describe(t)} alone"
             )
         return points
 
