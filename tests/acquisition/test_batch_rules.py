@@ -341,7 +341,7 @@ def test_the_batch_is_the_best_of_as_many_samples(posterior: Exact | Nystrom) ->
     assert likely.sum() > 3
     assert chi2_contingency(np.array([found[likely], expected[likely]])).pvalue > 1e-3
     # Twice the width is another law.
-    wide = np.bincount(LINE.index(player(posterior, batch=4000, beta=2.0).ask()), minlength=13)
+    wide = np.bincount(LINE.index(player(posterior, batch_size=4000, beta=2.0).ask()), minlength=13)
     assert chi2_contingency(np.array([wide[likely], expected[likely]])).pvalue < 1e-6
 
 
