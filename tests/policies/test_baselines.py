@@ -191,3 +191,11 @@ def test_few_candidates_are_all_neighbours() -> None:
     alone = policies.evolution(Candidates([[1.0, 3.0]]), population=1)
     for _ in range(3):
         np.testing.assert_array_equal(played(alone, 1), [[1.0, 3.0]])
+
+
+def test_repr_counts_rewards_and_pending_plays() -> None:
+    player = policies.uniform(SQUARE, seed=0)
+    player.tell(SQUARE.X[:3], [1.0, 2.0, 3.0])
+    assert repr(player).endswith(", 3 rewards told>")
+    player.ask(9.0)
+    assert repr(player).endswith(", 3 rewards told, 1 pending>")

@@ -103,9 +103,9 @@ class PolicyAdapter:
     noise: NoiseEstimate | None = None
 
     def __repr__(self) -> str:
-        count, count = len(self.record.rewards), len(self.record.pending)
-        pending = f", {count} pending" if count else ""
-        return f"<{type(self.rule).__name__} on {self.domain!r}, {count} rewards told{pending}>"
+        rewards, plays = len(self.record.rewards), len(self.record.pending)
+        pending = f", {plays} pending" if plays else ""
+        return f"<{type(self.rule).__name__} on {self.domain!r}, {rewards} rewards told{pending}>"
 
     @property
     def info(self) -> Info:
