@@ -45,7 +45,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def wait(looked: Looked) -> None:
-    looked.page.wait_for_selector("#story .main-svg", timeout=180_000)
+    looked.page.wait_for_selector("#history .main-svg", timeout=180_000)
 
 
 def test_the_words(network: Path) -> None:
@@ -191,7 +191,7 @@ def test_tooltips_and_labels(network: Path) -> None:
             assert pictures.nth(i).get_attribute("role") == "img"
             assert len(pictures.nth(i).get_attribute("aria-label") or "") > 10
         # Whoever does not see pictures finds what they show in tables, which keys open and scroll.
-        for name in ("belief", "story"):
+        for name in ("belief", "history"):
             fold = looked.page.locator(f"figure:has(#{name}) details")
             fold.locator("summary").focus()
             looked.page.keyboard.press("Enter")
