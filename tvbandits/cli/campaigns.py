@@ -210,6 +210,11 @@ def correct_command(
     with actions.open_campaign(call) as campaign:
         t, right_time = actions.parse_at(campaign, at), actions.parse_at(campaign, to, "--to")
         X = campaign.resolve_points(site, t=t, played=True)
+        if not outcomes and all(each is None for each in (reward, right_time, variance)):
+            raise ValueError(
+                "correct needs the right reward, time, noise variance or outcome: give --reward, "
+                "--to, --variance or --outcome"
+            )
         name, when = campaign.names.name(X[0]), t if right_time is None else right_time
         doubts = readings.Doubts(campaign).about_reading(name, when, reward, variance)
         readings.confirm(doubts, yes)
