@@ -264,7 +264,7 @@ class Dataset:
 
     def values_at(self, plays: Array) -> Array:
         """Return the latest value (n,) of each play [x, t] (n, d + 1), NaN where there is none."""
-        values = dict(zip(row_keys(np.column_stack([self.X, self.t])), self.y, strict=True))
+        values = dict(zip(row_keys(at_times(self.X, self.t)), self.y, strict=True))
         return np.array([values.get(key, np.nan) for key in row_keys(plays)])
 
     def add_coordinates(self, columns: int) -> Dataset:
@@ -394,9 +394,9 @@ class Plays:
         """Return the plays without those of the same point and time as one of `X` (n, d), `t` (n,)."""
         if not len(self.t):
             return self
-        theirs = set(row_keys(np.column_stack([X, t])))
-        stays = [key not in theirs for key in row_keys(np.column_stack([self.X, self.t]))]
-        return self if all(stays) else Plays(self.X[stays], self.t[stays])
+        theirs = set(row_keys(at_times(X, t)))
+        stays = np.array([key not in theirs for key in row_keys(at_times(self.X, self.t))])
+        return self if stays.all() else self.take(stays)
 
     def rows_of(self, X: Array, t: Array | None = None) -> list[int | None]:
         """Return the row of each of the points `X` (n, d), or None; each row counts once, in order.
@@ -444,7 +444,7 @@ class Plays:
             return self
         stays = np.ones(len(self.t), dtype=bool)
         stays[rows] = False
-        return Plays(self.X[stays], self.t[stays])
+        return self.take(stays)
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,10 @@ class Bandit:
 
     def __init__(self, recipe: Recipe, *, seed: int | np.random.Generator = 0) -> None:
         of_kind("recipe", recipe, Recipe, "a Recipe")
-        self._recipe, self._state = recipe, first_state(recipe, as_generator(seed))
+        self._initialize(recipe, first_state(recipe, as_generator(seed)))
+
+    def _initialize(self, recipe: Recipe, state: State) -> None:
+        self._recipe, self._state = recipe, state
         self._inference, self._outcomes, self._turns = Inference(recipe), Outcomes(recipe), Turns()
 
     @classmethod
@@ -119,8 +122,8 @@ class Bandit:
             If a point that was played, or that is pending, lies outside the recipe's domain.
         """
         check_state(recipe, state)
-        bandit = cls(recipe)
-        bandit._state = state_for(recipe, state)
+        bandit = cls.__new__(cls)
+        bandit._initialize(recipe, state_for(recipe, state))
         expert = None if recipe.asking is None else recipe.asking.expert
         memory, saved = state_of(expert), state.queries.expert
         if memory is not None and saved and memory["kind"] == saved["kind"]:
@@ -343,9 +346,7 @@ class Bandit:
         return {"_recipe": self._recipe, "_state": self._state}
 
     def __setstate__(self, parts: dict[str, Any]) -> None:
-        recipe = parts["_recipe"]
-        self.__dict__.update(parts)
-        self._inference, self._outcomes, self._turns = Inference(recipe), Outcomes(recipe), Turns()
+        self._initialize(parts["_recipe"], parts["_state"])
 
     @in_turn
     def ask(

@@ -41,6 +41,7 @@ from tvbandits.gp.posterior import (
     Conditioning,
     Data,
     Posterior,
+    PosteriorSummary,
     discard_before,
     without_levels,
 )
@@ -224,14 +225,15 @@ class Inference:
             data, noise = self._data(state, used, effective), self.noise_variance(state)
             previous = state.posterior or self._replay(state, data)
             posterior = rule.condition(Conditioning(kernel, data, grid, now, previous, rng, noise))
+            summary = posterior.summary
         else:
-            in_use = len(posterior.summary.data)
-        summary = posterior.summary
+            summary = posterior.summary
+            in_use = len(summary.data)
         # Merged, they may be fewer.
         if in_use > CONFIG.expensive_rows < summary.size and summary.dense:
             self._warn_of_cost(summary.size)
         view = self._view(state, now, posterior, grid)
-        info = self._info(state, view, in_use, count)
+        info = self._info(state, view, summary, in_use, count)
         result = replace(state, posterior=posterior, info=info)
         memo = _Conditioned(start, now, before, rng.bit_generator.state, result, view)
         self._latest = (memo, *self._latest[: CONFIG.memory - 1])
@@ -241,9 +243,16 @@ class Inference:
             self._go_on_replaying(replace(result, model=model), upcoming, summary.kernel, now, rng)
         return result, view
 
-    def _info(self, state: State, view: ScaledPosterior, in_use: int, count: int) -> Info:
+    def _info(
+        self,
+        state: State,
+        view: ScaledPosterior,
+        summary: PosteriorSummary,
+        in_use: int,
+        count: int,
+    ) -> Info:
         """Return what people are told of a posterior, which has `in_use` of `count` observations."""
-        summary, calibration, info = view.posterior.summary, state.model.calibration, state.info
+        calibration, info = state.model.calibration, state.info
         about: dict[str, Any] = {
             "centre": view.prior_mean,
             "scale": view.scale,
@@ -333,7 +342,7 @@ class Inference:
             start, posterior = each.start, each.result.posterior
             if (
                 posterior is None
-                or (posterior.summary.dense and posterior is not own)
+                or (posterior is not own and posterior.summary.dense)
                 # An ensemble shows in which order it was told late readings: it goes on from that of the
                 # state, or from what that came to. Any other filter comes to the same bits.
                 or (self._self_learning and not (posterior is own or start.posterior is own))
@@ -379,11 +388,8 @@ class Inference:
     def _view(
         self, state: State, now: float, posterior: Posterior, grid: CandidateGrid | None
     ) -> ScaledPosterior:
-        origin, scaling, calibration = (
-            self._origin(state),
-            state.model.scaling,
-            state.model.calibration,
-        )
+        scaling, calibration = state.model.scaling, state.model.calibration
+        origin = self._origin(state)
         centre = 0.0 if self._beside else scaling.anchor
         if scaling.estimated_at and not self._beside:
             centre = scaling.centre(posterior.summary.products, origin)
@@ -419,9 +425,7 @@ class Inference:
         """
         _, view = self.condition(state, t, generator_of(state.random))
         mean, deviation = view.predict(data.X)
-        Z = np.column_stack([data.X, data.t])
-        if not self._self_learning:
-            Z = self.inputs(data.X, data.t)
+        Z = at_times(data.X, data.t) if self._self_learning else self.inputs(data.X, data.t)
 
         def prior(rows: Index) -> Array:
             return np.asarray(view.scale**2 * view.prior.covariance(Z[rows]))
@@ -465,7 +469,7 @@ class Inference:
         same_time = waiting.X[waiting.t == view.now]
         if recipe.options.control is not None:  # it is no news of any effect, and comes once
             others = ~recipe.is_control(waiting.X)
-            waiting = Plays(waiting.X[others], waiting.t[others])
+            waiting = waiting.take(others)
             same_time = np.concatenate([same_time, np.array(recipe.options.control)[None]])
         most = None if recipe.asking is None else recipe.asking.informed_width
         pending, noise = waiting.X[:0], np.empty(0)

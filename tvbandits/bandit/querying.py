@@ -158,7 +158,7 @@ def choose_questions(
         beliefs = joint_posterior(inference, state, view, points, about)
     pool = Pool(
         points,
-        state.expired.rewards + len(state.rewards.t),
+        state.count,
         lambda: state.model.kernel(inference.inputs(points, about)),
         beliefs,
         state.queries.asked,

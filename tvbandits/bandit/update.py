@@ -81,7 +81,7 @@ def replay(inference: Inference, before: State, readings: ReadingTable) -> State
         state, _ = inference.condition(state, waiting, rng)
     info = replace(
         state.info,
-        told=expired.rewards + len(state.rewards) + state.info.outliers,
+        told=state.count + state.info.outliers,
         failed=expired.failed + len(state.failed),
         queries=before.info.queries,
         beta=before.info.beta,

@@ -362,7 +362,7 @@ class CandidateGrid:
 
         It is taken from `rows`, which are k(Z, candidates) (n, A), where all inputs are candidates.
         """
-        where = [] if self.space_time else [self._points_by_key.get(key) for key in row_keys(Z)]
+        where = [] if self.space_time else self.indices(Z)
         if None in where or len(where) < len(Z):
             return np.array(self.kernel(Z))
         return rows[:, np.array(where, dtype=np.int64)]
@@ -370,6 +370,10 @@ class CandidateGrid:
     def index(self, x: Array) -> int | None:
         """Return which of the candidates `x` (d,) is, if any."""
         return self._points_by_key.get((x + 0.0).tobytes())
+
+    def indices(self, X: Array) -> list[int | None]:
+        """Return which of the candidates each of points (n, d) is, if any."""
+        return [self._points_by_key.get(key) for key in row_keys(X)]
 
     def contains(self, keys: Iterable[bytes]) -> bool:
         """Return whether all inputs, as the bytes of their coordinates, are candidates."""

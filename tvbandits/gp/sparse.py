@@ -38,6 +38,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tvbandits.data import at_times
 from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import ExactPosterior, by_cholesky, embed
 from tvbandits.gp.features import Features, SpaceFeatures
@@ -174,10 +175,7 @@ class SparsePosterior:
 
     def _recall(self, latest: Filter, Z: Array) -> tuple[Array, Array]:
         """Return `predict` of any time: the same dictionary, with its weights of then."""
-        here, there = (
-            np.column_stack([each[:, :-1], np.full(len(each), self.now)])
-            for each in (Z, self.data.Z)
-        )
+        here, there = (at_times(each[:, :-1], self.now) for each in (Z, self.data.Z))
         z, H = embed(self.dictionary, here), embed(self.dictionary, there)
         residual = np.asarray(self.kernel.diag(here)) - np.einsum("ij,ij->i", z, z)
         noise = noise_with_residual(self.kernel, there, H, self.data.variance)

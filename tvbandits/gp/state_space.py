@@ -386,8 +386,8 @@ class ObservationModel:
         points = self.grid.points
         if X.shape == points.shape and np.array_equal(X, points):
             return self.on_grid
-        where = [self.grid.index(x) for x in X]
-        if any(i is None for i in where):
+        where = self.grid.indices(X)
+        if None in where:
             return self.state.observe(X)
         H, residual = self.on_grid
         index = np.array(where, dtype=np.int64)

@@ -57,7 +57,7 @@ def candidate_rows(grid: CandidateGrid, Z: Array) -> Index:
         If a point is no candidate.
     """
     X = Z[:, : grid.points.shape[1]]
-    rows = [grid.index(x) for x in X]
+    rows = grid.indices(X)
     if None in rows:
         raise ValueError(f"an ensemble observes candidates, got the point {X[rows.index(None)]}")
     return np.array(rows, dtype=np.int64)

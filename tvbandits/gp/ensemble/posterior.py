@@ -430,10 +430,11 @@ class EnsemblePosterior(CandidatePosterior):
         if isinstance(Z, CandidateGrid):
             return self.predict_candidates()
         X = Z[:, : self.grid.points.shape[1]]
-        rows = [self.grid.index(x) for x in X]
-        if None not in rows:
-            return super().predict(Z)
+        rows = self.grid.indices(X)
         mean, variance = self.predict_candidates()
+        if None not in rows:
+            index = np.array(rows, dtype=np.int64)
+            return mean[index], variance[index]
         weights, residual = self._kriging(X, float(variance.max()))
         everyone = range(len(mean))
         covariance = self._joint_now.covariance(everyone, everyone)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from tvbandits.data import Dataset
+from tvbandits.data import Dataset, at_times
 from tvbandits.gp.fitting.online import step_of
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.linalg import cholesky, eigenpairs, log_determinant, solve_lower
@@ -253,10 +253,7 @@ def _latest(observations: Dataset, rows: Index, most: int) -> Index:
     if len(rows) <= most:
         return rows
     _, which, counts = np.unique(
-        np.column_stack([observations.X, observations.t]),
-        axis=0,
-        return_inverse=True,
-        return_counts=True,
+        at_times(observations.X, observations.t), axis=0, return_inverse=True, return_counts=True
     )
     rows = rows[np.argsort(observations.t[rows], kind="stable")]
     repeats = np.flatnonzero(counts[which.ravel()][rows] > 1)[-most // 2 :]
