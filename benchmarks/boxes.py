@@ -24,7 +24,7 @@ from benchmarks.harness import arguments, half_interval, heading, kept, line
 from tvbandits.acquisition.widths import DEFAULT_WIDTH
 from tvbandits.datasets import Lifted
 from tvbandits.gp.kernels.additive import Bounded
-from tvbandits.policies.models import CONFIG, box_coordinates
+from tvbandits.policies.models import box_width
 
 POLICIES = ("adaptive-gp-ucb", "GP-UCB")
 # Function, policy, width and seed.
@@ -36,7 +36,7 @@ def widths(name: str, more: bool) -> list[str]:
     box = Lifted(name).domain
     own = DEFAULT_WIDTH
     if isinstance(box, Bounded) and box.dimension > 1:
-        own = min(CONFIG.box_width / box_coordinates(box), DEFAULT_WIDTH)
+        own = box_width(box)
     rest = [w for w in (0.5, 1.0) if more and not 5 / 6 < own / w < 7 / 6]
     return list(dict.fromkeys(f"{width:.3g}" for width in (own, DEFAULT_WIDTH, *rest)))
 

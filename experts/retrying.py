@@ -20,6 +20,7 @@ from tvbandits.validation import (
     as_points,
     as_time,
     check_part,
+    error_line,
     function,
     optional,
     positive_number,
@@ -91,11 +92,12 @@ class Retrying(Wrapper):
             If no attempt returned; its cause is the last error.
         """
         points, when = as_points(X), as_time(t)
-        errors: list[BaseException | None] = []
+        errors: list[BaseException] = []
 
         def add_error(state: tenacity.RetryCallState) -> None:
-            assert state.outcome is not None
-            errors.append(state.outcome.exception())
+            error = None if state.outcome is None else state.outcome.exception()
+            assert error is not None  # only an attempt that failed is followed by another
+            errors.append(error)
 
         retry = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self.attempts),
@@ -109,12 +111,12 @@ class Retrying(Wrapper):
         except tenacity.RetryError:
             attempts = f"{len(errors)} attempt{'s' * (len(errors) > 1)}"
             raise ExpertUnavailableError(
-                f"no answer after {attempts}, at last {_describe(errors[-1])}"
+                f"no answer after {attempts}, at last {error_line(errors[-1])}"
             ) from errors[-1]
         if not errors:
             return answers
         attempts = f"{len(errors) + 1} of {self.attempts} attempts"
-        note = f"{attempts}, one failed with {_describe(errors[-1])}"
+        note = f"{attempts}, one failed with {error_line(errors[-1])}"
         return replace(answers, notes=(*answers.notes, note))
 
     def _ask(self, points: Array, t: float) -> Answers:
@@ -153,8 +155,3 @@ class Retrying(Wrapper):
 def _may_pass(error: BaseException) -> bool:
     """Return whether another attempt may succeed."""
     return isinstance(error, Exception) and not is_mistake(error)
-
-
-def _describe(error: BaseException | None) -> str:
-    """Return an error in one line."""
-    return f"{type(error).__name__}: {error}"

@@ -31,6 +31,7 @@ from tvbandits.validation import (
     clean,
     cut,
     describe,
+    error_line,
     finite_number,
     function,
     is_finite_number,
@@ -319,8 +320,7 @@ class SensorExpert:
             raise
         except Exception as error:
             raise ExpertUnavailableError(
-                f"{len(ids)} station{'s' * (len(ids) > 1)} cannot be reached: "
-                f"{type(error).__name__}: {error}"
+                f"{len(ids)} station{'s' * (len(ids) > 1)} cannot be reached: {error_line(error)}"
             ) from error
         for reading in readings:
             if not isinstance(reading, Reading):

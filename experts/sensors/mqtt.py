@@ -41,7 +41,15 @@ from tvbandits.experts.sensors.messages import (
     parse_reading,
     request_number,
 )
-from tvbandits.validation import as_time, function, optional, positive_number, require, whole_number
+from tvbandits.validation import (
+    as_time,
+    error_line,
+    function,
+    optional,
+    positive_number,
+    require,
+    whole_number,
+)
 
 try:
     import paho.mqtt.client as paho
@@ -399,6 +407,7 @@ class MQTTStation(BrokerConnection):
             message = format_answer(request, self._id, self._read(t))
         except Exception as error:  # of the device's own program: the answer names it
             _log.warning("station %r has no reading for t = %g", self._id, t, exc_info=True)
-            reason = f"{type(error).__name__}: {error}"
-            message = format_answer(request, self._id, Reading(self._id, t, math.nan, note=reason))
+            message = format_answer(
+                request, self._id, Reading(self._id, t, math.nan, note=error_line(error))
+            )
         self._publish(self.topic(self._id, "say", client), message)

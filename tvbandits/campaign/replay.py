@@ -49,7 +49,7 @@ from tvbandits.experts.protocol import (
     state_of,
 )
 from tvbandits.io import to_bytes
-from tvbandits.validation import Array
+from tvbandits.validation import Array, error_line
 
 # Writes a row of a kind with a body, which is on the disk on return.
 Write = Callable[[str, Mapping[str, Any]], object]
@@ -150,8 +150,7 @@ class JournaledExpert:
         except Exception as error:
             if is_mistake(error):
                 raise
-            failure = f"{type(error).__name__}: {error}"
-            return {**question, "failure": failure, "expert_state": state_of(expert)}
+            return {**question, "failure": error_line(error), "expert_state": state_of(expert)}
         return {
             **question,
             "values": answers.values.tolist(),
@@ -480,7 +479,7 @@ class Writer:
             raise
         except Exception as error:
             if announced:
-                write("failure", {"error": f"{type(error).__name__}: {error}"})
+                write("failure", {"error": error_line(error)})
             self.uncertain = False
             raise
         row = self._write(kind, {**body, **outcome}, key, who)

@@ -129,7 +129,8 @@ def doubts_about_sites(campaign: Campaign, add: Mapping[str, Any]) -> list[str]:
 
 def print_points(call: Call, campaign: Campaign, name: str, X: Array, t: float | None) -> None:
     """Print the names of points, or the points as JSON."""
-    sites = [campaign.names.name(x) for x in X]
+    names = campaign.names
+    sites = [names.name(x) for x in X]
     points = [{"site": site, "x": x.tolist()} for site, x in zip(sites, X, strict=True)]
     print_result(call.form, "; ".join(sites) or "nothing to ask", {name: points, "t": t})
 

@@ -92,7 +92,8 @@ class Doubts:
         self, campaign: Campaign, far_ahead: float = 100, far_out: float = 3, fewest: int = 3
     ) -> None:
         self._far_ahead, self._far_out, self._fewest = far_ahead, far_out, fewest
-        state, rewards = campaign.state, campaign.state.readings
+        state = campaign.state
+        rewards = state.readings
         self._clock, self._format_time = campaign.clock, campaign.format_time
         self._count = len(rewards)
         # If the noise is learned, the values alone have to do.
@@ -342,16 +343,16 @@ def read_table(
         frame = read_spreadsheet(
             path, decimal, header=None, dtype=str, keep_default_na=False, skip_blank_lines=False
         )
-        limits = [limit.name for limit in campaign.recipe.options.limits]
+        names, limits = campaign.names, [limit.name for limit in campaign.recipe.options.limits]
         header = [str(name).strip().lower() for name in frame.iloc[0]]
         header = [each if SYNONYMS.get(each, each) in header else SYNONYMS[each] for each in header]
         arms = isinstance(campaign.domain, Arms)  # whose coordinates nobody writes
-        count_columns = _check_header(header, campaign.names, limits, arms)
+        count_columns = _check_header(header, names, limits, arms)
         readings = []
         for row, *texts in frame[1:].itertuples(name=None):
             cells = {name: str(text).strip() for name, text in zip(header, texts, strict=True)}
             with collect_errors(errors, row + 1):
-                reading = _parse_row(cells, campaign.names, limits, count_columns, row + 1)
+                reading = _parse_row(cells, names, limits, count_columns, row + 1)
                 readings.append(reading)
         return _with_rates(readings, COUNTS[count_columns]) if count_columns else readings
 

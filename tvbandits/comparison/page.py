@@ -147,7 +147,7 @@ def _provenance(record: Mapping[str, Any]) -> str:
 # --- HTML ---------------------------------------------------------------------------------------------
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table: numbers to the right with four digits, everything escaped.
 
     On a narrow screen each row of three columns or more becomes a list, by the names of its columns.
@@ -168,9 +168,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]], caption: str 
         )
 
     body = "".join(f"<tr>{cells(row)}</tr>" for row in lines)
-    title = f"<caption class=soft>{escape(caption)}</caption>" if caption else ""
     kind = " class=stacks" if len(header) > 2 else ""
-    return f"<table{kind}>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _cell(value: object) -> str:

@@ -22,7 +22,7 @@ from tvbandits.gp.fitting.online import Every, as_every
 from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.sparse import Nystrom
-from tvbandits.validation import check_part, choice, describe, of_kind
+from tvbandits.validation import check_part, choice, describe, of_kind, optional
 
 Width: TypeAlias = Confidence | float | str
 Seed: TypeAlias = int | np.random.Generator
@@ -182,12 +182,10 @@ def learning_rule(value: Rate, default: Every | None = None) -> tuple[float | No
     """
     if isinstance(value, Every):
         return None, value
-    if value is None:
-        return None, default or Every()
-    if isinstance(value, str):
-        choice("a rate that is no number", value, ("learn",))
-        return None, default or Every()
-    return value, None
+    if value is not None and not isinstance(value, str):
+        return value, None
+    optional(choice, "a rate that is no number", value, ("learn",))
+    return None, default or Every()
 
 
 def as_rule(refit: Refit | None, default: Every) -> Every:

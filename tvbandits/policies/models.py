@@ -180,15 +180,18 @@ def box_model(box: Any, beta: Width | None, options: Options) -> Model:
     finds narrow peaks that move.
     """
     rule = as_rule(options.refit, CONTEXT_RULE if box.context_parameters else BOX_RULE)
-    coordinates = box_coordinates(box)
-    width = min(CONFIG.box_width / coordinates, DEFAULT_WIDTH)  # a context is not explored
     others = {
         "learn": replace(rule, in_steps=True, rivals=(*rule.rivals, joint_box_kernel(box))),
         "aging": Window(last=CONFIG.box_rewards),
-        "acquisition": RandomFirst(CONFIG.initial_points * coordinates),
-        "beta": PlaysAtATime(width) if beta is None else beta,
+        "acquisition": RandomFirst(CONFIG.initial_points * box_coordinates(box)),
+        "beta": PlaysAtATime(box_width(box)) if beta is None else beta,
     }
     return Model(box_kernel(box), Exact(), others)
+
+
+def box_width(box: Bounded) -> float:
+    """Return the width beta on a box: the more coordinates are chosen, the smaller it is."""
+    return min(CONFIG.box_width / box_coordinates(box), DEFAULT_WIDTH)  # a context is not explored
 
 
 def box_coordinates(box: Bounded) -> int:

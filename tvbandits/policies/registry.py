@@ -41,9 +41,9 @@ def recommend_rate(setting: Setting, options: Mapping[str, Any]) -> float:
     return max(increment, 1e-12) * setting.scale**2 if wiener else 1.0
 
 
-def recommend_forgetting(setting: Setting, _: Mapping[str, Any]) -> float:
-    """Return epsilon of the TV-GP-UCB model."""
-    return setting.forgetting_rate
+def recommend_forgetting(setting: Setting, options: Mapping[str, Any]) -> float | None:
+    """Return epsilon of the TV-GP-UCB model; None after first plays, from which it is learned."""
+    return setting.forgetting_rate if options.get("initial_points") is None else None
 
 
 def recommend_constants(setting: Setting, _: Mapping[str, Any]) -> opkb.Constants:

@@ -86,12 +86,12 @@ class Setting:
         return float(self.horizon)
 
 
-# What a comparison gives a recipe; everything else in its signature is for the user. The noise
-# variance is the problem's unless the user says another, or none: then it is learned.
-FROM_THE_PROBLEM = ("domain", "kernel", "expert", "seed")
+# Parameters of recipes that a comparison alone gives; users set the others.
+SET_BY_COMPARISON = ("domain", "kernel", "expert", "seed")
 
-# The numbers of a problem that a recipe takes where the user says no other.
-OF_THE_PROBLEM = ("domain", "noise_variance", "scale", "span", "seed")
+# Parameters that a recipe takes from the problem where the user says nothing else. A user who says None
+# for the noise variance has it learned.
+TAKEN_FROM_PROBLEM = ("domain", "noise_variance", "scale", "span", "seed")
 
 
 # The value of an option, out of a problem and the options that the user says.
@@ -167,11 +167,10 @@ class Policy:
     @property
     def own_parameters(self) -> dict[str, inspect.Parameter]:
         """The parameters of the recipe that a user may set, by name, without those of `Options`."""
-        known = parameters_of(self.recipe)
         return {
-            name: each
-            for name, each in known.items()
-            if name not in FROM_THE_PROBLEM and name != "options"
+            name: parameter
+            for name, parameter in parameters_of(self.recipe).items()
+            if name not in SET_BY_COMPARISON and name != "options"
         }
 
     @property
@@ -182,26 +181,24 @@ class Policy:
 
     def bandit(self, **values: Any) -> Player:
         """Make it from parameters of its recipe, and from those of `Options` by their names."""
-        options = {name: values.pop(name) for name in WRITTEN_OPTIONS if name in values}
         own = parameters_of(self.recipe)
-        values |= {name: options.pop(name) for name in [*options] if name in own}
-        if options:
+        names = [name for name in WRITTEN_OPTIONS if name in values and name not in own]
+        if options := {name: values.pop(name) for name in names}:
             values["options"] = Options(**options)
         return self.recipe(**values)
 
     def make(self, setting: Setting, **options: Any) -> Player:
         """Make it for a problem; an option that is not given is as its authors recommend."""
-        if self.asks and setting.expert is None:
-            raise ValueError(f"{self.name} asks an expert, and none is given")
         parameters = parameters_of(self.recipe)
-        values = {name: getattr(setting, name) for name in OF_THE_PROBLEM if name in parameters}
+        values = {name: getattr(setting, name) for name in TAKEN_FROM_PROBLEM if name in parameters}
         if "kernel" in parameters and not self.learns_kernel:
             values["kernel"] = setting.kernel
-        if self.asks and setting.expert is not None:
+        if self.asks:
+            if setting.expert is None:
+                raise ValueError(f"{self.name} asks an expert, and none is given")
             values["expert"] = setting.expert()
-        fitted = options.get("initial_points") is not None  # a rate is found in the rewards
         for name, recommend in self.recommended.items():
-            if options.get(name) is None and not (fitted and name == "forgetting_rate"):
+            if options.get(name) is None:
                 values[name] = recommend(setting, options)
         for name, value in options.items():
             if value is not None or name not in values or name == "noise_variance":

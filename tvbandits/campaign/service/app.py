@@ -210,7 +210,8 @@ async def drop(
 
 
 def _points(campaign: Campaign, X: Array) -> bodies.ChosenPoints:
-    sites = [campaign.names.name(x) for x in X]
+    names = campaign.names
+    sites = [names.name(x) for x in X]
     return bodies.ChosenPoints(points=X.tolist(), sites=sites, dimension=X.shape[1])
 
 

@@ -275,8 +275,7 @@ class Facts:
 def _places(domain: Any, names: Names, latest: Array) -> tuple[Array, list[str]]:
     """Return the places with beliefs, in the context of the latest point, and their names."""
     if domain.context_parameters and len(latest):
-        width = sum(part.width for part in domain.context_parameters.values())
-        domain = AtContext(domain, latest[-1, -width:])
+        domain = AtContext(domain, latest[-1, list(domain.context_columns)])
     if isinstance(domain, Candidates):
         X = np.delete(domain.X, list(domain.retired), axis=0)
         X = X[np.unique(np.linspace(0, len(X) - 1, min(len(X), SETTINGS.places)).astype(int))]

@@ -164,12 +164,6 @@ def _in_time(scale: float, nu: float) -> Any:
     return OnTime(Matern(scale, (1e-2 * scale, 1e3 * scale), nu=nu))
 
 
-def extent_of(domain: Domain) -> float:
-    """Largest extent of a domain along a coordinate; 1 where it is a single point."""
-    low, high = ends_of(domain)
-    return float((high - low).max()) or 1.0
-
-
 def ends_of(domain: Domain) -> Array:
     """Lowest and highest value of each coordinate of a domain, or of its anchors, shape (2, d)."""
     if isinstance(domain, Candidates):
