@@ -57,8 +57,8 @@ def play(candidates: Any, plays: int, largest_batch: int = 1_000) -> str:
         options=Options(mean=0.0, largest_batch=largest_batch),
     )
     rng, lost, batches = np.random.default_rng(2), 0.0, 0
-    while bandit.info.told < plays:
-        X = bandit.ask()[: plays - bandit.info.told]
+    while bandit.info.readings < plays:
+        X = bandit.ask()[: plays - bandit.info.readings]
         y = value(X)
         bandit.tell(X, y + NOISE_VARIANCE**0.5 * rng.standard_normal(len(X)))
         lost, batches = lost + float((1 - y).sum()), batches + 1

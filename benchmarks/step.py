@@ -80,9 +80,9 @@ def refit(bandit: Bandit, kernel: Any, points: Array) -> tuple[Array, Array]:
     """The peer's mean and deviation at `points`, given what the bandit was told."""
     seen, model = bandit.state.rewards, bandit.info.model
     peer = GaussianProcessRegressor(kernel, alpha=NOISE / model.scale**2, optimizer=None)
-    peer.fit(seen.X, (seen.y - model.centre) / model.scale)
+    peer.fit(seen.X, (seen.y - model.mean) / model.scale)
     mean, deviation = peer.predict(points, return_std=True)
-    return model.centre + model.scale * mean, model.scale * deviation
+    return model.mean + model.scale * mean, model.scale * deviation
 
 
 def stretch(case: Case, seed: int) -> tuple[list[float], list[Pair], float]:

@@ -141,7 +141,7 @@ def test_several_points_may_be_told_at_once_and_their_variances_count(given: Any
     together, common = make(mean=0.0), make(mean=0.0)
     info = together.tell(LINE.X[rows], y, [1.0, 2.0, 3.0, 4.0], given)
     common.tell(LINE.X[rows], y, 4.0, given)
-    assert info.told == 4
+    assert info.readings == 4
     np.testing.assert_array_equal(common.state.rewards.t, [4.0] * 4)
     np.testing.assert_array_equal(together.state.visited, LINE.X[[4, 9, 30]])
     variance = np.broadcast_to(NOISE if given is None else given, 4)
@@ -220,7 +220,7 @@ def test_the_unit_and_the_origin_of_the_reward_do_not_matter(policy: str) -> Non
     np.testing.assert_allclose(large_mean, shift + factor * mean, rtol=1e-7)
     np.testing.assert_allclose(large_deviation, factor * deviation, rtol=1e-7)
     assert large.info.model.scale == pytest.approx(factor * plain.info.model.scale)
-    assert large.info.model.centre == pytest.approx(shift + factor * plain.info.model.centre)
+    assert large.info.model.mean == pytest.approx(shift + factor * plain.info.model.mean)
 
 
 def test_a_constant_reward_is_no_obstacle() -> None:

@@ -37,8 +37,8 @@ def play(bandit: Bandit, times: range, sign: float = 1.0) -> Bandit:
     return bandit
 
 
-def widening(bandit: Bandit) -> float:
-    return bandit.state.model.calibration.widening
+def deviation_factor(bandit: Bandit) -> float:
+    return bandit.state.model.calibration.deviation_factor
 
 
 @pytest.mark.parametrize("domain", [SITES, INTERVAL], ids=["candidates", "box"])
@@ -54,8 +54,8 @@ def test_it_holds_rewards_at_changed_places_against_what_was_said_before(domain:
         bandit.tell(x, y, t)
         last = x
     assert seen > 8
-    assert widening(bandit) == pytest.approx(plain.widening, rel=1e-9)
-    assert widening(bandit) > 1.0
+    assert deviation_factor(bandit) == pytest.approx(plain.deviation_factor, rel=1e-9)
+    assert deviation_factor(bandit) > 1.0
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -95,7 +95,7 @@ def test_nothing_is_watched_where_no_kernel_is_learned() -> None:
 
 def test_it_is_shown_and_decides_nothing() -> None:
     bandit, calm = play(learning(), range(1, 41)), learning()
-    factor = widening(bandit)
+    factor = deviation_factor(bandit)
     state = pickle.loads(pickle.dumps(bandit.state))
     state = state.with_model(calibration=IntervalCalibration())
     calm = Bandit.from_state(bandit.recipe, state)
@@ -103,12 +103,12 @@ def test_it_is_shown_and_decides_nothing() -> None:
     np.testing.assert_array_equal(mean, same)
     np.testing.assert_allclose(wide, factor * narrow, rtol=1e-12)
     np.testing.assert_array_equal(bandit.ask(), calm.ask())
-    assert bandit.info.model.widening == factor
+    assert bandit.info.model.deviation_factor == factor
 
 
 def test_what_another_kernel_has_missed_does_not_count() -> None:
     bandit = play(learning(), range(1, 41))
-    assert widening(bandit) > 1.0
+    assert deviation_factor(bandit) > 1.0
     same = Bandit.from_state(bandit.recipe, bandit.state)
     assert same.state.model.calibration == bandit.state.model.calibration
     other = policies.gp_ucb(SITES, kernel=RBF(1.0), noise_variance=NOISE).recipe

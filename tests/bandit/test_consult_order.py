@@ -122,7 +122,7 @@ def test_a_late_reward_asks_nothing() -> None:
         X = bandit.ask(4.0)
     bandit.tell(X, noisy(X, 4.0), 4.0)
     assert len(expert.asked) == 4
-    assert bandit.info.told == 10
+    assert bandit.info.readings == 10
 
 
 def test_rewards_that_nobody_asked_for_are_news_once_a_time() -> None:

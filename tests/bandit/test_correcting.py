@@ -93,7 +93,7 @@ def test_what_was_not_read_is_put_in_and_what_was_is_put_out() -> None:
     assert bandit.state.rewards.y.tolist() == [2.0]
     assert bandit.state.rewards.variance.tolist() == [0.25]
     assert bandit.state.failed.X.tolist() == SITES.X[[1]].tolist()
-    assert bandit.info.told == bandit.info.failed == 1
+    assert bandit.info.readings == bandit.info.failed == 1
 
 
 def test_the_variance_stays_unless_it_is_said() -> None:

@@ -162,10 +162,10 @@ def test_info_says_which_models_carry_weight() -> None:
     play(bandit, range(1, 13))
     bandit.ask(13.0)
     about = bandit.info.model
-    assert len(about.members) > 1
-    assert 0 < sum(weight for weight, _ in about.members) <= 1.0 + 1e-12
+    assert len(about.models) > 1
+    assert 0 < sum(weight for weight, _ in about.models) <= 1.0 + 1e-12
     assert 0 < about.nugget < about.scale
-    assert abs(about.centre - 5.0) < 3.0
+    assert abs(about.mean - 5.0) < 3.0
     assert bandit.info.posterior.in_use == 12 + 24
     assert len(bandit.history) >= 36
 

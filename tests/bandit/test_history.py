@@ -115,7 +115,7 @@ def test_one_bit_is_another_state() -> None:
 
 def test_what_only_informs_does_not_count() -> None:
     bandit = warmed(made("sparq-gp-ucb", expert=Known()))
-    info = replace(bandit.info, told=99, beta=7.0)
+    info = replace(bandit.info, readings=99, beta=7.0)
     assert replace(bandit.state, info=info) == bandit.state
     again = Bandit.from_state(bandit.recipe, replace(bandit.state, info=info))
     for t in (10.0, 11.0):

@@ -49,12 +49,12 @@ def test_after_an_interrupt_the_counts_say_whether_it_was_told() -> None:
     before = twin.state
     twin.tell(POINTS[:2], [0.5, np.nan])
     made = [
-        (bandit.info.told, bandit.info.failed, interruptions.same_state(bandit.state, right))
+        (bandit.info.readings, bandit.info.failed, interruptions.same_state(bandit.state, right))
         for _, bandit, _ in every_line(
             lambda: policies.gp_ucb(Candidates(POINTS), kernel=RBF(0.3), noise_variance=0.1),
             lambda bandit: bandit.tell(POINTS[:2], [0.5, np.nan]),
         )
-        for right in [before if bandit.info.told == 0 else twin.state]
+        for right in [before if bandit.info.readings == 0 else twin.state]
     ]
     assert set(made) == {(0, 0, True), (1, 1, True)}
     for player in (Bandit, policies.uniform(Candidates(POINTS))):

@@ -150,7 +150,7 @@ def test_the_interval_holds_the_noise(name: str) -> None:
 def test_the_estimate_is_that_of_all_that_was_told() -> None:
     bandit = MAKERS["gp-ucb"]()
     play(bandit, 1, 8)
-    assert bandit.tell(np.tile([[2.0], [3.0]], (4, 1)), np.arange(8.0), 3.0).told == 16
+    assert bandit.tell(np.tile([[2.0], [3.0]], (4, 1)), np.arange(8.0), 3.0).readings == 16
     assert bandit.noise == estimated_noise(RBF(1.5), bandit.state.rewards)
     assert bandit.noise.readings == 16
 

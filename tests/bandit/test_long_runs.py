@@ -174,7 +174,7 @@ def test_what_no_decision_needs_leaves_and_decisions_stay(name: str) -> None:
     np.testing.assert_array_equal(X, expected)
     # The posterior of one that asks holds answers, too.
     assert max(held) <= 2 * KEEP * (5 if name == "frugal" else 1)
-    assert [(each.info.told, each.info.failed) for each in (bounded, whole)] == [(180, 30)] * 2
+    assert [(each.info.readings, each.info.failed) for each in (bounded, whole)] == [(180, 30)] * 2
     tail = whole.history.tail(KEEP).reset_index(drop=True)
     pd.testing.assert_frame_equal(bounded.history.tail(KEEP).reset_index(drop=True), tail)
     np.testing.assert_array_equal(bounded.predict(LINE.X), whole.predict(LINE.X))
@@ -218,15 +218,15 @@ def test_a_filter_keeps_what_it_was_not_told_yet() -> None:
 def test_what_is_kept_can_be_corrected_and_the_rest_is_named(name: str) -> None:
     bandit = BOUNDED[name]().with_options(max_history=KEEP)
     played_in_order(bandit, 150)
-    kept, told = len(bandit.state.rewards), bandit.info.told
+    kept, told = len(bandit.state.rewards), bandit.info.readings
     x, t = bandit.state.rewards.X[-2:-1], bandit.state.rewards.t[-2]
     bandit.correct(x, [9.0], t)
     assert bandit.state.rewards.y[-2] == 9.0
-    assert (len(bandit.state.rewards), bandit.info.told) == (kept, told)
+    assert (len(bandit.state.rewards), bandit.info.readings) == (kept, told)
     with pytest.raises(ValueError, match=r"rewards from before t = \d+ have left the history"):
         bandit.correct(x, [9.0], 3.0)
     bandit.retract(x, t)
-    assert bandit.info.told == told - 1
+    assert bandit.info.readings == told - 1
     assert len(bandit.ask(151.0)) == 1
 
 
@@ -235,9 +235,9 @@ def test_a_late_reward_is_welcome_after_the_history_was_cut() -> None:
     for name in ("window", "filter", "ensemble", "sparq"):
         bandit = BOUNDED[name]().with_options(max_history=KEEP)
         played_in_order(bandit, 150)
-        told = bandit.info.told
+        told = bandit.info.readings
         bandit.tell(LINE.X[:1], [0.5], 2.0)
-        assert bandit.info.told == told + 1
+        assert bandit.info.readings == told + 1
         assert np.isfinite(bandit.predict(LINE.X, 151.0)[1]).all()
         bandit.ask(151.0)
 

@@ -34,7 +34,7 @@ def pair(variant: str, domain: Any = LINE, **more: Any) -> tuple[Any, Any, Known
 
 
 def assert_mirrored(one: Any, other: Any, t: float) -> None:
-    for name in ("told", "failed", "beta"):
+    for name in ("readings", "failed", "beta"):
         np.testing.assert_array_equal(getattr(one.info, name), getattr(other.info, name))
     np.testing.assert_array_equal(one.pending, other.pending)
     np.testing.assert_array_equal(one.history["reward"], -other.history["reward"])
@@ -45,7 +45,7 @@ def assert_mirrored(one: Any, other: Any, t: float) -> None:
     np.testing.assert_array_equal(mean, -below)
     np.testing.assert_array_equal(deviation, spread)
     np.testing.assert_array_equal(one.recommend(t), other.recommend(t))
-    assert one.info.model.centre == -other.info.model.centre
+    assert one.info.model.mean == -other.info.model.mean
     assert one.info.model.scale == other.info.model.scale
     assert one.info.posterior == other.info.posterior
     assert one.info.queries.total_asked == other.info.queries.total_asked

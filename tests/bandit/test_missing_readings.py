@@ -30,7 +30,7 @@ def test_the_play_counts_and_is_no_longer_out(variant: str) -> None:
     player = warmed(made(variant))
     X = player.ask(10.0, n=3)
     info = player.tell(X[[0, 2]], [NAN, NAN], 10.0)
-    assert (info.told, info.failed) == (9, 2)
+    assert (info.readings, info.failed) == (9, 2)
     np.testing.assert_array_equal(player.pending, X[[1]])
     table = player.history
     failed = table[table["kind"] == "failed"]
@@ -95,7 +95,7 @@ def test_the_expert_is_asked_all_the_same() -> None:
     bandit = made("frugal-gp-ucb", expert=expert)
     for t in map(float, range(1, 8)):
         bandit.tell(bandit.ask(t), [NAN], t)
-    assert (bandit.info.told, bandit.info.failed) == (0, 7)
+    assert (bandit.info.readings, bandit.info.failed) == (0, 7)
     assert [about for _, about in expert.asked] == list(map(float, range(1, 8)))
     assert len(bandit.state.answers) == bandit.info.queries.total_answered > 7
     mean, _ = bandit.predict(LINE.X, 8.0)

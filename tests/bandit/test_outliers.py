@@ -86,7 +86,7 @@ def test_gross_errors_stand_aside_as_if_nothing_was_read(name: str) -> None:
     assert np.array_equal(found.state.rewards.X, oracle.state.rewards.X)
     visited = found.state.visited
     np.testing.assert_array_equal(found.predict(visited), oracle.predict(visited))
-    assert (found.info.told, found.info.outliers) == (steps, len(wrong))
+    assert (found.info.readings, found.info.outliers) == (steps, len(wrong))
     assert (found.history["kind"] == "outlier").sum() == len(wrong)
     assert found.noise == oracle.noise
 
@@ -166,7 +166,7 @@ def test_it_is_corrected_and_handed_to_other_recipes() -> None:
     bandit.correct(X[24:27], truth(X[24:27], 26.0), t[24:27])
     assert bandit.state.outliers.observations.t.tolist() == [12]
     assert bandit.retract(X[11:12], t[11:12]).outliers == 0
-    assert bandit.info.told == 29
+    assert bandit.info.readings == 29
 
 
 def test_errors_that_are_alike_by_chance_long_apart_confirm_nothing() -> None:

@@ -204,7 +204,7 @@ def test_telling_ends_them_in_any_order(variant: str) -> None:
         player.tell(X[[row]], noisy(X[[row]], 1.0), 1.0)
         left = [i for i in range(4) if i not in order[:done]]
         np.testing.assert_array_equal(player.pending, X[left])
-    assert player.info.told == 4
+    assert player.info.readings == 4
 
 
 @pytest.mark.parametrize("variant", KINDS)
@@ -255,7 +255,7 @@ def test_dropped_points_are_forgotten(variant: str) -> None:
     for each in (player, twin):
         each.drop(X[[2, 0]])
     assert len(player.pending) == 0
-    assert player.info.told == 9
+    assert player.info.readings == 9
     with pytest.raises(ValueError, match=r"is not pending; 0 points are"):
         player.drop(X[[0]])
     np.testing.assert_array_equal(step(player, 10.0, 1), step(twin, 10.0, 1))

@@ -42,7 +42,7 @@ def test_four_threads_tell_and_nothing_is_lost() -> None:
             bandit.tell(LINE.X[[(which + i) % 41]], [1000.0 * which + i], float(i))
 
     at_once([lambda which=which: tell(which) for which in range(4)])
-    assert bandit.info.told == 4 * TELLS
+    assert bandit.info.readings == 4 * TELLS
     for which in range(4):  # each thread's rewards in its own order
         mine = bandit.state.rewards.y[bandit.state.rewards.y // 1000 == which]
         np.testing.assert_array_equal(mine, 1000.0 * which + np.arange(TELLS))
@@ -66,7 +66,7 @@ def test_threads_that_ask_and_tell_play_different_points() -> None:
                 bandit.tell(X, noisy(X, 1.0), 1.0)
 
     at_once([work] * 4)
-    assert bandit.info.told == 60
+    assert bandit.info.readings == 60
     assert len(bandit.pending) == 0
     assert twice == []
 
@@ -79,7 +79,7 @@ def test_looking_meanwhile_sees_whole_states() -> None:
         looks = 0
         while not stop.is_set() or looks == 0:
             state = bandit.state
-            assert len(state.rewards) == state.info.told
+            assert len(state.rewards) == state.info.readings
             assert len(bandit.history) >= len(state.rewards)
             looks += 1
         return looks

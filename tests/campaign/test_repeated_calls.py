@@ -90,7 +90,7 @@ def test_repeated_changes_give_the_info_of_the_first_time(campaign: Campaign) ->
     ]
     campaign.questions(1.0)
     first = [call() for call in calls]
-    assert [(info.told, info.failed, info.queries.total_answered) for info in first] == [
+    assert [(info.readings, info.failed, info.queries.total_answered) for info in first] == [
         (1, 0, 0), (1, 0, 1), (1, 0, 1), (1, 1, 1), (0, 1, 1),
     ]  # fmt: skip
     campaign.change_sites(retire=["a"], add={"e": [9.0]})

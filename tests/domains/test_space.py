@@ -530,7 +530,7 @@ def test_what_is_wrong_is_named() -> None:
     bandit = policies.gp_ucb(ARMS, kernel=RBF(0.3), noise_variance=0.01)
     for X in (["pink"], ["red", 1], [{"leg": "red"}]):
         refused(ValueError, r"arm|leg", bandit.tell, X, [1.0] * len(X), 1)
-    assert bandit.info.told == 0
+    assert bandit.info.readings == 0
 
 
 # --- clicks and counts as rewards: unbiased together, and honest where nothing or everything succeeded
@@ -623,4 +623,4 @@ def test_what_is_wrong_is_named_counts() -> None:
         bandit.tell([[0.0]], rate(1, 2), 1, 0.1)
     with pytest.raises(ValueError, match=r"y must have shape \(2,\), got \(1,\)"):
         bandit.tell([[0.0], [1.0]], rate(1, 2), 1)
-    assert bandit.info.told == 0
+    assert bandit.info.readings == 0

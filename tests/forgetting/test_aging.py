@@ -493,14 +493,14 @@ def play_learned_rate(bandit: Bandit, times: range, unit: float = 1.0) -> Array:
 def test_bandit_learns_pace(name: str) -> None:
     bandit = recipe(name)
     play_learned_rate(bandit, range(1, 8))
-    assert math.isnan(bandit.info.model.pace)
+    assert math.isnan(bandit.info.model.forgetting_rate)
     assert bandit.state.model.aging == bandit.recipe.aging
     for stop, fits in ((8, 1), (9, 1), (10, 2), (20, 3)):
         play_learned_rate(bandit, range(len(bandit.state.rewards) + 1, stop + 1))
         assert bandit.info.model.fits == fits
         state = bandit.state
-        assert state.model.aging.forgetting_rate == bandit.info.model.pace  # type: ignore[attr-defined]
-        assert state.model.aging == bandit.recipe.aging.at_rate(bandit.info.model.pace)  # type: ignore[attr-defined]
+        assert state.model.aging.forgetting_rate == bandit.info.model.forgetting_rate  # type: ignore[attr-defined]
+        assert state.model.aging == bandit.recipe.aging.at_rate(bandit.info.model.forgetting_rate)  # type: ignore[attr-defined]
         assert state.model.kernel is bandit.recipe.kernel
 
 
@@ -512,7 +512,9 @@ def test_learn_rate_of_late_reward_is_same(name: str) -> None:
     order = [0, 1, 2, 9, 4, 5, 6, 7, 8, 3]
     for bandit, rows in ((early, list(range(10))), (late, order)):
         bandit.tell(X[rows], y[rows], np.array(rows, float))
-    assert late.info.model.pace == pytest.approx(early.info.model.pace, rel=1e-6)
+    assert late.info.model.forgetting_rate == pytest.approx(
+        early.info.model.forgetting_rate, rel=1e-6
+    )
 
 
 def test_stated_pace_is_kept_and_other_map_has_its_own() -> None:
@@ -528,7 +530,7 @@ def test_stated_pace_is_kept_and_other_map_has_its_own() -> None:
     for other in (recipe("w"), policies.gp_ucb(**parts), given):
         taken = Bandit.from_state(other.recipe, bandit.state)
         assert taken.state.model.aging == other.recipe.aging
-        assert math.isnan(taken.info.model.pace)
+        assert math.isnan(taken.info.model.forgetting_rate)
 
 
 def test_info_has_pace_of_map() -> None:
@@ -537,4 +539,4 @@ def test_info_has_pace_of_map() -> None:
     y = np.random.default_rng(0).standard_normal(12)
     bandit.tell(DOMAIN_LEARNED_RATE.X[np.arange(12) % 2], y, 1e-4 * np.arange(12))
     assert bandit.info.model.fits == 1
-    assert bandit.info.model.pace == bandit.state.model.aging.forgetting_rate == 700.0  # type: ignore[attr-defined]
+    assert bandit.info.model.forgetting_rate == bandit.state.model.aging.forgetting_rate == 700.0  # type: ignore[attr-defined]

@@ -53,9 +53,9 @@ def test_the_shortest_copy_plays_and_the_others_stand_still() -> None:
         covering = [c for c in block.copies if c.start <= step <= c.end]
         active = min(covering, key=lambda c: c.order)
         orders.add(active.order)
-        before = [c.bandit.info.told for c in block.copies]
+        before = [c.bandit.info.readings for c in block.copies]
         player.tell(x, world(t)[LINE.index(x)], float(t))
-        after = [c.bandit.info.told for c in block.copies]
+        after = [c.bandit.info.readings for c in block.copies]
         told = [b - a for a, b in zip(before, after, strict=True)]
         assert sum(told) == 1
         assert block.copies[told.index(1)] is active

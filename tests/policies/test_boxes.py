@@ -36,7 +36,7 @@ def test_predictions_are_the_dense_ones() -> None:
     Z, Zs = np.column_stack([told.X, told.t]), np.column_stack([X, np.full(20, 27.0)])
     K = kernel(Z) + np.diag(told.variance) / scaling.scale**2
     (mean, widened), deviation = bandit.predict(X, 27.0), deciding(bandit, X, 27.0)
-    centre = condition(bandit, 27.0)[0].info.model.centre
+    centre = condition(bandit, 27.0)[0].info.model.mean
     expected = centre + kernel(Zs, Z) @ np.linalg.solve(K, told.y - centre)
     np.testing.assert_allclose(mean, expected, atol=1e-7 * scaling.scale)
     variance = kernel.diag(Zs) - np.einsum(

@@ -93,8 +93,8 @@ def test_never_more_questions_than_the_budget(budget: float, sizes: list[int], s
     for t, n in enumerate(sizes, 1):
         X = LINE.X[rng.integers(0, 10, n)]  # several rewards at once, some of them late
         info = bandit.tell(X, value(X, t), t - rng.integers(0, 2, n) * 0.5)
-        assert sum(map(len, expert.points)) == info.queries.total_asked <= budget * info.told
-        assert info.told == sum(sizes[:t])
+        assert sum(map(len, expert.points)) == info.queries.total_asked <= budget * info.readings
+        assert info.readings == sum(sizes[:t])
     assert info.queries.total_answered == sum(
         (points[:, 0] < 2.0).sum() for points in expert.points
     )

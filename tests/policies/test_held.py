@@ -104,4 +104,4 @@ def test_a_refused_ask_changes_nothing(given: Any) -> None:
 def test_rules_go_on_at_the_limits(player: Any, told: list[float]) -> None:
     for t, y in enumerate(told):
         player.tell(player.ask(float(t)), [y], float(t))
-    assert player.info.told == len(told)
+    assert player.info.readings == len(told)

@@ -124,7 +124,7 @@ def test_every_named_policy_plays(name: str) -> None:
     assert regret.shape == (25,)
     assert (regret >= 0).all()
     np.testing.assert_array_equal(regret, run(again, BUMP, 25))
-    assert first.info.told == 25
+    assert first.info.readings == 25
     assert not np.array_equal(regret, run(POLICIES[name].make(setting(seed=4)), BUMP, 25))
 
 

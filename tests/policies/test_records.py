@@ -128,7 +128,7 @@ def test_options_that_a_policy_cannot_follow_are_refused() -> None:
                 continue
             values = parse_call(policy.parameters, f"{name}:{option}={EXAMPLES[option]}")
             if name in names:
-                assert policy.make(setting(), **values).info.told == 0
+                assert policy.make(setting(), **values).info.readings == 0
             else:
                 refused(ValueError, option, policy.make, setting(), **values)
 

@@ -96,7 +96,7 @@ class Bandit:
     >>> for t in range(1, 31):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, np.exp(-((X[:, 0] - 7) ** 2)), t)
-    >>> print(bandit.recommend(), info.told)
+    >>> print(bandit.recommend(), info.readings)
     [7.] 30
     """
 
@@ -493,8 +493,8 @@ class Bandit:
         """Learn rewards; then ask the expert, if there is one and it is its turn.
 
         A call happens wholly or not at all: whatever is wrong, the bandit stays as it was. After an
-        interrupt (Ctrl-C), `info.told` and `info.failed` say which of the two: the interrupt may have
-        come just before the return.
+        interrupt (Ctrl-C), `info.readings` and `info.failed` say which of the two: the interrupt may
+        have come just before the return.
 
         Parameters
         ----------
@@ -613,7 +613,7 @@ class Bandit:
         >>> from tvbandits import Candidates, policies
         >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
         >>> info = bandit.tell([[0.0]], [0.2], 8768)  # the wrong year
-        >>> print(bandit.retract([[0.0]], 8768).told, bandit.state.time)
+        >>> print(bandit.retract([[0.0]], 8768).readings, bandit.state.time)
         0 None
         """
         correction = find_readings(self._recipe, self._state, self._played(X, t), t)

@@ -39,7 +39,7 @@ def as_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
     Examples
     --------
     >>> from tvbandits.bandit.history import as_html
-    >>> print(as_html("Info", [("told", 3)])[:6])
+    >>> print(as_html("Info", [("readings", 3)])[:6])
     <table
     """
     lines = "".join(
@@ -59,8 +59,8 @@ def as_text(title: str, rows: Iterable[tuple[str, object]]) -> str:
     Examples
     --------
     >>> from tvbandits.bandit.history import as_text
-    >>> print(as_text("Info", [("told", 3), ("failed", 0)]))
-    <Info: told 3, failed 0>
+    >>> print(as_text("Info", [("readings", 3), ("failed", 0)]))
+    <Info: readings 3, failed 0>
     """
     parts = ", ".join(f"{name} {_shown(value)}" for name, value in rows)
     line = " ".join((f"{title}: {parts}" if parts else title).split())

@@ -254,13 +254,13 @@ class Inference:
         """Return what people are told of a posterior, which has `in_use` of `count` observations."""
         calibration, info = state.model.calibration, state.info
         about: dict[str, Any] = {
-            "centre": view.prior_mean,
+            "mean": view.prior_mean,
             "scale": view.scale,
-            "widening": view.deviation_factor,
+            "deviation_factor": view.deviation_factor,
             "coverage": calibration.coverage if calibration.count else math.nan,
             **view.prior.parameters,
         }
-        about["centre"] *= self._sign
+        about["mean"] *= self._sign
         health = summary.jitter, None if summary.exact else summary.dictionary_size
         return replace(
             info,
@@ -390,19 +390,19 @@ class Inference:
     ) -> ScaledPosterior:
         scaling, calibration = state.model.scaling, state.model.calibration
         origin = self._origin(state)
-        centre = 0.0 if self._beside else scaling.anchor
+        prior_mean = 0.0 if self._beside else scaling.anchor
         if scaling.estimated_at and not self._beside:
-            centre = scaling.centre(posterior.summary.products, origin)
+            prior_mean = scaling.mean(posterior.summary.products, origin)
         return ScaledPosterior(
             posterior=posterior,
             prior=self.recipe.beliefs[0].prior(posterior),
             grid=grid,
             inputs_at=self.inputs,
-            prior_mean=centre,
+            prior_mean=prior_mean,
             scale=scaling.scale,
             origin=origin,
             now=now,
-            deviation_factor=calibration.widening if calibration.count else 1.0,
+            deviation_factor=calibration.deviation_factor if calibration.count else 1.0,
             prior_is_learned=self._self_learning or state.model.fit is not None,
             dimension=state.rewards.X.shape[1] if self.recipe.options.control is None else None,
         )
@@ -541,7 +541,7 @@ class Inference:
         return state
 
     def learn(self, state: State, before: int) -> State:
-        """Return the state once it has learned noise, kernel or pace, if that is due.
+        """Return the state once it has learned noise, kernel or forgetting rate, if that is due.
 
         Before, it had so many rewards.
         """
@@ -565,7 +565,7 @@ class Inference:
         return state if same else replace(state.with_model(kernel=kernel), posterior=None)
 
     def _fit_pace(self, state: State, _: Every) -> State:
-        """Return the state with the pace of the aging map that predicts the latest rewards best."""
+        """Return the state with the rate of the aging map that predicts the latest rewards best."""
         model, recipe = state.model, self.recipe
         scaling, rewards = model.scaling, self._to_maximize(state, state.rewards)
         before = state.expired.rewards
@@ -575,13 +575,13 @@ class Inference:
             least = self.noise_variance(state)
             scaling = standardisation.learn(scaling, model.kernel, rewards, every, least, before)
         unit = scaling.anchor, scaling.scale
-        pace = learn_rate(self._aging(state), model.kernel, rewards, *unit, before)
-        if pace is None or not has_rate(model.aging):
+        rate = learn_rate(self._aging(state), model.kernel, rewards, *unit, before)
+        if rate is None or not has_rate(model.aging):
             return state
-        aging = model.aging.at_rate(pace)
+        aging = model.aging.at_rate(rate)
         about = {
             "fits": state.info.model.fits + 1,
-            "pace": aging.forgetting_rate if isinstance(aging, RatedAging) else pace,
+            "forgetting_rate": aging.forgetting_rate if isinstance(aging, RatedAging) else rate,
         }
         return state.with_model(aging=aging, about=about)
 

@@ -41,34 +41,34 @@ class ModelInfo:
 
     Attributes
     ----------
-    centre, scale : float
+    mean, scale : float
         Prior mean and prior scale of the reward, in its unit.
     fits : int
         How many times something was learned.
-    pace : float
-        The pace of the aging map, where it was learned; NaN elsewhere.
+    forgetting_rate : float
+        The rate of the aging map, where it was learned; NaN elsewhere.
     resets : int
         How many times everything older was forgotten at an event.
     nugget : float
         Deviation of what an ensemble has found to be new at every place at every time; 0 elsewhere.
-    members : tuple of pairs (weight, ModelSpec)
-        The models of an ensemble that count most; empty elsewhere.
-    widening : float
-        Factor on the deviations shown, above 1 where a learned kernel or an ensemble was over-confident.
+    models : tuple of pairs (weight, ModelSpec)
+        The models of an ensemble with the largest weights; empty elsewhere.
+    deviation_factor : float
+        Factor on all deviations, above 1 where a learned kernel or an ensemble was over-confident.
     coverage : float
         Share of the latest 95% intervals that held the reading, where they are watched; NaN elsewhere.
     noise : NoiseEstimate or None
         The noise variance of a reward, where it is learned.
     """
 
-    centre: float = 0.0
+    mean: float = 0.0
     scale: float = 1.0
     fits: int = 0
-    pace: float = math.nan
+    forgetting_rate: float = math.nan
     resets: int = 0
     nugget: float = 0.0
-    members: tuple[tuple[float, ModelSpec], ...] = ()
-    widening: float = 1.0
+    models: tuple[tuple[float, ModelSpec], ...] = ()
+    deviation_factor: float = 1.0
     coverage: float = math.nan
     noise: NoiseEstimate | None = None
 
@@ -109,10 +109,10 @@ class Info:
 
     Attributes
     ----------
-    told, failed : int
-        Rewards told so far, and points that were played without a reading.
+    readings, failed : int
+        Rewards so far, and points that were played without a reading.
     outliers : int
-        Rewards of those told that stand aside.
+        Rewards that were set aside, which count among the readings.
     beta : float
         Confidence width of the last decision, in posterior deviations.
     posterior : PosteriorInfo
@@ -125,11 +125,11 @@ class Info:
     >>> from tvbandits import Candidates, policies
     >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     >>> info = bandit.tell([[0.0], [1.0]], [0.2, float("nan")], 1)
-    >>> print(info.told, info.failed)
+    >>> print(info.readings, info.failed)
     1 1
     """
 
-    told: int = 0
+    readings: int = 0
     failed: int = 0
     outliers: int = 0
     beta: float = math.nan
@@ -142,12 +142,12 @@ class Info:
         """What people want to see first: names and values."""
         asked = self.queries.total_asked
         return [
-            ("told", self.told),
+            ("readings", self.readings),
             *([("failed", self.failed)] if self.failed else []),
             *([("outliers", self.outliers)] if self.outliers else []),
             ("width", self.beta),
             ("in use", self.posterior.in_use),
-            ("centre", self.model.centre),
+            ("mean", self.model.mean),
             ("scale", self.model.scale),
             *([] if math.isnan(self.model.coverage) else [("coverage", self.model.coverage)]),
             *([("noise variance", str(self.model.noise))] if self.model.noise else []),

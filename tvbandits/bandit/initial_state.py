@@ -154,7 +154,7 @@ def _first_scaling(recipe: Recipe) -> Scaling:
 
 
 def _with_aging_of(recipe: Recipe, state: State) -> State:
-    """Return `state` with the recipe's aging map, or that map at the pace that was learned."""
+    """Return `state` with the recipe's aging map, or that map at the rate that was learned."""
     own, learned = recipe.aging, state.model.aging
     if (
         recipe.learn is not None
@@ -164,7 +164,7 @@ def _with_aging_of(recipe: Recipe, state: State) -> State:
         and own.at_rate(1.0) == learned.at_rate(1.0)
     ):
         return state
-    return state.with_model(aging=own, about={"pace": math.nan})
+    return state.with_model(aging=own, about={"forgetting_rate": math.nan})
 
 
 def _with_kernel_of(recipe: Recipe, state: State) -> State:

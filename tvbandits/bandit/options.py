@@ -79,7 +79,7 @@ class Options:
         filter, comes of what is kept. A campaign has all on its disk.
     mean : float or "online"
         A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
-        "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
+        "online" learns mean and scale from the rewards; the kernel describes the standardised reward.
     posterior : Exact, Nystrom, NystromFilter, StateSpace, ModelEnsemble or a word, optional
         How the posterior is computed: "exact"; on a dictionary of inducing points, "nystrom"; by a
         Kalman filter; or by an ensemble of models, "ensemble". None: as suits the policy.

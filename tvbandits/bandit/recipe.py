@@ -83,7 +83,7 @@ class Recipe:
         The width beta; a constant 2 by default, and `Theory()` is the theorem's.
     mean : float or "online"
         A number is the fixed prior mean of the reward, with the kernel in the unit of reward squared.
-        "online" learns a centre and a scale from the rewards seen; the kernel then describes the
+        "online" learns a mean and a scale from the rewards seen; the kernel then describes the
         standardised reward.
     acquisition : Acquisition
         How beliefs become the next point: `UpperConfidenceBound`, `ThompsonSampling`, on candidates
@@ -98,7 +98,7 @@ class Recipe:
         asked once a decision, however its rewards are told.
     learn : Every, optional
         Learns how fast the reward changes from what is seen: the numbers of a kernel that sees time, by
-        log evidence, or else the pace of the aging map, by its predictions. As given they are the start.
+        log evidence, or else the rate of the aging map, by its predictions. As given they are the start.
     reset : EventTrigger, optional
         Forgets everything older than a reward that is an event; nothing does by default.
     lead : float
@@ -200,7 +200,7 @@ class Recipe:
         if self.options.control is not None:
             self._check_control()
         if self.learn is not None and not (is_space_time(self.kernel) or has_rate(self.aging)):
-            needs = "a kernel over points and time, or an aging map with a pace such as Wiener(0.1)"
+            needs = "a kernel over points and time, or an aging map with a rate such as Wiener(0.1)"
             raise ValueError(f"learn= needs {needs}, got aging={describe(self.aging)}")
         points = self.domain.sample(32, np.random.default_rng(0))
         check_kernel(self.kernel, inputs(self.kernel, points, np.arange(32.0)))

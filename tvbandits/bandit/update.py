@@ -41,7 +41,7 @@ def update(
     expired, outliers = state.expired, 0 if state.outliers is None else len(state.outliers)
     info = replace(
         state.info,
-        told=expired.rewards + len(record.rewards.t) + outliers,
+        readings=expired.rewards + len(record.rewards.t) + outliers,
         failed=expired.failed + len(record.failed.t),
         outliers=outliers,
     )
@@ -81,7 +81,7 @@ def replay(inference: Inference, before: State, readings: ReadingTable) -> State
         state, _ = inference.condition(state, waiting, rng)
     info = replace(
         state.info,
-        told=state.count + state.info.outliers,
+        readings=state.count + state.info.outliers,
         failed=expired.failed + len(state.failed),
         queries=before.info.queries,
         beta=before.info.beta,

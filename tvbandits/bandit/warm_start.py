@@ -9,7 +9,7 @@ from their own, and what these come to becomes its prior. Own evidence overrules
 - Half of the prior weight of an ensemble's models is what the others' readings left of it, half is as
   before. Who learned of something else costs the right model a factor of two at most.
 - A kernel that is fitted has its learned numbers as the median of their prior, of the usual spread.
-- A pace and the first guess of an ensemble's unit are where learning begins. A noise variance is not
+- A rate and the first guess of an ensemble's unit are where learning begins. A noise variance is not
   taken: what changes passes for noise, which did harm.
 """
 

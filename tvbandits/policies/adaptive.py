@@ -53,7 +53,7 @@ def adaptive_gp_ucb(
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.recommend())
+    >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
     model = model_of(domain, kernel, beta, options, asks=False)

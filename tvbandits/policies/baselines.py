@@ -105,7 +105,7 @@ def uniform(domain: Domain, *, minimize: bool = False, seed: Seed = 0) -> adapte
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.ask(11).shape)
+    >>> print(info.readings, bandit.ask(11).shape)
     10 (1, 1)
     """
     return adapter.adapt(
@@ -147,7 +147,7 @@ def eps_greedy(
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.ask(11).shape)
+    >>> print(info.readings, bandit.ask(11).shape)
     10 (1, 1)
     """
     rule = EpsilonGreedy(adapter.domain_of_choice(domain), positive_number("decay", decay))
@@ -249,7 +249,7 @@ def evolution(
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.ask(11).shape)
+    >>> print(info.readings, bandit.ask(11).shape)
     10 (1, 1)
     """
     whole_number("population", population)

@@ -88,7 +88,7 @@ def gp_ucb(
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.recommend())
+    >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
     return make_bandit(
@@ -138,7 +138,7 @@ def r_gp_ucb(
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.recommend())
+    >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
     # What Bogunovic 2016 adds to GP-UCB: after every block of H rewards it starts from the prior.
@@ -197,7 +197,7 @@ def sw_gp_ucb(
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.recommend())
+    >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
     # What Zhou & Shroff 2021 change in GP-UCB: its posterior is that of the last W rewards.
@@ -256,7 +256,7 @@ def w_gp_ucb(
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.recommend())
+    >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
     # Deng 2022: regression with weights discount^age is one with this noise ([S] section 1.1).
@@ -336,7 +336,7 @@ def tv_gp_ucb(
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.recommend())
+    >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
     kernel, posterior = prior_kernel(domain, kernel), posterior_of(options)
@@ -411,7 +411,7 @@ def ui_gp_ucb(
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.recommend())
+    >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
     choice("growth", growth, ("wiener", "linear"))
@@ -480,7 +480,7 @@ def et_gp_ucb(
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.recommend())
+    >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
     return make_bandit(

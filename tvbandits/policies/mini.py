@@ -93,7 +93,7 @@ def mini_gp_ucb(
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(bandit.recommend(), info.told > 10)
+    >>> print(bandit.recommend(), info.readings > 10)
     [2.] True
     """
     return make_bandit(

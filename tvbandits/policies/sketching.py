@@ -93,7 +93,7 @@ def bkb(
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.recommend())
+    >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
     return make_bandit(

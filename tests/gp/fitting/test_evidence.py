@@ -353,14 +353,14 @@ def test_calibration_is_forgotten_mean_square_with_prior_count(
     weights = (1 - CALIBRATION.forgetting_rate) ** np.arange(len(z))
     squares, n = np.minimum(z**2, CALIBRATION.largest_square), CALIBRATION.prior_count
     mean = (n + weights @ squares) / (n + weights.sum())
-    assert known.widening == pytest.approx(math.sqrt(max(mean, 1.0)), rel=1e-12)
+    assert known.deviation_factor == pytest.approx(math.sqrt(max(mean, 1.0)), rel=1e-12)
 
 
 def test_calibration_survives_one_outlier() -> None:
     known = IntervalCalibration()
     for error in np.resize([1.0, -1.0], 60):
         known = known.after(error, 1.0)
-    assert known.after(1e6, 1.0).widening < 1.35
+    assert known.after(1e6, 1.0).deviation_factor < 1.35
 
 
 def test_calibration_coverage_is_share_of_intervals() -> None:
@@ -497,7 +497,7 @@ def test_learn_has_noise_as_smallest_scale() -> None:
 def centre_of(made: Scaling, seen: Dataset, origin: float) -> float:
     values = np.column_stack([seen.y - origin, np.ones(len(seen))])
     posterior = by_cholesky(RBF(0.2), Data(seen.X, values, seen.variance / made.scale**2))
-    return made.centre(posterior.summary.products, origin)
+    return made.mean(posterior.summary.products, origin)
 
 
 @pytest.mark.parametrize("origin", [0.0, 5.0, -40.0])
@@ -513,7 +513,7 @@ def test_centre_is_kriging_with_anchor_as_observation(origin: float) -> None:
 
 
 def test_centre_without_observations_is_anchor() -> None:
-    assert Scaling(3.0, 2.0, 5).centre(np.zeros((2, 2)), 1.0) == pytest.approx(3.0)
+    assert Scaling(3.0, 2.0, 5).mean(np.zeros((2, 2)), 1.0) == pytest.approx(3.0)
 
 
 def test_centre_of_fixed_mean_is_fixed() -> None:

@@ -410,7 +410,7 @@ def test_bandit_fits_when_due() -> None:
         assert bandit.info.model.fits == fits
         assert (bandit.state.model.kernel is not kernel) == (t in due)
     assert bandit.state.model.kernel is bandit.state.model.fit.kernel
-    assert math.isnan(bandit.info.model.pace)
+    assert math.isnan(bandit.info.model.forgetting_rate)
 
 
 def test_rewards_of_one_tell_are_one_fit() -> None:
@@ -494,7 +494,7 @@ def test_fixed_mean_keeps_unit() -> None:
     play(bandit, range(1, 14))
     assert (bandit.state.model.scaling.anchor, bandit.state.model.scaling.scale) == (0.25, 1.0)
     assert bandit.info.model.fits > 2
-    assert bandit.info.model.centre == 0.25
+    assert bandit.info.model.mean == 0.25
 
 
 def test_kept_of_diverse_memory_is_greedy_without_whole_matrix() -> None:

@@ -715,7 +715,7 @@ class ArmsPrior:
     def parameters(self) -> Mapping[str, Any]:
         """Return the level, and the deviation of the differences."""
         filters, weights = self.filters, self.filters.weights
-        return {"centre": filters.level, "scale": math.sqrt(float(weights @ filters.signal))}
+        return {"mean": filters.level, "scale": math.sqrt(float(weights @ filters.signal))}
 
     def effective_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
         """Return the effective noise (n,) of values of some ages ago, as readings of now."""

@@ -224,7 +224,7 @@ class ModelEnsemble(PosteriorRule):
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.recommend())
+    >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
 
@@ -559,15 +559,15 @@ class EnsemblePrior:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Return origin, scale, nugget and inflation, and the models of the largest weights."""
+        """Return mean, scale, nugget and deviation factor, and the models of the largest weights."""
         ensemble, weights = self.ensemble, self.ensemble.weights
         heaviest = (-weights).argsort(kind="stable")[: CONFIG.shown_models].tolist()
         return {
-            "centre": ensemble.origin,
+            "mean": ensemble.origin,
             "scale": math.sqrt(float(weights @ ensemble.squared_scales)),
             "nugget": math.sqrt(self.own_nugget),
-            "members": tuple((float(weights[i]), ensemble.active_models[i]) for i in heaviest),
-            "widening": ensemble.inflation,
+            "models": tuple((float(weights[i]), ensemble.active_models[i]) for i in heaviest),
+            "deviation_factor": ensemble.inflation,
             "coverage": ensemble.coverage,
         }
 

@@ -74,11 +74,11 @@ class IntervalCalibration:
         return IntervalCalibration(
             memory * self.squares + min(square, CONFIG.largest_square),
             memory * self.count + 1.0,
-            memory * self.inside + float(square < (CONFIG.half_width * self.widening) ** 2),
+            memory * self.inside + float(square < (CONFIG.half_width * self.deviation_factor) ** 2),
         )
 
     @property
-    def widening(self) -> float:
+    def deviation_factor(self) -> float:
         """Return the factor on deviations, above 1 if innovations have been larger than predicted."""
         mean = (CONFIG.prior_count + self.squares) / (CONFIG.prior_count + self.count)
         return math.sqrt(max(mean, 1.0))

@@ -85,7 +85,7 @@ class Scaling:
     scale: float
     estimated_at: int = 0
 
-    def centre(self, products: Array, origin: float) -> float:
+    def mean(self, products: Array, origin: float) -> float:
         """Return the prior mean of the reward.
 
         Parameters

@@ -278,7 +278,7 @@ def master(
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.ask(11).shape)
+    >>> print(info.readings, bandit.ask(11).shape)
     10 (1, 1)
     """
     kernel = prior_kernel(adapter.domain_of_choice(domain), kernel)

@@ -99,7 +99,7 @@ def time_gp_ucb(
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.recommend())
+    >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
     start = time_as_input(domain, span)
@@ -173,7 +173,7 @@ def mk_gp_ucb(
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.recommend())
+    >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
     width = constant_width(forgetting_rate) if beta is None else beta
@@ -285,7 +285,7 @@ def boba(
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.recommend())
+    >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
     rule, kernel = DesiredOutcome(outcome, exploration), time_as_input(domain, span)

@@ -382,7 +382,7 @@ def w_dbo(
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
     ...     info = bandit.tell(X, -((X[:, 0] - 2) ** 2), t)
-    >>> print(info.told, bandit.ask(11).shape)
+    >>> print(info.readings, bandit.ask(11).shape)
     10 (1, 1)
     """
     optional(noise_variance_number, "noise_variance", noise_variance)
