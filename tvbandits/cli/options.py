@@ -22,7 +22,7 @@ File = Annotated[
 ]
 Who = Annotated[Text, Option(help="Your name in the journal; user and host by default.")]
 ExpertName = Annotated[
-    Text, Option("--expert", metavar="MODULE:NAME", help="The campaign's expert.")
+    Text, Option("--expert", metavar="MODULE:NAME", help="The maker of the campaign's expert.")
 ]
 Steps = Annotated[int | None, Option(min=1, help="Steps; the problem's own by default.")]
 Jobs = Annotated[int, Option(min=-1, max=1024, help="Runs in parallel; -1 for all cores.")]
@@ -97,7 +97,7 @@ class Comparing:
         bool,
         Option(
             "--equal-information",
-            help="Give policies without queries as many answers, at random points.",
+            help="Give policies without an expert as many answers, about random points.",
         ),
     ] = False
 
