@@ -10,7 +10,7 @@ it, in brackets the lowest of a seed, and the mean log predictive density (in na
     python -m benchmarks.coverage --unasked --seeds 5
 
 plays what has no expert: `adaptive_gp_ucb` as it is by default (an ensemble, of both kinds of models on
-up to 96 candidates) and with `posterior="ensemble"`.
+up to 96 candidates) and with `Options(posterior="ensemble")`.
 """
 
 from __future__ import annotations

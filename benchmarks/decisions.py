@@ -4,9 +4,8 @@
     python -m benchmarks.decisions after.json --against before.json
 
 A problem is a domain and a script of what happens: rewards that come late or not at all, corrections,
-pending points, availability, contexts. Decisions are compared up to 1e-6, so
-that rounding does not count; the first step that differs is named. `python -m benchmarks.fingerprint`
-compares the last bit.
+pending points, availability, contexts. Decisions are compared up to 1e-6, so that rounding does not
+count; the first step that differs is named. `python -m benchmarks.fingerprint` compares the last bit.
 """
 
 from __future__ import annotations
@@ -280,7 +279,7 @@ def decide(policy: str, problem: Problem) -> dict[str, Any]:
 
 
 def questions(bandit: Any) -> Array:
-    """All points that the expert was asked about."""
+    """All points of the history, (n, d): played, pending, and asked about."""
     history = bandit.history
     return np.asarray(
         history.loc[history["source"] != "reward"].filter(like="x").to_numpy(), dtype=float

@@ -56,18 +56,12 @@ def griewank(Z: Array) -> Array:
     return np.asarray((Z**2).sum(axis=1) / 4000 - np.cos(Z / roots).prod(axis=1) + 1)
 
 
-def powell(Z: Array) -> Array:
-    """Return (a + 10 b)^2 + 5 (c - d)^2 + (b - 2 c)^4 + 10 (a - d)^4, convex."""
-    a, b, c, d = Z.T
-    return np.asarray((a + 10 * b) ** 2 + 5 * (c - d) ** 2 + (b - 2 * c) ** 4 + 10 * (a - d) ** 4)
-
-
 def schwefel(Z: Array) -> Array:
     """Return 418.9829 d less the sum of z sin sqrt abs z."""
     return np.asarray(418.9828872724339 * Z.shape[1] - (Z * np.sin(np.sqrt(np.abs(Z)))).sum(axis=1))
 
 
-# --- of one dimension --------------------------------------------------------------------------------
+# --- of a fixed dimension ----------------------------------------------------------------------------
 
 
 def eggholder(Z: Array) -> Array:
@@ -75,6 +69,12 @@ def eggholder(Z: Array) -> Array:
     x, y = Z.T
     first = (y + 47) * np.sin(np.sqrt(np.abs(x / 2 + y + 47)))
     return np.asarray(-first - x * np.sin(np.sqrt(np.abs(x - y - 47))))
+
+
+def powell(Z: Array) -> Array:
+    """Return (a + 10 b)^2 + 5 (c - d)^2 + (b - 2 c)^4 + 10 (a - d)^4, convex."""
+    a, b, c, d = Z.T
+    return np.asarray((a + 10 * b) ** 2 + 5 * (c - d) ** 2 + (b - 2 * c) ** 4 + 10 * (a - d) ** 4)
 
 
 SHEKEL_CENTRES = np.tile(

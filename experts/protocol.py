@@ -194,7 +194,7 @@ class Observer(Protocol):
     """An expert that also has `observe`, by which it sees the rewards of the bandit."""
 
     def observe(self, rewards: Dataset) -> None:
-        """See rewards. The same rewards may be describe again, and must then count once."""
+        """See rewards. The same rewards may be shown again, and must then count once."""
 
 
 @runtime_checkable

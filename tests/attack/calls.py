@@ -22,7 +22,7 @@ INSIDE = frozenset(
     experts.Calibration experts.Finding experts.Outcome experts.Reading experts.Report experts.Spending
     policies.Policy policies.Setting
     queries.JointPosterior queries.Pool
-    tvbandits.Info tvbandits.Dataset.from_columns tvbandits.Played tvbandits.State
+    tvbandits.Info tvbandits.Dataset.from_columns tvbandits.State
     """.split()  # noqa: SIM905 - names, as a text
 )
 

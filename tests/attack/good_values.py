@@ -237,8 +237,6 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "datasets.sensor_field.values": readings,
     "datasets.sensor_field.sites": places,
     "datasets.table.file": at("rewards.csv"),
-    "tvbandits.evaluate.function": lambda: lambda x, t: float(np.sin(x[0] + t)),
-    "tvbandits.play.function": lambda: lambda x, t: float(np.sin(x[0] + t)),
     "tvbandits.Candidates.index.X": lambda: [[0.0, 5.0]],
     "datasets.TableProblem.value.X": lambda: [[1.0]],
     "tvbandits.Bandit.drop.X": lambda: asking().pending,

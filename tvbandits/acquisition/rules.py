@@ -1,15 +1,12 @@
-"""The next points by upper confidence bounds ([Sri] eq. 6; in batches [BB] Algorithm 1).
+"""The rules by which a bandit chooses its next points, out of a posterior (`Decision`).
 
-Thompson sampling on a finite domain, in batches: the best points of samples of the posterior.
+- `UpperConfidenceBound`: the largest upper bound ([Sri] eq. 6; in batches [BB] Algorithm 1).
+- `ThompsonSampling`: the best candidates of samples of the posterior, in batches ([Kan]).
+- `LastingBound`: an upper bound that does not look for what will soon be gone ([LX]).
+- `RandomFirst`, `SpreadFirst`: first plays at random, or where they tell most about all points ([Cohn]).
 
 [Kan] = Kandasamy, Krishnamurthy, Schneider and Poczos 2018 (docs/references.md).
-
-The next point by an upper bound that does not look for what will soon be gone.
-
 [LX] = Y. Liu, B. Van Roy and K. Xu. Nonstationary bandit learning via predictive sampling. AISTATS 2023.
-
-First plays that tell most about all points.
-
 [Cohn] = D. Cohn, Z. Ghahramani and M. Jordan. Active learning with statistical models. JAIR 4, 1996.
 """
 

@@ -1,7 +1,4 @@
-"""How values show themselves: a small table for notebooks, and one line for terminals.
-
-Everything that was told, answered and asked, as a table.
-"""
+"""Values as a small table or one line of text, and the history of a bandit as columns."""
 
 from __future__ import annotations
 
@@ -88,12 +85,15 @@ def history_columns(
 ) -> dict[str, Any]:
     """Return columns with a row for each reward, failed reading, answer and pending point, by time.
 
-    Columns: time; the coordinates, by name where the domain has names ("x_kind" where one is called as
-    another column is); reward (NaN where there is none)
-    and variance; source, "bandit" or "expert"; kind, "reward", "outlier", "failed", "answer" or
-    "pending". With limits also what was read of each outcome (NaN: nothing), and how many limits that
-    violates. With a control (d,) also `relative`: the reward less the mean of the control's at that time
-    (NaN: none). Where moves cost something, also `move_cost`: of going there from the play before.
+    - time;
+    - the coordinates, by name where the domain has names ("x_kind" where one is called as another
+      column is);
+    - reward (NaN where there is none) and variance;
+    - source, "bandit" or "expert"; kind, "reward", "outlier", "failed", "answer" or "pending";
+    - with limits, what was read of each outcome (NaN: nothing), and how many limits that violates;
+    - with a control (d,), `relative`: the reward less the mean of the control's at that time (NaN: none
+      was read);
+    - where moves cost something, `move_cost`: of going there from the play before.
 
     Examples
     --------

@@ -64,7 +64,8 @@ class InferenceConfig:
     expensive_rows : int
         A factor of twice as many rows as these takes a core some two seconds.
     memory : int
-        So many conditioned states are remembered, since looks ahead are made beside what goes on.
+        So many of the latest conditioned states are kept, so that a `predict` of another time between
+        two steps does not cost the next `ask` its posterior.
     replay_from, replay_after, replay_rows : int
         To take up another noise variance an ensemble observes all readings again. From `replay_from`
         rewards on that takes long: it does so beside the play, `replay_rows` at each decision, and takes

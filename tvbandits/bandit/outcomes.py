@@ -1,6 +1,4 @@
-"""Beliefs about outcomes that have limits, and points to play within these.
-
-Where the limits hold at the time of a decision, and what a look at the edge of that could open:
+"""Where the limits on outcomes hold at the time of a decision, and which points to play within them.
 
 Where all plays share the risk, a violation has a price, the multiplier of the limit as a constraint on
 their share: its chance p(x) at x takes off the reward what the upper bounds u span, times p(x) exp(E).

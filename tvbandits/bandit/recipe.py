@@ -53,7 +53,7 @@ MOST_FITTED, OUTCOME_READINGS = 2000, 400
 # Columns of a campaign, and of the tables that are told to it.
 OF_TABLES = ("site", "t", "key", "who")
 
-# When: an outcome is learned at few places first, and each new one tells much.
+# When the kernel of an outcome is fitted: often at first, since each of the first places tells much.
 OUTCOME_RULE = Every(10, (4, 7, 10, 13, 16, 20, 24, 28, 32, 36, 40, 45, 50, 55), in_steps=True)
 
 

@@ -1,6 +1,4 @@
-"""Start from what another bandit has learned: rates, scales and weights of models.
-
-What a bandit on similar ground has learned is the start of another one: rates, scales and weights.
+"""Start from what a bandit on similar ground has learned: rates, scales and weights of models.
 
 Its readings themselves do not carry over: what is told of another place says how a reward like this one
 varies, and not what it is here. They are told to beliefs of the new recipe, which learn from them as

@@ -135,9 +135,8 @@ class Names:
         if isinstance(domain, Space) and "=" in text:
             parameters = dict(zip(domain.names, domain.parameters, strict=True))
             values = _parse_parameters(parameters, text)
-            return (domain if set(domain.context) & set(values) else domain.action_domain).encode(
-                values
-            )
+            with_context = set(domain.context) & set(values)
+            return (domain if with_context else domain.action_domain).encode(values)
         candidates = candidates_of(domain)
         numbers = _parse_numbers(text)
         if candidates is not None and (text in self.index or not numbers):

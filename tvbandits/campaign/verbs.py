@@ -181,12 +181,10 @@ def questions(clock: Clock | None, t: Any, available: Availability) -> Request:
 
 def answer(clock: Clock | None, X: Any, values: Any, t: Any, noise_variance: Any) -> Request:
     """Return the request to record answers of an expert."""
-    payload = _plain(
-        X=_places(X), t=to_number(clock, t), **_values("values", values, noise_variance)
-    )
-    return Request(
-        "answer", payload, _resolve_points(X)
-    )  # in the context of pending points, at any time
+    given = _values("values", values, noise_variance)
+    payload = _plain(X=_places(X), t=to_number(clock, t), **given)
+    # In the context of pending points, at any time.
+    return Request("answer", payload, _resolve_points(X))
 
 
 def resolve_points(

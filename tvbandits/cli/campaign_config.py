@@ -118,11 +118,11 @@ def read_config(
             control = Names(domain, about).points([section["control"]])[0]
             bandit = bandit.with_options(control=control)
         clock = Clock(**config["clock"]) if "clock" in config else None
-        section = config.get("campaign", {})
-        about |= _texts(section)
+        settings = config.get("campaign", {})
+        about |= _texts(settings)
         for key, option in (("move_cost", "move_cost"), ("history", "max_history")):
-            if key in section:
-                bandit = bandit.with_options(**{option: section[key]})
+            if key in settings:
+                bandit = bandit.with_options(**{option: settings[key]})
     return bandit, clock, {**about, "config": text, "expert": expert_section.get("maker", "")}
 
 

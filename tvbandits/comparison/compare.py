@@ -59,7 +59,7 @@ class Comparison:
     steps : dict of label to int
         The length of a run on each problem.
     conditions : Conditions
-        Width and expert.
+        Width, expert and size of a batch.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def compare(
     -------
     DataFrame
         One row a step, in the order of problems, policies and seeds, with the columns problem, policy,
-        confidence, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
+        width, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
         answered, cost, seconds, batch_size, dictionary_size, beta, bound. `width` is the width of
         the policy; `reward` and `best` are noise-free; `bound` is the bound of SparQ-GP-UCB's theorem on
         the average regret, at that width. The points of a batch are played one a step and told together:

@@ -36,8 +36,8 @@ class Realisation:
         The name of the problem in rows.
     environment : Environment
     setting : Setting
-        What the makers of policies are given, but for width and expert. Its epsilon is by log evidence
-        on the first sample.
+        What the makers of policies are given, but for width and expert. Its forgetting rate has the
+        largest log evidence on the first sample.
     gains : array of shape (horizon,)
         Maximum information gain of 1, 2, ... observations.
     noise_variance : float

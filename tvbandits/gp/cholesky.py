@@ -9,7 +9,7 @@ computed as in Rasmussen & Williams, Algorithm 2.1. The factor depends on inputs
 Values may have several columns, because the mean is linear in them: a bandit conditions the reward and
 the constant 1 together, so that the prior mean may move without a new factorisation.
 
-Three exact routes lead to a posterior, and `condition` takes the cheapest that applies:
+Three exact routes lead to a posterior, and `by_cholesky` takes the cheapest that applies:
 
 * nothing older changed: the new rows are appended, O(n^2 + n A) each;
 * the oldest rows were forgotten: they are rotated out, O(n (n + A)) each, then rows are appended;

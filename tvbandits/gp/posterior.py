@@ -1,6 +1,6 @@
 """Posteriors: what they are conditioned on, what they answer, and the rules that make them.
 
-Nobody outside of this folder asks which posterior it has. All of them answer the questions of
+Nobody outside of `gp` asks which posterior it has. All of them answer the questions of
 `Posterior`. What only some of them can do is a generic function with an answer for all others (`expand`,
 `discard_before`, `tvbandits.gp.predictions.look_ahead`). What a posterior assumes of the reward is its
 `Prior`, and what holds for all posteriors of a kind are facts of the rule (`PosteriorRule`).

@@ -188,8 +188,8 @@ def tv_bbkb(
 ) -> Bandit:
     """BBKB under the kernel of TV-GP-UCB: k(x, x') (1 - rate)^(abs(t - t') / 2), for large domains.
 
-    Dictionary, batches and leaders are those of [BB]; the weights of the dictionary fade, and places
-    that nobody has visited for long leave it. With a rate of 0 it is `bbkb`. No paper has it.
+    Dictionary, batches and top candidates are those of [BB]; the weights of the dictionary fade, and
+    places that nobody has visited for long leave it. With a rate of 0 it is `bbkb`. No paper has it.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ singular for every practical purpose, so the sampler draws from the k-DPP of
 under which every set of every size has a positive probability, also where k exceeds the rank of K.
 Multiplying K by a number changes nothing; a K of zeros is uniform over the sets of size k.
 
-The swap chain of a k-DPP, run without a step of Python for every step of the chain.
+The swap chain runs without a step of Python for each of its own steps.
 """
 
 from __future__ import annotations

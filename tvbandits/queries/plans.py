@@ -11,12 +11,10 @@ plan                   looks at                              asks about
 
 The guarantee of SparQ-GP-UCB rests on a choice that sees inputs only, never values: that is `KDPP`.
 
-Which points to ask about: what the next decision hangs on, and what the model knows least about.
-
-Most questions go where an answer raises the best mean most, on average (the knowledge gradient of
-`JointPosterior.gains`). It looks one decision ahead and only where the model sees a chance, so that
-a peak that appears where all was low would never be found: every fourth question goes to the point of
-the largest deviation anywhere, in or outside of the plausible set. Values of answers over many
+Most questions of `NextDecision` go where an answer raises the best mean most, on average (the knowledge
+gradient of `JointPosterior.gains`). It looks one decision ahead and only where the model sees a chance,
+so that a peak that appears where all was low would never be found: every fourth question goes to the
+point of the largest deviation anywhere, in or outside of the plausible set. Values of answers over many
 decisions (lifetime knowledge gradient) did not do better on the networks they were tried on. A place
 that was just read may be asked again, though the nugget is the same then: to count it once did no
 better on networks that it was not made on.

@@ -279,9 +279,9 @@ class Store:
     def snapshot(self, seq: int | None = None) -> Snapshot:
         """Return the latest snapshot, or the one after row `seq`."""
         query = self._snapshot_query.limit(1)
-        return self._read_snapshots(query if seq is None else query.where(SNAPSHOTS.c.seq == seq))[
-            0
-        ]
+        if seq is not None:
+            query = query.where(SNAPSHOTS.c.seq == seq)
+        return self._read_snapshots(query)[0]
 
     def snapshots(self) -> list[Snapshot]:
         """Return all snapshots, the latest first."""

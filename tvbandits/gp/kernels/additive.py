@@ -32,15 +32,15 @@ LEVEL_SCALE, DRIFT_SCALE, FAST_SCALE = 5.0, 20.0, 2.0
 def structured_kernel(smooth: Any, rough: Any | None = None) -> Any:
     """Shared level + static field + drifting field + fast field, of a standardised reward.
 
-    Time scales count in steps: `online.Every(in_steps=True)` finds out how long one is.
+    Time scales count in steps: `Every(in_steps=True)` finds out how long one is.
 
     - level: a Matern-1/2 process in time that all points share,
     - static: over points, never changing,
     - drift: over points, changing smoothly (Matern-3/2 in time),
     - fast: over points, changing abruptly (Matern-1/2 in time).
 
-    Each has an amplitude, length scales and a time scale of its own, all free for `kernels.fit` and for
-    `online.Every`; as given they are a guess to start from.
+    Each has an amplitude, length scales and a time scale of its own, all free for
+    `gp.fitting.evidence.fit` and for `Every`; as given they are a guess to start from.
 
     Parameters
     ----------

@@ -1,7 +1,4 @@
-"""What a kernel sees of points and times, and what its structure allows: forgetting.
-
-Whether a kernel is a covariance, and fits the inputs that it will see.
-"""
+"""The inputs of a kernel, how it forgets by its structure, and whether it is a covariance."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ other number. Everything starts again at n = 0
     2. if the mean of g~ - reward over the block so far is at least 3 rho^(its length);
 
 with rho(t) = min(1, regret / sqrt t), the shape of the bound on the base's average regret, and
-rho^(t) = sure (log2 T + 1) log(T / delta) rho(t). Rewards count in prior deviations.
+rho^(t) = factor (log2 T + 1) log(T / delta) rho(t). Rewards count in prior deviations.
 """
 
 from __future__ import annotations

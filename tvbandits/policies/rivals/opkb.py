@@ -4,7 +4,8 @@
 without prior knowledge. AISTATS 2023.
 
 Block j = 0, 1, ... has 2^j E steps, E = ceil(c3 gamma log(N / delta)). With mu_j = c1 2^(-j/2) and
-beta_j = c2 gamma 2^(j/2) its strategy is
+beta_j = c2 gamma 2^(j/2) its strategy, a distribution over arms between small gaps and much
+information, is
 
     P* = argmin_P sum_x P(x) D(x) - (2 / beta_j) log det S(P),
     S(P) = sum_x P(x) phi(x) phi(x)^T + (s / T) I,
@@ -19,11 +20,6 @@ ADA: in each slot of 2^m E steps of a block j the strategy of m < j is replayed 
 again if gaps of it and of the blocks before some k <= j disagree: for an arm,
 
     D_I(x) - 4 D_C(k)(x) > 4 c0 mu_min(m,k),  or the same with D_I and D_C(k) exchanged.
-
-The optimisation problem of OPKB: a distribution over arms, between small gaps and much information.
-
-[HL] = K. Hong, Y. Li and A. Tewari. An optimization-based algorithm for non-stationary kernel bandits
-without prior knowledge. AISTATS 2023.
 """
 
 from __future__ import annotations
