@@ -389,11 +389,11 @@ def test_srinivas_needs_a_finite_domain() -> None:
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_logarithmic(situation: Situation) -> None:
-    expected = 0.8 * math.log(4 * (situation.count + 1))
+def test_logarithmic_is_the_root_of_the_beta_of_its_paper(situation: Situation) -> None:
+    expected = math.sqrt(0.8 * math.log(4 * (situation.count + 1)))
     assert Logarithmic()(situation) == pytest.approx(expected, rel=1e-12)
     other = Logarithmic(2.0, 30.0)(situation)
-    assert other == pytest.approx(2 * math.log(30 * (situation.count + 1)))
+    assert other == pytest.approx(math.sqrt(2 * math.log(30 * (situation.count + 1))))
 
 
 def test_logarithmic_is_never_negative() -> None:

@@ -122,14 +122,14 @@ class Srinivas:
 
 @dataclass(frozen=True)
 class Logarithmic:
-    """c1 log(c2 t), with the numbers that Bogunovic (2016) plays TV-GP-UCB with.
+    """sqrt(c1 log(c2 t)): the root of beta_t with the numbers of Bogunovic (2016), who plays TV-GP-UCB.
 
     Examples
     --------
     >>> from tvbandits.acquisition.widths import Logarithmic, Situation
     >>> situation = Situation(log_det_ratio=6.0, count=20, candidates=100)
     >>> print(f"{Logarithmic()(situation):.3f}")
-    3.545
+    1.883
     """
 
     c1: float = 0.8
@@ -141,7 +141,7 @@ class Logarithmic:
 
     def __call__(self, situation: Situation) -> float:
         """Width from the number of decisions; never below zero."""
-        return max(self.c1 * math.log(self.c2 * (situation.count + 1)), 0.0)
+        return math.sqrt(max(self.c1 * math.log(self.c2 * (situation.count + 1)), 0.0))
 
 
 @dataclass(frozen=True)
