@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.experts.protocol import Answers, Expert, restore_state, state_of
+from tvbandits.experts.protocol import Answers, Expert, ExpertError, restore_state, state_of
 from tvbandits.experts.wrapper import NEEDS, SharedLock, Wrapper, ask
 from tvbandits.validation import (
     Array,
@@ -162,10 +162,20 @@ class Budgeted(Wrapper):
         missing = np.full(rest, np.nan)
         return Answers(
             np.concatenate([*(part.values for part in parts), missing]),
-            np.concatenate([*(part.variance for part in parts), missing]),
+            self._variance(parts, missing),
             sum(part.cost for part in parts),
             (*notes, self._note(count, len(points), when)) if rest else notes,
         )
+
+    @staticmethod
+    def _variance(parts: list[Answers], missing: Array) -> Array | None:
+        """Return the variances of parts and of what is missing; None where the expert states none."""
+        stated = [part.variance for part in parts if part.variance is not None]
+        if len(stated) < len(parts):
+            if stated:
+                raise ExpertError("the expert states a variance with some of its answers only")
+            return None
+        return np.concatenate([*stated, missing])
 
     def _affordable(self, most: int, t: float) -> int:
         """Return how many of `most` points may be asked at time `t`; one while no price is known."""

@@ -31,7 +31,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from tvbandits.data import Dataset, Source
-from tvbandits.experts.protocol import Answers, Expert, inform, restore_state, state_of
+from tvbandits.experts.protocol import Answers, Expert, ExpertError, inform, restore_state, state_of
 from tvbandits.experts.wrapper import NEEDS, SharedLock, Wrapper, ask
 from tvbandits.validation import (
     Array,
@@ -302,7 +302,12 @@ class Calibrated(Wrapper):
         calibration = self.report()
         question, rows = self._add_probe(points, when) if self.probe else (points, np.arange(q))
         answers = ask(self.expert, question, when)
-        self._remember(question, when, answers)
+        if answers.variance is None:
+            raise ExpertError(
+                "a calibration holds errors against variances, and the expert states none: give "
+                "Answers(..., variance=...), or ask it without a calibration"
+            )
+        self._remember(question, when, answers, answers.variance)
         values, variance, notes = answers.values[rows], answers.variance[rows], answers.notes
         if len(question) > q:
             point = question[0].tolist()
@@ -332,11 +337,11 @@ class Calibrated(Wrapper):
         order = np.concatenate([rows[same], rows[~same]])
         return points[order], np.argsort(order)
 
-    def _remember(self, points: Array, t: float, answers: Answers) -> None:
+    def _remember(self, points: Array, t: float, answers: Answers, variance: Array) -> None:
         """Keep the latest answers as the expert gave them, and pair those with rewards."""
         with self._lock.now:
             for row in np.flatnonzero(answers.answered):
-                answer = (float(answers.values[row]), float(answers.variance[row]))
+                answer = (float(answers.values[row]), float(variance[row]))
                 self._keep(self._answers, _key(points[row], t), answer)
             while len(self._answers) > self.memory:
                 del self._answers[next(iter(self._answers))]

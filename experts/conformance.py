@@ -223,7 +223,8 @@ class _Kit:
     def ask_in_order(self, order: Index) -> Answers:
         """Return the answers for the points, which are asked about in another order."""
         answers, back = self.ask(self.X[order]), np.argsort(order)
-        return Answers(answers.values[back], answers.variance[back], answers.cost, answers.notes)
+        variance = None if answers.variance is None else answers.variance[back]
+        return Answers(answers.values[back], variance, answers.cost, answers.notes)
 
     def compare(
         self, first: Answers, second: Answers, what: str, most_deviations: float = 8.0
@@ -239,8 +240,12 @@ class _Kit:
             if notes := (second.notes or first.notes):
                 return f"{effect}, and the expert said why: {notes[-1]}"
             raise _FailedError(f"{effect}, and no note says why")
-        deviation = np.sqrt(first.variance + second.variance)
-        tolerance = 1e-9 * np.abs(first.values) if exactly else most_deviations * deviation
+        if exactly:
+            tolerance = 1e-9 * np.abs(first.values)
+        elif first.variance is None or second.variance is None:
+            return "its answers vary, and it states no variance to hold them against"
+        else:
+            tolerance = most_deviations * np.sqrt(first.variance + second.variance)
         off = np.abs(first.values - second.values) > tolerance
         if off.any():
             row = int(off.argmax())
@@ -334,10 +339,12 @@ def _outside(kit: _Kit) -> str:
     answered = int(answers.answered.sum())
     if answered == 0:
         return ""
-    inside = kit.ask()
+    inside, remark = kit.ask(), f"{answered} of {len(answers)} are answered"
+    if inside.variance is None or answers.variance is None:
+        return remark
     usual = np.median(inside.variance[inside.answered]) if inside.answered.any() else np.inf
     certain = int((answers.variance[answers.answered] <= usual).sum())
-    return f"{answered} of {len(answers)} are answered, {certain} of them as surely as inside"
+    return f"{remark}, {certain} of them as surely as inside"
 
 
 def _in_threads(kit: _Kit) -> str:
@@ -376,8 +383,9 @@ def _observes(kit: _Kit) -> str:
     after = []
     for times, copy in enumerate(copies, start=1):
         answers = kit.ask(expert=copy)
-        y = np.where(answers.answered, answers.values + np.sqrt(answers.variance), 0.0)
-        variance = np.where(answers.answered, answers.variance, 1.0)
+        stated = np.ones(len(answers)) if answers.variance is None else answers.variance
+        variance = np.where(answers.answered, stated, 1.0)
+        y = np.where(answers.answered, answers.values + np.sqrt(variance), 0.0)
         rewards = Dataset(kit.X, np.full(len(y), kit.t), y, variance)
         assert isinstance(copy, Observer)
         for _ in range(times):

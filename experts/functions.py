@@ -22,6 +22,7 @@ from tvbandits.validation import (
     function as check_function,
     noise_variance_number,
     not_negative,
+    optional,
     settle,
     whole_number,
 )
@@ -39,7 +40,7 @@ class SimulatorExpert:
     problem : Problem
     variance : float, optional
         Noise variance of an answer (unit of reward squared). By default an answer is as noisy as a
-        reward of the problem.
+        reward of the problem, and states no variance where nobody knows that one.
     seed : int
     cost : float
         Cost of one answer.
@@ -66,19 +67,16 @@ class SimulatorExpert:
         check_part("problem", self.problem, "a problem such as DriftingBump()", "value")
         added = noise_to_add(self.problem) if self.variance is None else self.variance
         variance = self.problem.noise_variance if self.variance is None else self.variance
-        if variance is None:
-            raise ValueError("variance must be given: nobody knows the noise of the problem")
-        variance = noise_variance_number("variance", variance)
+        variance = optional(noise_variance_number, "variance", variance)
         settle(self, variance=variance, cost=not_negative("cost", self.cost), _added=added)
         whole_number("seed", self.seed, at_least=0)
 
     def query(self, X: Array, t: float) -> Answers:
         """Return problem.value(X, t) plus noise."""
-        assert self.variance is not None
         points, when = as_points(X), as_time(t)
         noise = math.sqrt(self._added) * keyed_normal(self.seed, self.stream, points, when)
         values = self.problem.value(points, when) + noise
-        return Answers(values, np.full(len(points), self.variance), self.cost * len(points))
+        return Answers(values, self.variance, self.cost * len(points))
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from tvbandits.validation import (
     clean,
     not_negative,
     of_kind,
+    settle,
     several,
     whole_number,
 )
@@ -76,9 +77,9 @@ class Answers:
     ----------
     values : array of shape (q,)
         The answers, in the unit of reward. NaN means "no answer for this point".
-    variance : array of shape (q,) or a number
+    variance : array of shape (q,) or a number, optional
         Noise variance of each answer (unit of reward squared), positive; not looked at where there
-        is no answer.
+        is no answer. None: nobody knows it, and an answer is as noisy as a reward of the bandit.
     cost : float
         What the whole query cost, in the expert's own unit; finite and not negative.
     notes : tuple of str
@@ -100,7 +101,7 @@ class Answers:
     """
 
     values: Array
-    variance: Array
+    variance: Array | None = None
     cost: float = 0.0
     notes: tuple[str, ...] = ()
 
@@ -109,7 +110,7 @@ class Answers:
         def __init__(
             self,
             values: ArrayLike,
-            variance: ArrayLike,
+            variance: ArrayLike | None = None,
             cost: float = 0.0,
             notes: Sequence[str] = (),
         ) -> None: ...
@@ -118,16 +119,16 @@ class Answers:
         values = as_floats(self.values, "values")
         if values.ndim != 1:
             raise ValueError(f"values must have shape (q,), got {values.shape}")
-        variance = as_vector(self.variance, len(values), "variance")
-        plain = (np.abs(values) <= LARGEST_VALUE) & (variance >= SMALLEST_VARIANCE)
-        if not (plain & (variance <= LARGEST_VARIANCE)).all():
+        if not (np.abs(values) <= LARGEST_VALUE).all():  # NaN among them
             check_sizes(values, "values")
-            as_variances(np.where(np.isnan(values), 1.0, variance), len(values))
-        cost = not_negative("cost", self.cost)
-        for name, column in (("values", values), ("variance", variance), ("cost", cost)):
-            object.__setattr__(self, name, column)
         values.setflags(write=False)
-        variance.setflags(write=False)
+        settle(self, values=values, cost=not_negative("cost", self.cost))
+        if self.variance is not None:
+            variance = as_vector(self.variance, len(values), "variance")
+            if not ((variance >= SMALLEST_VARIANCE) & (variance <= LARGEST_VARIANCE)).all():
+                as_variances(np.where(np.isnan(values), 1.0, variance), len(values))
+            variance.setflags(write=False)
+            settle(self, variance=variance)
         if type(self.notes) is not tuple or self.notes:
             notes = several("notes", self.notes, "a tuple of texts")
             for note in notes:

@@ -302,8 +302,12 @@ class Dataset:
         return _from_checked(self.X, self.t, self.y, filled, self.source)
 
 
-def answers_of(X: Array, t: float, values: Array, variance: Array) -> Dataset:
-    """Return checked answers of an expert about points (q, d) at one time; NaN are no answers."""
+def answers_of(X: Array, t: float, values: Array, variance: Array | None) -> Dataset:
+    """Return checked answers of an expert about points (q, d) at one time; NaN are no answers.
+
+    Without a variance it is NaN.
+    """
+    variance = np.full(len(values), np.nan) if variance is None else variance
     rows = ~np.isnan(values)
     times = np.full(np.count_nonzero(rows), t)
     return Dataset.from_columns(X[rows], times, values[rows], variance[rows], Source.EXPERT)

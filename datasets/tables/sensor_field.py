@@ -122,8 +122,8 @@ def sensor_field(
     unit : str
         Unit of a reading.
     noise_variance : float, optional
-        Noise variance of a reading (unit squared): give that of the instrument if you know it. None: it
-        is estimated from the readings themselves (`noise_from_changes`), and part of the summary.
+        Noise variance of a reading (unit squared): give that of the instrument if you know it. None:
+        nobody knows it, and each policy learns it.
     name : str
         The name of the problem in rows and pictures.
     minimum_completeness : float
@@ -141,8 +141,8 @@ def sensor_field(
     Raises
     ------
     ValueError
-        If a table cannot be read, fewer than two sensors or two steps are left, sensors stand at
-        the same place, or the noise cannot be estimated.
+        If a table cannot be read, fewer than two sensors or two steps are left, or sensors stand
+        at the same place.
 
     Examples
     --------
@@ -178,7 +178,6 @@ def sensor_field(
         readings = readings[enough]
         if len(readings) < 2:
             raise ValueError(f"expected at least two steps, got {len(readings)}")
-        estimate = noise_from_changes(readings) if noise_variance is None else None
     with naming_source(sites):
         points = points_of(places.loc[readings.columns])
     omissions = {
@@ -191,10 +190,10 @@ def sensor_field(
         points,
         name=name,
         unit=unit,
-        noise_variance=estimate or noise_variance,
+        noise_variance=noise_variance,
         added_noise=0.0,  # a reading holds the noise of its instrument
         labels=tuple(readings.columns),
-        summary=_summary(readings, omissions, estimate, places_text(places.columns)),
+        summary=_summary(readings, omissions, places_text(places.columns)),
     )
 
 
@@ -290,46 +289,12 @@ def points_of(places: pd.DataFrame) -> Array:
     return np.column_stack([east_north, others])
 
 
-def noise_from_changes(readings: pd.DataFrame) -> float:
-    """Return an upper estimate of the noise variance, from successive changes.
-
-    It is a sixth of the mean of (y(t-1) - 2 y(t) + y(t+1))^2. Noise of variance s^2 makes that mean
-    6 s^2. A truth that goes on in the same direction adds nothing, and one that walks at random with
-    variance q a step adds 2 q, so that the estimate is s^2 + q / 3; half the variance of a change, by
-    contrast, is s^2 + q / 2 and holds all of a steady drift. Steps longer than the median step are left
-    out, and so are gaps.
-
-    Raises
-    ------
-    ValueError
-        If there are no two such differences, or all are 0.
-    """
-    times = readings.index
-    moments = times.asi8 if isinstance(times, pd.DatetimeIndex) else times.to_numpy(float)
-    steps = np.diff(moments)
-    changes = np.diff(readings.to_numpy(float), axis=0)
-    changes[steps > np.median(steps)] = np.nan
-    bends = np.diff(changes, axis=0)
-    bends = bends[~np.isnan(bends)]
-    variance = float(np.mean(bends**2) / 6) if bends.size > 1 else 0.0
-    if not variance > 0:
-        raise ValueError(
-            f"noise_variance must be given: it cannot be estimated from {bends.size} differences of "
-            "successive changes that are all 0"
-        )
-    return variance
-
-
-def _summary(
-    readings: pd.DataFrame, omissions: dict[str, list[str]], noise: float | None, places: str
-) -> str:
-    """Return size, gaps, omissions and the estimate of the noise, in one line."""
+def _summary(readings: pd.DataFrame, omissions: dict[str, list[str]], places: str) -> str:
+    """Return size, gaps and omissions, in one line."""
     steps, sensors = readings.shape
     size = f"{sensors} sensors, {readings.index[0]} to {readings.index[-1]} ({steps} steps)"
     parts = [f"{size}, {gaps_text(readings)}"]
     parts += [f"{reason}: {few(names)}" for reason, names in omissions.items() if names]
-    if noise is not None:
-        parts.append(f"noise variance {noise:.4g} estimated from successive changes")
     if places:
         parts.append(places)
     return "; ".join(parts)

@@ -114,6 +114,7 @@ def query_expert(
     state, points = choose_questions(inference, state, about, rng)
     reply, failure = ask_expert(expert, points, about)
     answers = answers_of(points, about, reply.values, reply.variance)
+    answers = answers.with_noise(inference.recipe.noise_variance)  # where the expert states none
     down = failure is not None
     before, q = state.info.queries, len(points)
     state = update_answers(

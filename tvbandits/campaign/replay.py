@@ -115,8 +115,11 @@ class JournaledExpert:
             raise
         if "failure" in body:
             raise ExpertUnavailableError(body["failure"])
-        values, variance = to_array(body["values"]), to_array(body["variance"])
-        return Answers(values, variance, float(body["cost"]), tuple(body["notes"]))
+        stated = body["variance"]
+        variance = None if stated is None else to_array(stated)
+        return Answers(
+            to_array(body["values"]), variance, float(body["cost"]), tuple(body["notes"])
+        )
 
     def _reply(self, X: Array, t: float) -> Mapping[str, Any]:
         if self._replies:
@@ -154,7 +157,7 @@ class JournaledExpert:
         return {
             **question,
             "values": answers.values.tolist(),
-            "variance": answers.variance.tolist(),
+            "variance": None if answers.variance is None else answers.variance.tolist(),
             "cost": answers.cost,
             "notes": list(answers.notes),
             "expert_state": state_of(expert),
