@@ -1,9 +1,17 @@
 """GP-BUCB: GP-UCB in batches, on the exact posterior.
 
+A step of [BB] Algorithm 2, which restates it, and where it is: the bound, and the point where it is
+largest, are `acquisition.rules.UpperConfidenceBound`; deviations shrink from point to point of a batch
+in `acquisition.batches.PlainFantasy`, and `ProductRatio` says with which point the batch ends; the
+posterior, once the rewards are told, is `gp.exact.Exact.condition`. The width is multiplied by C
+(alpha = C beta).
+
 References
 ----------
 T. Desautels, A. Krause and J. Burdick. Parallelizing exploration-exploitation tradeoffs in Gaussian
     process bandit optimization. JMLR 15, 2014.
+D. Calandriello, L. Carratino, A. Lazaric, M. Valko and L. Rosasco. Near-linear time Gaussian process
+    optimization with adaptive batching and resparsification. ICML 2020. ([BB])
 """
 
 from __future__ import annotations

@@ -1,5 +1,22 @@
 """GP-UCB, and its descendants that forget: resets, a window, weights, a kernel over time, noise, events.
 
+Each is GP-UCB with one part exchanged, and that part holds all of the paper's algorithm but the bound:
+
+===========  ================================================  ====================================
+policy       the part                                          is in
+===========  ================================================  ====================================
+`gp_ucb`     none: the posterior, and the bound                `gp.exact`, `acquisition.rules`
+`r_gp_ucb`   `aging`: nothing before the last reset counts     `forgetting.aging.ResetEvery`
+`sw_gp_ucb`  `aging`: the last rewards count                   `forgetting.aging.Window`
+`w_gp_ucb`   `aging`: weights as noise that grows              `forgetting.aging.Exponential`
+`ui_gp_ucb`  `aging`: noise that is injected                   `forgetting.aging.Wiener`, or `Linear`
+`tv_gp_ucb`  `kernel`: times a correlation over time           `gp.kernels.space_time.Drift`
+`et_gp_ucb`  `reset`: forget all at an event                   `forgetting.event_trigger`
+===========  ================================================  ====================================
+
+A rate that is not given is learned: of an aging map by its predictions (`forgetting.learned_rate`), of a
+kernel by log evidence (`gp.fitting.evidence`). What authors recommend for one is in `policies.theory`.
+
 References
 ----------
 N. Srinivas, A. Krause, S. Kakade, M. Seeger. Gaussian process optimization in the bandit setting. 2010.

@@ -1,9 +1,16 @@
 """Thompson sampling in batches: each point is the best one of a draw from the posterior.
 
+The draws are `acquisition.rules.ThompsonSampling`. In two things it is not as in the papers: the
+posterior is one on a dictionary (`gp.sparse.SparsePosterior.sample`), since a joint draw from the exact
+one is O(A^3); and a batch is played whole before the next one, where the asynchronous version of [Kan]
+goes on with each reward.
+
 References
 ----------
 K. Kandasamy, A. Krishnamurthy, J. Schneider and B. Poczos. Parallelised Bayesian optimisation via
-    Thompson sampling. AISTATS 2018.
+    Thompson sampling. AISTATS 2018. ([Kan])
+D. Calandriello, L. Carratino, A. Lazaric, M. Valko and L. Rosasco. Near-linear time Gaussian process
+    optimization with adaptive batching and resparsification. ICML 2020. ([BB], which compares with it)
 """
 
 from __future__ import annotations
