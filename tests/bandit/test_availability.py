@@ -20,7 +20,7 @@ from tests.helpers.players import (
     noisy,
     warmed,
 )
-from tvbandits import Bandit, Candidates, NothingAvailableError, Recipe, Space, load, policies
+from tvbandits import Bandit, Box, Candidates, NothingAvailableError, Recipe, Space, load, policies
 from tvbandits.domains.availability import ChoiceSet
 from tvbandits.policies import POLICIES, Setting
 from tvbandits.queries import NextDecision, RandomPoints
@@ -161,6 +161,27 @@ def test_what_is_taken_comes_last_and_is_looked_at_once() -> None:
         np.testing.assert_array_equal(allowed(LINE.X), left)
         np.testing.assert_array_equal(allowed(LINE.X[some]), left[some])
     assert looked < 20  # each time for all that is taken would be quadratic in what is pending
+
+
+@pytest.mark.parametrize("available", [None, right])
+def test_choice_set_on_a_box_compares_few_of_many_points_in_place_of_one_that_is_taken(
+    available: Any,
+) -> None:
+    """A search that climbs to what is taken again and again made a batch of 100 points take 45 s."""
+    compared: list[Array] = []
+
+    def height(X: Array) -> Array:
+        compared.append(X)
+        return -np.abs(X[:, 0] - 9.0)
+
+    box = Box([(0.0, 10.0)])
+    allowed = ChoiceSet(box, available, np.array([[9.0]]))
+    x = allowed.repair(np.array([9.0]), height, np.random.default_rng(0))
+    (X,) = compared
+    assert len(X) == ChoiceSet.most_compared
+    assert allowed(X).all()
+    assert x == X[np.argmin(np.abs(X[:, 0] - 9.0))]
+    assert abs(x[0] - 9.0) == pytest.approx(box.resolution[0], rel=0.2)
 
 
 # --- contexts -------------------------------------------------------------------------------------

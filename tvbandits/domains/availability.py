@@ -265,6 +265,8 @@ class ChoiceSet:
 
     # So many points of a domain that is not finite are drawn before none of them counts as available.
     most_drawn: ClassVar[int] = 65_536
+    # So many of those that are available are compared: a batch may need it for each of its points.
+    most_compared: ClassVar[int] = 4096
 
     def __init__(
         self,
@@ -373,7 +375,7 @@ class ChoiceSet:
             If none of them may be chosen.
         """
         if not (self.is_everything or self(x[None, :])[0]):
-            X = self._draw(rng)
+            X = self._draw(rng)[: self.most_compared]
             x = X[int(np.argmax(function(X)))]
         if self._move is not None and not isinstance(self._domain, Candidates):
             both = np.stack([self._move.start.x, x])
