@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -25,6 +24,7 @@ from tvbandits.datasets.base import (
     autoregressive,
     draw_paths,
 )
+from tvbandits.datasets.cached import cached_property
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.problem import NamedProblem
 from tvbandits.domains.space import Arms

@@ -6,12 +6,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from tvbandits.datasets.cached import cached_property
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
 from tvbandits.gp.linalg import square_root
@@ -57,7 +57,7 @@ class Synthetic:
     that is not from 1 to any.
     """
 
-    unit: ClassVar[str] = ""
+    unit = ""
     kernel: Any = None
     variation: Any = None
     name: Any

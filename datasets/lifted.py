@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from scipy.optimize import minimize
 from scipy.stats import qmc
 
 from tvbandits.datasets.base import Synthetic, mean_change
+from tvbandits.datasets.cached import cached_property
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.problem import NamedProblem

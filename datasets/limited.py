@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from scipy.spatial.distance import cdist
 
 from tvbandits.acquisition.limits import Limit
 from tvbandits.datasets.base import CandidatesProblem, RandomProblem, autoregressive, draw_paths
+from tvbandits.datasets.cached import cached_property
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import Array

@@ -16,13 +16,13 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.datasets.base import IntervalProblem, RandomProblem
+from tvbandits.datasets.cached import cached_property
 from tvbandits.domains.box import Box
 from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import LARGEST_WHOLE, Array, as_points, as_time, not_negative
