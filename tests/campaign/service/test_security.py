@@ -243,7 +243,9 @@ def test_points_in_a_request_are_limited(shared: Served, path: str) -> None:
         assert (str(MOST) in reply.text and "at most" in reply.text) == refused, reply.text
 
 
-@pytest.mark.parametrize("path", ["/ask", "/tell", "/answer", "/correct", "/retract", "/drop"])
+@pytest.mark.parametrize(
+    "path", ["/ask", "/questions", "/sites", "/tell", "/answer", "/correct", "/retract", "/drop"]
+)
 @pytest.mark.parametrize("key", ["", "k" * 201, "a\nb", 7])
 def test_key_must_be_a_text(shared: Served, path: str, key: object) -> None:
     before = shared.campaign.status.rows

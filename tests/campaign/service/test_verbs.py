@@ -161,6 +161,25 @@ def test_repeated_answer_has_the_same_reply(tmp_path: Path) -> None:
         assert served.post("/answer", **said).json() == first
 
 
+def test_repeated_ask_and_questions_have_the_same_reply_after_what_was_chosen_is_retired(
+    tmp_path: Path,
+) -> None:
+    brought = policies.frugal_gp_ucb(
+        DOMAIN, kernel=RBF(1.0), noise_variance=0.01, expert=None, queries_per_step=2, seed=3
+    )
+    with serving(tmp_path, brought) as served:
+
+        def replies() -> list[Any]:
+            paths = {"/ask": {"n": 2}, "/questions": {}}
+            return [served.post(path, t=1, key=path, **more).json() for path, more in paths.items()]
+
+        first = replies()
+        chosen = {site for reply in first for site in reply["sites"]}
+        assert len(chosen) >= 2
+        assert served.post("/sites", retire=[*chosen]).status_code == 200
+        assert replies() == first
+
+
 def test_sites_come_and_go(tmp_path: Path) -> None:
     with serving(tmp_path, new_bandit()) as served:
         remote = remote_of(served)
