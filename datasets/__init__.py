@@ -22,6 +22,7 @@ from tvbandits.datasets.synthetic import (
     Switching,
     TimedParabola,
 )
+from tvbandits.datasets.tables.layout import FileOptions
 from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.sensor_field import sensor_field
 
@@ -33,6 +34,7 @@ __all__ = [
     "DriftingBump",
     "Exoskeleton",
     "Field",
+    "FileOptions",
     "GPDrift",
     "GeneralisedMovingPeaks",
     "HeatPump",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from calendar import month_name
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,6 +44,14 @@ _LENGTH = re.compile(
     r"|P(\d+[DW])?(T(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?"
 )
 
+
+# A date as people and instruments write it: 31.01.2026 24:00, 1/31/2026 1:30 PM, 2026-01-31 24:00.
+_WRITTEN = re.compile(
+    r"(?:(?P<year>\d{4})[-/.](?P<month>\d\d?)[-/.](?P<day>\d\d?)"
+    r"|(?P<a>\d\d?)(?P<mark>[-/.])(?P<b>\d\d?)(?P=mark)(?P<last>\d{4}))"
+    r"(?:(?:T|,?\s+)(?P<hour>\d\d?)(?::(?P<minute>\d\d)(?::(?P<second>\d\d(?:[.,]\d+)?))?)?"
+    r"\s*(?P<half>[AaPp][Mm])?)?\s*(?P<zone>Z|UTC|GMT|[+-]\d\d:?\d\d)?"
+)
 
 # Dates and lengths that are parsed without pandas, whose import takes longer than most uses of a clock.
 _PLAIN = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{6})?)?([+-]\d\d:\d\d)?)?", re.ASCII)
@@ -249,12 +258,83 @@ def _as_moment(moment: object, name: str) -> pd.Timestamp:
         raise ValueError(f"{name} must be a date and time, got {describe(moment)}")
     if isinstance(moment, str) and not _ISO.fullmatch(moment):
         raise ValueError(
-            f'{name} must be ISO text such as "2024-01-31T12:00", got {describe(moment)}'
+            f'{name} must be a date such as "2024-01-31 12:00" or "31.01.2024 12:00", '
+            f"got {describe(moment)}"
         )
     with suppress(ValueError, OverflowError):
         return pd.Timestamp(moment).as_unit("ns")
     needs = "a date and time, and within 292 years of 1970"
     raise ValueError(f"{name} must be {needs}, got {describe(moment)}")
+
+
+# --- dates as people write them ----------------------------------------------------------------------
+
+
+def day_or_month(text: str) -> str:
+    """Return what comes first in a date such as 31/01/2026: "day", "month", "either", or "" elsewhere.
+
+    Examples
+    --------
+    >>> from tvbandits.clock import day_or_month
+    >>> print(day_or_month("31/01/2026"), day_or_month("01-31-2026"), day_or_month("03/02/2026"))
+    day month either
+    """
+    match = _WRITTEN.fullmatch(text.strip())
+    if match is None or match["year"] or match["mark"] == ".":
+        return ""
+    a, b = int(match["a"]), int(match["b"])
+    return "day" if a > 12 else "month" if b > 12 else "" if a == b else "either"
+
+
+def iso_date(text: str, first: str | None = None) -> str:
+    """Return a date of another form in that of ISO 8601; a text that is none stays as it is.
+
+    Parameters
+    ----------
+    text : str
+        31.01.2026 12:00, 31/01/2026, 1/31/2026 1:30 PM; 24:00 is 00:00 of the next day.
+    first : str, optional
+        "day" or "month", which comes first before a year, unless dots show the day. None: as the text
+        itself decides it.
+
+    Raises
+    ------
+    ValueError
+        If the text does not decide it.
+
+    Examples
+    --------
+    >>> from tvbandits.clock import iso_date
+    >>> print(iso_date("31.01.2026 24:00"), "|", iso_date("02/03/2026", "day"))
+    2026-02-01 00:00:00 | 2026-03-02 00:00:00
+    """
+    match = _WRITTEN.fullmatch(text.strip())
+    if match is None or (_ISO.fullmatch(text) and match["hour"] != "24"):
+        return text
+    year, month, day = match["year"], match["month"], match["day"]
+    if year is None:
+        order = first or day_or_month(text) or "day"
+        if order == "either":
+            a, b = int(match["a"]), int(match["b"])
+            raise ValueError(
+                f"{text} may be {a} {month_name[b]} or {b} {month_name[a]}: write {match['last']}-"
+                f"{b:02d}-{a:02d} or {match['last']}-{a:02d}-{b:02d}, or say which comes first in a "
+                "table by --dates day or --dates month"
+            )
+        year, month, day = match["last"], match["a"], match["b"]
+        if order == "day" or match["mark"] == ".":
+            month, day = day, month
+    hour, second = int(match["hour"] or 0), (match["second"] or "00").replace(",", ".")
+    if match["half"]:
+        hour = hour % 12 + 12 * (match["half"][0] in "pP") if 1 <= hour <= 12 else 99
+    ends = hour == 24 and not int(match["minute"] or 0) and not float(second)
+    try:
+        begins = datetime(int(year), int(month), int(day), 0 if ends else hour)
+    except ValueError:  # no day of the calendar
+        return text
+    begins += timedelta(days=ends)
+    zone = {"UTC": "Z", "GMT": "Z"}.get(match["zone"] or "", match["zone"] or "")
+    return f"{begins:%Y-%m-%d %H}:{match['minute'] or '00'}:{second}{zone}"
 
 
 # --- times of a campaign: numbers, or dates if it has a clock -------------------------------------
@@ -272,11 +352,11 @@ def parse_duration(text: str) -> float | None:
 
 
 def parse_time(text: str | None) -> float | str | None:
-    """Return the number that a text stands for; any other text is a date and stays as it is."""
+    """Return the number that a text stands for; any other text is a date, in the form of ISO 8601."""
     try:
         return None if text is None else float(text)
     except ValueError:
-        return text
+        return iso_date(str(text))
 
 
 def to_number(clock: Clock | None, t: Any, name: str = "t") -> float | None:
@@ -284,7 +364,12 @@ def to_number(clock: Clock | None, t: Any, name: str = "t") -> float | None:
     if t is None:
         return None
     if not isinstance(t, int | float | np.number):
-        require(clock is not None, name, "a number, as the campaign has no clock", t)
+        require(
+            clock is not None,
+            name,
+            "a number, as the campaign has no clock ([clock] in its campaign.toml)",
+            t,
+        )
         return float(clock.number(t))  # type: ignore[union-attr]
     number = as_time(t, name)
     if clock is not None:

@@ -1,9 +1,9 @@
 """Reading the tables of a user's own network: values by time and sensor, and places of sensors.
 
 Sensors are known by text: 7, 7.0 and "7" are one sensor, "007" is another. Times are numbers, or dates
-and times such as 2008-01-31 12:00, 01/31/2008 12:00 (the month first) or 31.01.2008 12:00 (the day
-first); those with an offset are turned into UTC. The end of this module has columns of other tables as
-candidates and their rewards, and the headings of the kinds of tables.
+and times such as 2008-01-31 12:00, 01/31/2008 12:00 or 31.01.2008 12:00; those with an offset are
+turned into UTC. `layout` finds out what is in which column. The end of this module has columns of other
+tables as candidates and their rewards, and the headings of the kinds of tables.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,38 +21,44 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tvbandits.datasets.tables.spreadsheets import File, is_parquet, read_parquet, read_spreadsheet
+from tvbandits.datasets.tables.layout import (
+    FileOptions,
+    as_id,
+    as_values,
+    check_sentinels,
+    find_columns,
+    iso_times,
+    plain,
+    read_sheet,
+    tidy,
+    times_of,
+)
+from tvbandits.datasets.tables.spreadsheets import File
 from tvbandits.io import naming
-from tvbandits.validation import Array, choice, describe, file_path, is_date, is_finite_number, text
+from tvbandits.validation import Array, describe, file_path, is_date, is_finite_number, text
 
 # A table, or the path of a csv or Parquet file that holds it.
 Source = pd.DataFrame | File
 
 
-# Forms of a date that are no ISO 8601.
-FORMATS = tuple(
-    day + hour for day in ("%m/%d/%Y", "%d.%m.%Y") for hour in ("", " %H:%M", " %H:%M:%S")
-)
-
-
-LATITUDE = {"latitude", "lat", "site_latitude"}
-LONGITUDE = {"longitude", "lon", "lng", "long", "site_longitude"}
-
-
-def read_table(source: Source, name: str = "source", decimal: str | None = None) -> pd.DataFrame:
+def read_table(
+    source: Source, name: str = "source", options: FileOptions | None = None
+) -> pd.DataFrame:
     """Return a table, or that of a file: of a csv all cells as text, under their own headings.
 
-    A csv may be separated by commas, semicolons or tabs, and compressed; with semicolons or tabs its
-    numbers may have a decimal comma, of which `decimal` may say so. It is UTF-8, or else Windows-1252,
-    as some spreadsheets write.
+    Parameters
+    ----------
+    source : DataFrame or path
+    name : str
+        What messages call it.
+    options : FileOptions, optional
+        What the file does not say itself.
 
     Raises
     ------
     ValueError
         If a file cannot be read, is empty, or is no table: one line that names it and why.
     """
-    if decimal is not None:
-        choice("decimal", decimal, ("comma", "point"))
     if isinstance(source, pd.DataFrame):
         return source
     if not isinstance(source, str | os.PathLike):
@@ -62,7 +67,7 @@ def read_table(source: Source, name: str = "source", decimal: str | None = None)
         )
     path = file_path(name, source)
     with naming(path):
-        return read_parquet(path) if is_parquet(path) else _csv(path, decimal)
+        return read_sheet(path, options or FileOptions()).cells
 
 
 def naming_source(source: Source) -> contextlib.AbstractContextManager[None]:
@@ -70,30 +75,21 @@ def naming_source(source: Source) -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext() if isinstance(source, pd.DataFrame) else naming(Path(source))
 
 
-def _csv(path: Path, decimal: str | None) -> pd.DataFrame:
-    """Return the table of a csv, all cells as text."""
-    # The heading is read as a row of its own: pandas would give a name that comes twice another.
-    raw = read_spreadsheet(path, decimal, header=None, dtype=str)
-    heading = raw.iloc[0].fillna("").str.strip()
-    return raw.iloc[1:].reset_index(drop=True).set_axis(list(heading), axis=1)
-
-
 def as_ids(values: Iterable[Any]) -> list[str]:
     """Return the ids of sensors as texts: 7, 7.0, "7" and "7.0" are "7", and "007" stays as it is."""
-    return [_as_id(value) for value in values]
+    return [as_id(value) for value in values]
 
 
-def _as_id(value: Any) -> str:
-    """Return the id of a sensor, which is empty for a missing value."""
-    if value is None or value is pd.NA or value != value:
-        return ""
-    text = str(value).strip()
-    # A column of whole numbers with a gap is read, and written, as floats.
-    return text.partition(".")[0] if re.fullmatch(r"(0|-?[1-9]\d*)\.0+", text) else text
-
-
-def as_times(column: Iterable[Any], name: str = "time") -> pd.Index[Any]:
+def as_times(column: Iterable[Any], name: str = "time", dates: str | None = None) -> pd.Index[Any]:
     """Return times as a `DatetimeIndex` (UTC where offsets are given), or as an index of floats.
+
+    Parameters
+    ----------
+    column : iterable
+    name : str
+        What messages call it.
+    dates : str, optional
+        What comes first in 03/02/2026, the "day" or the "month". None: as other dates show it.
 
     Raises
     ------
@@ -101,7 +97,7 @@ def as_times(column: Iterable[Any], name: str = "time") -> pd.Index[Any]:
         If one of them is missing, or neither a number nor a date.
     """
     series = pd.Series(list(column), dtype=object)
-    missing = series.isna()
+    missing = series.isna() | (series == "")
     if missing.any():
         row = int(missing.to_numpy().argmax()) + 1
         raise ValueError(f"{name} must be given in every row, and is missing in row {row}")
@@ -109,77 +105,91 @@ def as_times(column: Iterable[Any], name: str = "time") -> pd.Index[Any]:
     if np.isfinite(numbers.to_numpy(float)).all():
         floats: pd.Index[Any] = pd.Index(numbers.to_numpy(float), name=name)
         return floats
-    best = pd.to_datetime(series, format="ISO8601", errors="coerce", utc=True)
-    for form in FORMATS:
-        if best.notna().all():
-            break
-        best = best.fillna(pd.to_datetime(series, format=form, errors="coerce", utc=True))
-    if best.notna().all():
-        return pd.DatetimeIndex(best.dt.tz_localize(None), name=name).as_unit("us")
-    wrong = best.isna() & numbers.isna()
-    got = series[wrong if wrong.any() else best.isna()].iloc[0]
+    found = pd.to_datetime(series, format="ISO8601", errors="coerce", utc=True)
+    if found.isna().any():
+        iso = iso_times(series, dates)
+        found = pd.to_datetime(iso, format="ISO8601", errors="coerce", utc=True)
+    if found.notna().all():
+        return pd.DatetimeIndex(found.dt.tz_localize(None), name=name).as_unit("us")
+    wrong = found.isna() & numbers.isna()
+    got = series[wrong if wrong.any() else found.isna()].iloc[0]
     raise ValueError(
         f"{name} must be numbers, or dates like 2008-01-31 12:00, 01/31/2008 12:00 or "
-        f"31.01.2008 12:00, got {describe(got)}"
+        f"31.01.2008 12:00, got {describe(got)}: --time names another column"
     )
 
 
-def as_numbers(table: pd.DataFrame, what: str = "sensor") -> pd.DataFrame:
-    """Return cells as floats; an empty one, or a usual word for "none" such as NA, is NaN.
+def as_numbers(
+    table: pd.DataFrame, what: str = "sensor", options: FileOptions | None = None
+) -> pd.DataFrame:
+    """Return cells as floats; one that stands for no reading, such as NA, is NaN.
 
     Raises
     ------
     ValueError
         If a cell is no number, or not finite; it names the column after the word `what`.
     """
-    columns = {}
-    for place, sensor in enumerate(table.columns):
-        cells = table.iloc[:, place]
-        numbers = pd.to_numeric(cells, errors="coerce").astype(float)
-        empty = cells.isna() | cells.astype(str).str.strip().eq("")
-        wrong = (numbers.isna() & ~empty) | np.isinf(numbers)
-        if wrong.any():
-            got = cells[wrong].iloc[0]
-            raise ValueError(f"{what} {sensor} must hold finite numbers, got {describe(got)}")
-        columns[str(sensor)] = numbers
+    options = options or FileOptions()
+    columns = {
+        str(name): as_values(table.iloc[:, place], options, f"{what} {name}")
+        for place, name in enumerate(table.columns)
+    }
     return pd.DataFrame(columns, index=table.index)
 
 
-def by_time(table: pd.DataFrame, sensors: Iterable[str]) -> pd.DataFrame:
+def by_time(
+    table: pd.DataFrame, sensors: Iterable[str], options: FileOptions | None = None
+) -> pd.DataFrame:
     """Return a table with times as index and the sensors' ids as columns, cells as they are.
 
-    Times are the index if it has a name or holds anything but whole numbers; else the first column,
-    unless that is one of `sensors`, when there is no column of times and rows are numbered.
+    A table with a row for each reading becomes one with a column for each sensor. Of others, times are
+    the index if it has a name or holds anything but whole numbers; else the first column or what
+    `find_columns` finds, unless that is one of `sensors`, when there is no column of times and rows are
+    numbered.
 
     Raises
     ------
     ValueError
         If the table is empty, one of `sensors` has two columns, or times cannot be read.
     """
+    options = options or FileOptions()
     names = as_ids(table.columns)
     if not len(table) or not names:
         raise ValueError("the table of values has no rows")
-    if not _only_counts(table.index):
-        index = as_times(table.index, str(table.index.name or "time"))
+    if not counts_only(table.index):
+        index = as_times(table.index, str(table.index.name or "time"), options.dates)
     elif names[0] in set(sensors):
         index = as_times(table.index)
     else:
-        index = as_times(table.iloc[:, 0], names[0] or "time")
-        names, table = names[1:], table.iloc[:, 1:]
+        layout = find_columns(table, options)
+        if layout.is_long:
+            return _pivoted(tidy(table, layout, options), options)
+        times = times_of(table, layout, options)
+        index = as_times(times, " ".join(layout.time) or "time", options.dates)
+        rest = [i for i, name in enumerate(table.columns) if str(name) not in layout.time]
+        names, table = [names[i] for i in rest], table.iloc[:, rest]
     twice = {name for name, times in Counter(names).items() if times > 1} & set(sensors)
     if twice:
         raise ValueError(f"sensors have more than one column: {few(twice)}")
     return table.set_axis(names, axis=1).set_axis(index, axis=0)
 
 
-def _only_counts(index: pd.Index[Any]) -> bool:
+def _pivoted(rows: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
+    """Return a table by time and station of readings, whose means it has where there are several."""
+    check_sentinels(rows[["value"]], options)
+    rows = rows.assign(time=as_times(rows["time"], "time", options.dates))
+    wide = rows.pivot_table("value", "time", "station", dropna=False)
+    return wide.rename_axis(columns=None)
+
+
+def counts_only(index: pd.Index[Any]) -> bool:
     """Return whether an index only numbers the rows."""
     return index.name is None and pd.api.types.is_integer_dtype(index.dtype)
 
 
 def with_index_as_column(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table whose index is its first column, unless it only numbers the rows."""
-    return table.reset_index(drop=_only_counts(table.index))
+    return table.reset_index(drop=counts_only(table.index))
 
 
 def select_times(
@@ -354,11 +364,6 @@ class Form:
 def same_names(*columns: str) -> dict[str, tuple[str, ...]]:
     """Return the spellings of columns that we call as their files do, but for case and punctuation."""
     return {plain(column): (column,) for column in columns}
-
-
-def plain(column: object) -> str:
-    """Return a heading without the differences of case and punctuation between files."""
-    return re.sub(r"[^0-9a-z]+", "_", str(column).lower()).strip("_")
 
 
 def few(values: Iterable[str], most: int = 8) -> str:

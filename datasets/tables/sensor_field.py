@@ -7,14 +7,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from tvbandits.datasets.tables.problem import TableProblem
-from tvbandits.datasets.tables.readings import (
+from tvbandits.datasets.tables.layout import (
     LATITUDE,
     LONGITUDE,
+    FileOptions,
+    check_sentinels,
+    find_columns,
+    find_step,
+    plain,
+    stations_of,
+)
+from tvbandits.datasets.tables.problem import TableProblem
+from tvbandits.datasets.tables.readings import (
     Source,
     as_ids,
     as_numbers,
@@ -22,7 +31,6 @@ from tvbandits.datasets.tables.readings import (
     by_time,
     few,
     naming_source,
-    plain,
     read_table,
     select_times,
     with_index_as_column,
@@ -98,7 +106,7 @@ def sensor_field(
     every: str | None = None,
     start: str | float | None = None,
     end: str | float | None = None,
-    decimal: str | None = None,
+    options: FileOptions | None = None,
 ) -> TableProblem:
     """Choose, step by step, the sensor with the highest reading.
 
@@ -110,13 +118,13 @@ def sensor_field(
     Parameters
     ----------
     values : DataFrame or path
-        Readings, in `unit`: a column a sensor, headed by its id, and times as index or first column:
-        numbers, or dates such as 2008-01-31 12:00 (offsets are turned into UTC). A csv may have
-        semicolons with decimal commas. Of a table with a row for each reading, pandas' `pivot_table`
-        makes such a table.
+        Readings, in `unit`: a column a sensor, headed by its id, and times as index or first column; or
+        a row for each reading, with columns of time, station and value. Times are numbers, or dates
+        such as 2008-01-31 12:00 (offsets are turned into UTC).
     sites : DataFrame or path
         A row a sensor: its id, and 2 or 3 coordinates. Both tables may be csv or Parquet files. The ids
-        stand in the first column.
+        stand in the first column. It may be a table with a row for each reading that has latitude and
+        longitude, such as `values` itself.
         Coordinates are latitude and longitude, which are degrees and become km east and north of the
         centre, or else x, y, z, or else all other columns, which are used as they are.
     unit : str
@@ -134,9 +142,8 @@ def sensor_field(
     start, end : str or float, optional
         Rows from one time to another, both included: 2008-01-31, or 2008 for all of a year (numbers
         where times are numbers). None: all there are.
-    decimal : str, optional
-        The decimal mark of csv files with semicolons or tabs, "comma" or "point". None: as the cells of
-        each column show it.
+    options : FileOptions, optional
+        What the tables do not say themselves: which parameter, which numbers stand for no reading.
 
     Raises
     ------
@@ -158,12 +165,13 @@ def sensor_field(
      [4. 1.]]
     """
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
-    site_rows = read_table(sites, "sites", decimal)
-    rows = read_table(values, "values", decimal)
+    options = options or FileOptions()
+    site_rows = read_table(sites, "sites", replace(options, header=None))
+    rows = read_table(values, "values", options)
     with naming_source(sites):
-        places = read_places(site_rows)
+        places = read_places(site_rows, options)
     with naming_source(values):
-        table = by_time(rows, places.index)
+        table = by_time(rows, places.index, options)
         common = [sensor for sensor in table.columns if sensor in places.index]
         if not common:
             where = "" if isinstance(sites, pd.DataFrame) else f" ({sites})"
@@ -171,10 +179,15 @@ def sensor_field(
                 f"no sensor has both readings and coordinates: values are of {few(table.columns)}, "
                 f"coordinates of {few(places.index)}{where}"
             )
-        readings = average_steps(select_times(as_numbers(table[common]), start, end), every)
-        enough = complete_columns(
-            readings, minimum_completeness, 2, "sensors with coordinates"
-        ).index
+        numbers = select_times(as_numbers(table[common], options=options), start, end)
+        check_sentinels(numbers, options)
+        readings = average_steps(numbers, every)
+        try:
+            enough = complete_columns(
+                readings, minimum_completeness, 2, "sensors with coordinates"
+            ).index
+        except ValueError as error:
+            raise ValueError(f"{error}{_step_hint(numbers, every)}") from None
         readings = readings[enough]
         if len(readings) < 2:
             raise ValueError(f"expected at least two steps, got {len(readings)}")
@@ -197,15 +210,28 @@ def sensor_field(
     )
 
 
-def read_places(sites: pd.DataFrame) -> pd.DataFrame:
+def _step_hint(numbers: pd.DataFrame, every: str | None) -> str:
+    """Return the step with which most sensors have a reading, in words, if it differs from `every`."""
+    if not isinstance(numbers.index, pd.DatetimeIndex):
+        return ""
+    rows = numbers.rename_axis("time").reset_index().melt("time").dropna()
+    grid = find_step(rows["time"], rows["variable"])
+    if grid is None or grid.step in ("", every):
+        return ""
+    return f"; with every={grid.step} they have {grid.share:.0%} of their readings"
+
+
+def read_places(sites: pd.DataFrame, options: FileOptions | None = None) -> pd.DataFrame:
     """Return coordinates by id: the columns that `sensor_field` describes, without rows that lack one.
+
+    Of a table with a row for each reading, they are those of its stations.
 
     Raises
     ------
     ValueError
         If columns are missing, ids are not given or not unique, or a coordinate is no number.
     """
-    table = with_index_as_column(sites)
+    table = places_in_readings(with_index_as_column(sites), options or FileOptions())
     if not len(table) or len(table.columns) < 3:
         raise ValueError(
             "the table of sites must have rows, and columns of ids and 2 or 3 coordinates, got "
@@ -219,6 +245,30 @@ def read_places(sites: pd.DataFrame) -> pd.DataFrame:
     if twice:
         raise ValueError(f"sites are given twice: {few(twice)}")
     return as_numbers(table[_coordinates(table)].set_axis(ids, axis=0), "coordinate").dropna()
+
+
+def places_in_readings(table: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
+    """Return station, latitude and longitude of each station in a table of readings.
+
+    A table without times, stations and places is returned as it is.
+
+    Raises
+    ------
+    ValueError
+        If a station has two places.
+    """
+    layout = find_columns(table, options)
+    if not (layout.is_long and layout.places):
+        return table
+    rows = table[list(layout.places)].assign(station=stations_of(table, layout)).drop_duplicates()
+    rows = rows[["station", *layout.places]]
+    moved = rows[rows["station"].duplicated()]
+    if len(moved):
+        raise ValueError(
+            f"station {moved['station'].iloc[0]} has two places in the table: give the places of the "
+            "stations in a table of their own"
+        )
+    return rows.reset_index(drop=True)
 
 
 def _coordinates(table: pd.DataFrame) -> list[str]:
@@ -304,7 +354,7 @@ PROBLEMS = (
     NamedProblem(
         "sensor-field",
         sensor_field,
-        "your own network: two --data files, values and sites",
+        "your own network: two --data files, readings and sites; one with both, twice",
         files=2,
     ),
 )

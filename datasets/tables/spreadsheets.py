@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 File = str | os.PathLike[str]
 
 
-# The separators of cells.
-SEPARATORS = ",;\t"
-
-
 # A number with a mark in it, where the decimal mark is the one or the other; X is between thousands.
 _THOUSANDS = r"[1-9]\d{0,2}(?:[X]\d{3})+"
 _NUMBER = rf"[-+]?(?:(?:\d+|{_THOUSANDS})[Y]\d+(?:[eE][-+]?\d+)?|{_THOUSANDS})"
@@ -159,10 +155,25 @@ def read_csv(stream: io.BufferedReader, *, separators: str = ",", **options: Any
         )
     except pd.errors.EmptyDataError:
         raise ValueError("the file is empty") from None
+    except pd.errors.ParserError as error:
+        raise ValueError(_reason(str(error), separator)) from None
     check_size("rows", len(frame))
     if not isinstance(frame.index, pd.RangeIndex):  # pandas takes the first cells for names of rows
         raise ValueError("its rows have more cells than its first line")
     return frame
+
+
+def _reason(message: str, separator: str) -> str:
+    """Return the message of pandas' parser in the words of somebody who looks at the file."""
+    if more := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message):
+        most, line, cells = more.groups()
+        return (
+            f"line {line} has {cells} cells, and no line before more than {most}: put a cell that "
+            f"holds {separator!r} in quotation marks"
+        )
+    if quote := re.search(r"EOF inside string starting at row (\d+)", message):
+        return f"line {int(quote[1]) + 1} opens a quotation mark that is never closed: remove it"
+    return message
 
 
 def separator_of(heading: bytes, separators: str) -> str:
@@ -177,65 +188,29 @@ def separator_of(heading: bytes, separators: str) -> str:
     return max(separators, key=lambda each: heading.count(each.encode()))
 
 
-def read_spreadsheet(path: Path, decimal: str | None = None, **options: Any) -> pd.DataFrame:
-    r"""Return the table of a csv as spreadsheets of any country write it, also of a packed one.
-
-    Commas, semicolons or tabs separate the cells. Unless commas do, texts such as 1,5 become 1.5, and
-    1.012 becomes 1012 in a column with 998,5. The file is in UTF-8, or else in Windows-1252.
-
-    Parameters
-    ----------
-    path : Path
-    decimal : str, optional
-        The decimal mark, "comma" or "point"; by default as each column shows it.
-    options
-        As of `pandas.read_csv`.
-
-    Raises
-    ------
-    ValueError, OSError
-        If it cannot be read; see `naming`.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tvbandits.datasets.tables.spreadsheets import read_spreadsheet
-    >>> size = Path("sites.csv").write_bytes("id;x\nKöln;1,5\n".encode("cp1252"))
-    >>> print(read_spreadsheet(Path("sites.csv")))
-         id    x
-    0  Köln  1.5
-    """
-    try:
-        return _spreadsheet(path, decimal, encoding="utf-8-sig", **options)
-    except UnicodeDecodeError:
-        return _spreadsheet(path, decimal, encoding="cp1252", encoding_errors="replace", **options)
-
-
-def _spreadsheet(path: Path, decimal: str | None, **options: Any) -> pd.DataFrame:
-    """Return the table of a csv in one encoding."""
-    with unpack(path) as stream:
-        start = stream.peek(1 << 16)
-        if b"\0" in start:
-            raise ValueError("a binary file of a kind that is not known")
-        frame = read_csv(stream, separators=SEPARATORS, **options)
-    frame = frame[(frame.notna() & (frame != "")).any(axis=1)]  # spreadsheets write ",,"
-    if separator_of(start.partition(b"\n")[0], SEPARATORS) == ",":
-        return frame
-    return _with_points(frame, decimal)
-
-
-def _with_points(frame: pd.DataFrame, decimal: str | None) -> pd.DataFrame:
+def with_points(frame: pd.DataFrame, decimal: str | None) -> pd.DataFrame:
     """Return a frame whose texts of numbers have decimal points, and nothing between thousands.
 
     The other cells of a column decide on 1.012: in one with 998,5 it is 1012.
+
+    Parameters
+    ----------
+    frame : DataFrame of str
+    decimal : str, optional
+        The decimal mark, "comma" or "point". None: as each column shows it.
 
     Raises
     ------
     ValueError
         If the cells of a column do not decide, and both are possible.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tvbandits.datasets.tables.spreadsheets import with_points
+    >>> with_points(pd.DataFrame({"a": ["1.012", "998,5"]}), None)["a"].tolist()
+    ['1012', '998.5']
     """
-    if decimal not in (None, *_MARKS):
-        raise ValueError(f'decimal must be "comma" or "point", got {decimal!r}')
     columns = [
         {cell: both for cell in frame.iloc[:, i].unique() if (both := _possible_marks(cell))}
         for i in range(frame.shape[1])
@@ -256,9 +231,9 @@ def _with_points(frame: pd.DataFrame, decimal: str | None) -> pd.DataFrame:
                 possible = {*_MARKS}  # 1.012 and 1,012
             if len(possible) > 1:
                 raise ValueError(
-                    f"{cell} in column {i + 1} may be {_with_point(cell, 'comma')} or "
-                    f"{_with_point(cell, 'point')}: say which mark is the decimal one, by decimal = "
-                    '"comma" or "point" (--decimal of a command)'
+                    f"{cell} in column {frame.columns[i] or i + 1} may be "
+                    f"{_with_point(cell, 'comma')} or {_with_point(cell, 'point')}: say which mark is "
+                    "the decimal one by --decimal comma or --decimal point"
                 )
             (marks[cell],) = possible
         if marks:

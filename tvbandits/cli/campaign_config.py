@@ -9,6 +9,8 @@ import inspect
 import json
 import tomllib
 from collections.abc import Mapping
+from dataclasses import fields
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +26,21 @@ from tvbandits.campaign.store.databases import database_at
 from tvbandits.campaign.store.store import check_name
 from tvbandits.cli.output import escape
 from tvbandits.clock import Clock
+from tvbandits.datasets.tables.layout import (
+    FileOptions,
+    find_columns,
+    find_step,
+    read_sheet,
+    stations_of,
+    times_of,
+)
 from tvbandits.datasets.tables.readings import finite_column
-from tvbandits.datasets.tables.sensor_field import find_degrees, places_text, points_of
-from tvbandits.datasets.tables.spreadsheets import read_spreadsheet
+from tvbandits.datasets.tables.sensor_field import (
+    find_degrees,
+    places_in_readings,
+    places_text,
+    points_of,
+)
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.domains.domain import Domain
@@ -62,7 +76,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "context",
         "control",
         "coordinates",
-        "decimal",
+        "read",
         "safe",
         "sites",
         "space",
@@ -75,6 +89,9 @@ KEYS: dict[str, tuple[str, ...]] = {
     "clock": ("origin", "unit"),
     "expert": ("budget", "maker"),
 }
+
+# Headings of the names of sites.
+NAMES = ("site", "name", "id", "station")
 
 # A section of the file: values by key.
 Section = Mapping[str, Any]
@@ -163,7 +180,9 @@ def _domain(section: Section, folder: Path) -> tuple[Domain, dict[str, str]]:
         return arms, {"names": json.dumps(arms.names), "coordinates": json.dumps(arms.names)}
     if kinds == ["sites"]:
         path = folder / str(section["sites"])
-        sites, about = _sites(path, section.get("coordinates"), section.get("decimal"))
+        sites, about = _sites(
+            path, section.get("coordinates"), _file_options(section.get("read", {}))
+        )
         if not context:
             return sites, about
         names = [*json.loads(about["coordinates"]), *context]
@@ -189,14 +208,24 @@ def _parameter(name: str, value: Any) -> Any:
     return Integer(*whole)
 
 
+def _file_options(section: Any) -> FileOptions:
+    """Return what [domain] read says of the table of sites."""
+    of_kind("[domain] read", section, Mapping, 'a table such as { decimal = "comma" }')
+    keys = [each.name for each in fields(FileOptions)]
+    for key in section:
+        if key not in keys:
+            raise ValueError(f"[domain] read: unknown {key!r}; there are: {', '.join(keys)}")
+    return FileOptions(**section)
+
+
 def _sites(
-    path: Path, coordinates: list[str] | None, decimal: str | None
+    path: Path, coordinates: list[str] | None, options: FileOptions
 ) -> tuple[Candidates, dict[str, str]]:
     """Return the sites of a CSV, and their names and coordinates as texts."""
     with naming(path):
-        frame = read_spreadsheet(path, decimal, dtype=str, keep_default_na=False)
+        frame = places_in_readings(read_sheet(path, options).cells, options)
         first = frame.columns[0]
-        name = next((c for c in frame.columns if str(c).lower() in ("site", "name", "id")), None)
+        name = next((c for c in frame.columns if str(c).lower() in NAMES), None)
         has_words = pd.to_numeric(frame[first], errors="coerce").isna().any()
         if name is None and coordinates is None and has_words:
             name = first  # it may be called station, sensor, ...
@@ -382,6 +411,7 @@ def make_expert(maker: Any, budget: int | None) -> Expert:
 DRAFT = """# For `tvbandits campaign new FILE --config {path}`. All keys: docs/campaign-toml.md.
 [domain]
 sites = {sites}  # a table with a column `site`; the others are coordinates, in one unit
+{read}
 # or arms = ["red", "green"], or box = [[0, 10], [0, 5]], or a section [domain.space]
 
 [policy]
@@ -395,16 +425,28 @@ name = {name}
 # [campaign]
 # unit = "ppb"  # the unit of a reward, for the axes
 
-# [clock]  # with a clock, times may be dates
-# unit = "1h"
-# origin = "2026-01-01"
+{clock}
 """
+
+NO_CLOCK = """# [clock]  # with a clock, times may be dates
+# unit = "1h"
+# origin = "2026-01-01\""""
 
 
 def write_draft(
-    file: str, path: Path, spec: str, sites: str | None, noise_sd: float | None
+    file: str,
+    path: Path,
+    spec: str,
+    sites: str | None,
+    noise_sd: float | None,
+    clock: str | None,
+    tables: Mapping[str, Any],
 ) -> None:
-    """Write a configuration for "name:key=value,..."; the other options of the policy are comments."""
+    """Write a configuration for "name:key=value,..."; the other options of the policy are comments.
+
+    `clock` is the unit of a clock. `tables` are fields of `FileOptions` for the table of sites; one that
+    also has readings sets the clock, too.
+    """
     policy, spec = _find_policy("--policy", spec)
     parameters = options_of(policy)
     lines = {name: f"# {name} = ..." for name in parameters}
@@ -413,9 +455,15 @@ def write_draft(
             lines[name] = f"# {name} = {json.dumps(parameter.default)}"
     for name, value in parse_call(parameters, spec).items():
         lines[name] = f"{name} = {json.dumps('none' if value is None else value)}"
+    words = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in tables.items()]
+    clock_lines = _clock_lines(Path(sites), FileOptions(**tables)) if sites else ""
+    if clock is not None:
+        clock_lines = f'[clock]\nunit = {json.dumps(clock)}\norigin = "{date.today().year}-01-01"'
     text = DRAFT.format(
         path=path,
         sites=json.dumps(sites or "sites.csv", ensure_ascii=False),
+        read=f"read = {{ {', '.join(words)} }}" if words else '# read = { decimal = "comma" }',
+        clock=clock_lines or NO_CLOCK,
         name=json.dumps(policy.name),
         noise="# noise_sd = 0.1" if noise_sd is None else f"noise_sd = {noise_sd}",
         scale="# " if policy.learns_kernel else "",
@@ -426,6 +474,26 @@ def write_draft(
         if place.exists():
             raise ValueError(f"{place} already exists")
     path.write_text(text, encoding="utf-8")
+
+
+def _clock_lines(path: Path, options: FileOptions) -> str:
+    """Return a clock for the times of a table of sites that also has readings; else an empty text."""
+    with naming(path):
+        cells = read_sheet(path, options).cells
+        layout = find_columns(cells, options)
+        if not layout.is_long:
+            return ""
+        times = times_of(cells, layout, options).astype(str)
+        dates = pd.to_datetime(times, format="ISO8601", errors="coerce", utc=True)
+        if dates.isna().any():
+            return ""
+        grid = find_step(dates, stations_of(cells, layout))
+        # The clock has a time zone where the table has offsets.
+        origin = (
+            dates.min() if Clock(origin=times.iloc[0]).origin.tz else dates.min().tz_localize(None)
+        )
+    step = grid.step if grid is not None and grid.step else "1h"
+    return f'[clock]\nunit = "{step}"\norigin = "{origin.floor("1D")}"'
 
 
 def create(file: str, config: Path, expert: str | None, who: str | None, like: str | None) -> None:

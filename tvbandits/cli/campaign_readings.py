@@ -14,7 +14,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
@@ -29,6 +30,11 @@ from tvbandits.counts import Counted, count, rate
 from tvbandits.domains.space import Arms
 from tvbandits.io import naming
 from tvbandits.validation import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tvbandits.datasets.tables.layout import FileOptions, Layout
 
 # Readings that are recorded in one transaction.
 CHUNK = 5000
@@ -177,11 +183,13 @@ def tell(
     campaign: Campaign,
     reading: Reading,
     path: Path | None,
-    decimal: str | None,
+    tables: Mapping[str, Any],
     *,
     yes: bool,
 ) -> list[str]:
     """Record a reading, or those of a table; return a line for each row that was refused.
+
+    `tables` are fields of `FileOptions` for the table.
 
     Raises
     ------
@@ -189,7 +197,9 @@ def tell(
         If something is wrong with the reading, with the whole table or with all of its rows.
     """
     errors: Errors | None = None if path is None else []
-    readings = [reading] if path is None else read_table(path, campaign, errors, decimal)
+    readings, left_out = [reading], ""
+    if path is not None:
+        readings, left_out = read_table(path, campaign, errors, tables, yes=yes)
     rows = _check_readings(campaign, readings, errors, yes)
     new, starts = 0, range(0, len(rows), CHUNK)
     with ExitStack() as stack:
@@ -210,7 +220,9 @@ def tell(
     if lines and not total:
         raise ValueError(lines[0] + (f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""))
     refused = [{"line": line, "error": str(each)} for line, each in by_line.items()]
-    _print_recorded(call, campaign, total, new, {"refused": refused} if refused else {})
+    values: dict[str, Any] = {"refused": refused} if refused else {}
+    values |= {"left_out": left_out} if left_out else {}
+    _print_recorded(call, campaign, total, new, values)
     for line in lines:
         print(f"tvbandits: {escape(line)}; this row is left out", file=sys.stderr)
     return lines
@@ -251,6 +263,8 @@ def _print_recorded(
     text = f"{plural(new, f'new {noun}')}{f', {total - new} already known' if new < total else ''}"
     text += f"; {plural(status.readings, 'reading')} in all, {status.pending} pending"
     values = {"received": total, "new": new, "readings": status.readings, **(others or {})}
+    if "left_out" in values:
+        text += f"; left out: {values['left_out']}"
     print_result(call.form, text, values)
 
 
@@ -329,32 +343,121 @@ def _check_readings(
 
 
 def read_table(
-    path: Path, campaign: Campaign, errors: Errors | None, decimal: str | None = None
-) -> list[Reading]:
-    """Return the readings of a CSV: site or coordinates, context, time, reward, variance, key, who.
+    path: Path,
+    campaign: Campaign,
+    errors: Errors | None,
+    tables: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    yes: bool = False,
+) -> tuple[list[Reading], str]:
+    """Return the readings of a CSV, and in words what of it is left out.
 
-    The error of a row goes to `errors` with its line. A table may have successes and trials, or events
-    and exposure, instead of a reward.
+    A table with columns site or coordinates, context, time, reward, variance, key, who may have
+    successes and trials, or events and exposure, instead of a reward. Any other table of readings is
+    one that `data info` understands. The error of a row goes to `errors` with its line.
     """
-    from tvbandits.datasets.tables.spreadsheets import read_spreadsheet
+    import pandas as pd
 
+    from tvbandits.datasets.tables.layout import (
+        GAPS,
+        FileOptions,
+        find_columns,
+        find_sentinels,
+        is_gap,
+        iso_times,
+        read_sheet,
+        sentinel_text,
+    )
+
+    options = FileOptions(**tables)
     with naming(path):
-        # Without a header: pandas would rename the second of two equal names.
-        frame = read_spreadsheet(
-            path, decimal, header=None, dtype=str, keep_default_na=False, skip_blank_lines=False
-        )
+        cells = read_sheet(path, options).cells.astype(str)
         names, limits = campaign.names, [limit.name for limit in campaign.recipe.options.limits]
-        header = [str(name).strip().lower() for name in frame.iloc[0]]
+        header = [str(name).strip().lower() for name in cells.columns]
         header = [each if SYNONYMS.get(each, each) in header else SYNONYMS[each] for each in header]
         arms = isinstance(campaign.domain, Arms)  # whose coordinates nobody writes
+        layout = find_columns(cells, options)
+        has_place = "site" in header or {each.lower() for each in names.columns} <= {*header}
+        is_own = has_place and bool({"reward", *sum(COUNTS, ())} & {*header})
+        is_chosen = bool(layout.parameter or options.station or options.value)
+        if (is_chosen or not is_own) and (layout.is_long or {*cells.columns} & {*names.sites}):
+            return _foreign_readings(cells, layout, options, names, errors, yes=yes)
+        if "time" not in header and layout.is_long and len(layout.time) == 1:
+            header[[*cells.columns].index(layout.time[0])] = "time"
         count_columns = _check_header(header, names, limits, arms)
+        if "time" in header:
+            place = header.index("time")
+            cells.isetitem(place, list(iso_times(cells.iloc[:, place], options.dates)))
+        codes: dict[str, int] = {}
+        if "reward" in header:
+            place = header.index("reward")
+            column = cells.iloc[:, place].str.strip()
+            failed = is_gap(column, options) & ~column.str.casefold().isin(GAPS)
+            cells.isetitem(place, list(column.mask(failed, "")))
+            values = pd.to_numeric(column.mask(failed, ""), errors="coerce")
+            codes = {} if yes else find_sentinels(values.to_frame(), options)
         readings = []
-        for row, *texts in frame[1:].itertuples(name=None):
-            cells = {name: str(text).strip() for name, text in zip(header, texts, strict=True)}
-            with collect_errors(errors, row + 1):
-                reading = _parse_row(cells, names, limits, count_columns, row + 1)
+        for line, *texts in cells.itertuples(name=None):
+            row = {name: str(text).strip() for name, text in zip(header, texts, strict=True)}
+            with collect_errors(errors, line):
+                reading = _parse_row(row, names, limits, count_columns, line)
+                if reading.value is not None and f"{reading.value:.10g}" in codes:
+                    raise ValueError(sentinel_text(f"{reading.value:.10g}"))
                 readings.append(reading)
-        return _with_rates(readings, COUNTS[count_columns]) if count_columns else readings
+        rates = _with_rates(readings, COUNTS[count_columns]) if count_columns else readings
+        return rates, ""
+
+
+def _foreign_readings(
+    cells: pd.DataFrame,
+    layout: Layout,
+    options: FileOptions,
+    names: Names,
+    errors: Errors | None,
+    *,
+    yes: bool,
+) -> tuple[list[Reading], str]:
+    """Return the readings of a table of others, means where there are several of a station and time.
+
+    Stations and columns that are no site, and gaps, are left out.
+    """
+    from tvbandits.datasets.tables.layout import find_sentinels, sentinel_text, tidy
+    from tvbandits.datasets.tables.readings import few
+
+    left_out = []
+    if not layout.is_long:
+        keep = [name in layout.time or name in names.sites for name in cells.columns]
+        if others := [name for name, kept in zip(cells.columns, keep, strict=True) if not kept]:
+            left_out.append(f"columns that are no site ({few(others)})")
+        cells = cells.loc[:, keep]
+    rows = tidy(cells, layout, options)
+    known = rows["station"].isin(names.sites)
+    if not known.any():
+        raise ValueError(
+            f"no station is a site: the table has {few(rows['station'])}, the campaign "
+            f"{few(names.sites)}; --station names another column"
+        )
+    if not known.all():
+        left_out.append(f"stations that are no site ({few(rows['station'][~known])})")
+    gap = rows["value"].isna() & known
+    if gap.any():
+        left_out.append(f"{plural(int(gap.sum()), 'gap')}")
+    rows = rows[known & ~gap]
+    codes = {} if yes else find_sentinels(rows[["value"]], options)
+    is_code = rows["value"].isin([float(code) for code in codes])
+    for line, row in rows[is_code].iterrows():
+        with collect_errors(errors, int(str(line))):
+            raise ValueError(sentinel_text(f"{row['value']:.10g} of {row['station']}"))
+    rows = rows[~is_code].rename_axis(index="line").reset_index()
+    grouped = rows.groupby(["time", "station"], sort=False, as_index=False)
+    means = grouped.agg({"value": "mean", "line": "first"})
+    if len(means) < len(rows):
+        left_out.append(f"{len(rows) - len(means)} rows averaged with others of their time")
+    readings = [
+        Reading(site=site, at=str(time), value=float(value), line=int(line))
+        for time, site, value, line in means.itertuples(index=False)
+    ]
+    return readings, ", ".join(left_out)
 
 
 def _check_header(

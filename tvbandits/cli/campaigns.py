@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from tvbandits.cli.options import Call, Change, ExpertName, File, Text, Texts, Who, command
+from tvbandits.cli.options import (
+    Call,
+    Change,
+    ExpertName,
+    File,
+    TableOptions,
+    Text,
+    Texts,
+    Who,
+    command,
+)
 from tvbandits.cli.stopping import Later
 
 if TYPE_CHECKING:
@@ -69,6 +79,7 @@ Yes = Annotated[bool, Option("--yes", help="Accept unusual values without a ques
 @command(app, "new")
 def new_command(
     file: File,
+    tables: TableOptions,
     config: Annotated[
         Path | None,
         Option(help="A TOML file that describes the campaign; campaign.toml with --policy."),
@@ -80,6 +91,12 @@ def new_command(
     noise_sd: Annotated[
         float | None, Option(help="With --policy: the standard deviation of a reading.")
     ] = None,
+    clock: Annotated[
+        Text,
+        Option(
+            metavar="UNIT", help="With --policy: times may be dates, and count 1h, 15min or 1D."
+        ),
+    ] = None,
     like: Annotated[
         Text,
         Option(metavar="CAMPAIGN", help="Start with what this campaign has learned, not its data."),
@@ -90,14 +107,19 @@ def new_command(
     """Start a campaign: sites, policy, noise, clock and expert from a TOML file."""
     if policy is not None:
         config = Path("campaign.toml") if config is None else config
-        configuration.write_draft(file, config, policy, sites, noise_sd)
+        configuration.write_draft(file, config, policy, sites, noise_sd, clock, tables.given)
         if sites is None:
             print(f"wrote {config}: fill in sites, and then run")
             print(f"tvbandits campaign new {file} --config {config}")
             return
         print(f"wrote {config}")
-    elif config is None or sites is not None or noise_sd is not None:
-        raise ValueError("give --config FILE, or --policy NAME with --sites and --noise-sd")
+    elif config is None or any(each is not None for each in (sites, noise_sd, clock)):
+        raise ValueError(
+            "give --config FILE, or --policy NAME with --sites, --noise-sd and --clock"
+        )
+    elif tables.given:
+        option = next(iter(tables.given))
+        raise ValueError(f"--{option} is for --sites: write it into {config}, [domain] read")
     configuration.create(file, config, expert, who, like)
 
 
@@ -133,6 +155,7 @@ def ask_command(
 @command(app, "tell")
 def tell_command(
     call: Change,
+    tables: TableOptions,
     site: Site = None,
     reward: Annotated[float | None, Option(help="The reading; nan if it failed.")] = None,
     at: At = None,
@@ -140,10 +163,8 @@ def tell_command(
     outcome: Outcome = None,
     context: Context = None,
     csv: Annotated[
-        Path | None, Option("--csv", help="A table with site (or coordinates), time, reward.")
-    ] = None,
-    decimal: Annotated[
-        Text, Option(metavar="comma|point", help="With --csv: its decimal mark, if unclear.")
+        Path | None,
+        Option("--csv", help="A table of readings; `tvbandits data info` says how it is read."),
     ] = None,
     yes: Yes = False,
 ) -> None:
@@ -162,12 +183,12 @@ def tell_command(
     )
     if csv is not None and reading != readings.Reading():
         raise ValueError("--csv cannot be combined with options of one reading: use columns")
-    if csv is None and decimal is not None:
-        raise ValueError("--decimal is for the table of --csv")
+    if csv is None and tables.given:
+        raise ValueError(f"--{next(iter(tables.given))} is for the table of --csv")
     if csv is None and (site is None or reward is None):
         raise ValueError("tell needs --site and --reward, or --csv")
     with actions.open_campaign(call) as campaign:
-        lines = readings.tell(call, campaign, reading, csv, decimal, yes=yes)
+        lines = readings.tell(call, campaign, reading, csv, tables.given, yes=yes)
     if lines:
         raise typer.Exit(2)
 

@@ -15,8 +15,8 @@ from typing import Any
 import pandas as pd
 from rich.progress import MofNCompleteColumn
 
-from tvbandits.cli.options import BoardOptions, Comparing
-from tvbandits.cli.problems import READS_FILES, make_problem, problem_label
+from tvbandits.cli.options import BoardOptions, Comparing, TableOptions
+from tvbandits.cli.problems import READS_FILES, READS_OPTIONS, make_problem, problem_label
 from tvbandits.cli.stopping import (
     INTERRUPTED,
     TERMINATED,
@@ -70,9 +70,11 @@ class Result:
             raise StoppedError(self.exit_status)
 
 
-def compare(options: Comparing, policies: list[str], out: str | None, form: str) -> None:
+def compare(
+    options: Comparing, tables: TableOptions, policies: list[str], out: str | None, form: str
+) -> None:
     """Run policies on problems, print a summary, and write files into the folder `out`."""
-    result = _run("compare", options, policies or list(FIRST_COMPARISON), out)
+    result = _run("compare", options, tables, policies or list(FIRST_COMPARISON), out)
     if form == "json":
         summary = without_nan(summarise(result.rows).to_dict(orient="records"))
         references = {name: each._asdict() for name, each in result.references.items()}
@@ -82,11 +84,17 @@ def compare(options: Comparing, policies: list[str], out: str | None, form: str)
     result.write()
 
 
-def frontier(options: Comparing, budgets: list[float], plans: list[str], out: str | None) -> None:
+def frontier(
+    options: Comparing,
+    tables: TableOptions,
+    budgets: list[float],
+    plans: list[str],
+    out: str | None,
+) -> None:
     """Run every query plan with every budget, print, and write files into the folder `out`."""
     policies = frontier_policies(budgets, plans or list(PLANS))
     options = replace(options, beta="2") if options.beta is None else options
-    result = _run("frontier", options, policies, out)
+    result = _run("frontier", options, tables, policies, out)
     print_tables(result.rows, result.references, result.problems)
     if result.folder is not None:
         frontier_table(result.rows).to_csv(result.folder / "frontier.csv", index=False)
@@ -145,11 +153,15 @@ def board(options: BoardOptions) -> None:
     say(f"wrote {', '.join(names)} in {out}; every run in {out / files.RUNS}")
 
 
-def _run(command: str, options: Comparing, policies: list[str], out: str | None) -> Result:
+def _run(
+    command: str, options: Comparing, tables: TableOptions, policies: list[str], out: str | None
+) -> Result:
     """Run a comparison until it is complete or the user stops it; resume one that was stopped."""
     folder = None if out is None else files.writable_folder(_folder("--out", out))
-    plan = _plan(options, policies)
+    plan = _plan(options, tables.given, policies)
     arguments = _arguments(command, options, plan)
+    if tables.given:
+        arguments["tables"] = tables.given
     store = None if folder is None else RunStore(folder, arguments, plan.steps)
     runs, exit_status = _collect_runs([plan], store, options.cluster)
     if not runs:
@@ -169,7 +181,7 @@ def _run(command: str, options: Comparing, policies: list[str], out: str | None)
     )
 
 
-def _plan(options: Comparing, policies: list[str]) -> Comparison:
+def _plan(options: Comparing, tables: Mapping[str, Any], policies: list[str]) -> Comparison:
     """Return the comparison, after printing what the data files hold."""
     if options.cluster is not None and options.equal_information:
         raise ValueError(
@@ -177,8 +189,11 @@ def _plan(options: Comparing, policies: list[str]) -> Comparison:
         )
     data = options.data or []
     problems = {
-        problem_label(text): make_problem(text, data, options.horizon) for text in options.problems
+        problem_label(text): make_problem(text, data, options.horizon, tables)
+        for text in options.problems
     }
+    if tables and not any(READS_OPTIONS & {label.partition(":")[0]} for label in problems):
+        raise ValueError(f"--{next(iter(tables))} is for {', '.join(sorted(READS_OPTIONS))}")
     if data and not any(label.partition(":")[0] in READS_FILES for label in problems):
         raise ValueError(
             f"--data is for problems that read files: {', '.join(sorted(READS_FILES))}"

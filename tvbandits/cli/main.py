@@ -11,6 +11,7 @@ import re
 import sys
 import warnings
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -18,14 +19,22 @@ from typer import Argument, Option
 
 from tvbandits._version import __version__
 from tvbandits.cli import campaigns
-from tvbandits.cli.options import BoardOptions, Comparing, Folder, Text, Texts, command
+from tvbandits.cli.options import (
+    BoardOptions,
+    Comparing,
+    Folder,
+    TableOptions,
+    Text,
+    Texts,
+    command,
+)
 from tvbandits.cli.stopping import INTERRUPTED, TERMINATED, Later, StoppedError, Terminated
 
 if TYPE_CHECKING:
-    from tvbandits.cli import comparing, fetching, problems
+    from tvbandits.cli import comparing, fetching, inspecting, problems
 else:
     comparing, fetching = Later("cli.comparing"), Later("cli.fetching")
-    problems = Later("cli.problems")
+    inspecting, problems = Later("cli.inspecting"), Later("cli.problems")
 
 app = typer.Typer(
     add_completion=False,
@@ -35,7 +44,7 @@ app = typer.Typer(
 )
 
 
-data = typer.Typer(no_args_is_help=True, help="Get data.")
+data = typer.Typer(no_args_is_help=True, help="Get data, and look at files of readings.")
 app.add_typer(data, name="data")
 app.add_typer(campaigns.app, name="campaign")
 
@@ -151,6 +160,7 @@ def _version(
 @command(app, "compare")
 def compare_command(
     options: Comparing,
+    tables: TableOptions,
     policy: Annotated[
         Texts,
         Option(
@@ -167,12 +177,13 @@ def compare_command(
 
     Without --beta each policy has its own width, 2 for most.
     """
-    comparing.compare(options, policy or [], out, format_)
+    comparing.compare(options, tables, policy or [], out, format_)
 
 
 @command(app, "frontier")
 def frontier_command(
     options: Comparing,
+    tables: TableOptions,
     budgets: Annotated[
         list[float] | None,
         Option("--budgets", metavar="NUMBER...", help="Queries per step; 1 2 4 8 by default."),
@@ -186,7 +197,7 @@ def frontier_command(
 
     Without --beta the width of every policy is 2.
     """
-    comparing.frontier(options, budgets or [1, 2, 4, 8], plan or [], out)
+    comparing.frontier(options, tables, budgets or [1, 2, 4, 8], plan or [], out)
 
 
 @command(app, "board")
@@ -229,9 +240,16 @@ def problems_command() -> None:
     problems.list_problems()
 
 
-@data.callback()
-def _several() -> None:
-    """Keep `fetch` a command: typer would take a single command for the whole app."""
+@command(data, "info")
+def info_command(
+    paths: Annotated[
+        list[Path], Argument(metavar="FILE...", help="Tables of readings, or of sites.")
+    ],
+    tables: TableOptions,
+    form: Annotated[Literal["text", "json"], Option("--format")] = "text",
+) -> None:
+    """Say what is in files of readings, how they are read, and which option would change that."""
+    inspecting.inspect(paths, tables, form)
 
 
 @command(data, "fetch")

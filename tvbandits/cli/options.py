@@ -57,6 +57,44 @@ class Change(Call):
 
 
 @dataclass(frozen=True)
+class TableOptions:
+    """The options of every command that reads tables: the fields of `tvbandits.datasets.FileOptions`."""
+
+    header: Annotated[
+        int | None, Option(min=1, metavar="LINE", help="The line with the names of the columns.")
+    ] = None
+    decimal: Annotated[
+        Text, Option(metavar="comma|point", help="The decimal mark, where 1.012 is unclear.")
+    ] = None
+    dates: Annotated[Text, Option(metavar="day|month", help="What comes first in 03/02/2026.")] = (
+        None
+    )
+    time: Annotated[
+        Text, Option("--time", metavar="COLUMN", help="The column of times; A+B joins two.")
+    ] = None
+    station: Annotated[
+        Text, Option("--station", metavar="COLUMN", help="The column of stations.")
+    ] = None
+    parameter: Annotated[
+        Text, Option("--parameter", metavar="NAME", help="Which of several parameters to read.")
+    ] = None
+    value: Annotated[Text, Option("--value", metavar="COLUMN", help="The column of values.")] = None
+    missing: Annotated[
+        Texts,
+        Option(
+            "--missing",
+            metavar="CELL",
+            help="A cell of no reading, such as -999; none: such numbers are readings. Repeat it.",
+        ),
+    ] = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that are given, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
 class Comparing:
     """The options of `compare` and `frontier`."""
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from tvbandits.datasets import table
+from tvbandits.datasets import FileOptions, table
 from tvbandits.datasets.registry import problems
 from tvbandits.domains.problem import Problem
 from tvbandits.policies import POLICIES
@@ -26,6 +28,11 @@ from tvbandits.policies.setting import written_options
 PROBLEMS = problems()
 
 READS_FILES = {name for name, problem in PROBLEMS.items() if problem.files != 0}
+
+# Those whose tables may need options (`FileOptions`).
+READS_OPTIONS = {
+    name for name, problem in PROBLEMS.items() if "options" in parameters_of(problem.make)
+}
 
 # table:FILE or table:FILE:key=value,...
 TABLE = re.compile(r"table:(.+?)(:[^\W\d]\w*=[^:]*)?")
@@ -48,10 +55,16 @@ def problem_label(text: str) -> str:
         raise
 
 
-def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
+def make_problem(
+    text: str,
+    files: list[Path],
+    horizon: int | None,
+    tables: Mapping[str, Any] = MappingProxyType({}),
+) -> Problem:
     """Make the problem that "name:key=value,..." describes.
 
-    "package.module:problem:key=value,..." is a problem of the user's, or what makes it.
+    "package.module:problem:key=value,..." is a problem of the user's, or what makes it. `tables` are
+    fields of `FileOptions` for a problem whose tables may need them.
 
     Raises
     ------
@@ -68,9 +81,14 @@ def make_problem(text: str, files: list[Path], horizon: int | None) -> Problem:
     problem = PROBLEMS[name]
     if name in READS_FILES and (not files or problem.files not in (None, len(files))):
         count = problem.files or "some"
-        raise ValueError(f'"{name}" reads files: give {count} by --data FILE, got {len(files)}')
+        raise ValueError(
+            f'"{name}" reads files: give {count} by --data FILE, got {len(files)} ({problem.summary})'
+        )
     arguments: list[Any] = [files] if problem.files is None else files[: problem.files]
-    return _call_maker(problem.make, spec, arguments, horizon, problem.length)
+    make = problem.make
+    if name in READS_OPTIONS and tables:
+        make = functools.partial(make, options=FileOptions(**tables))
+    return _call_maker(make, spec, arguments, horizon, problem.length)
 
 
 def _name_first_parameter(spec: str) -> str:
@@ -89,7 +107,7 @@ def _call_maker(
     make: Callable[..., Problem], text: str, arguments: list[Any], horizon: int | None, length: str
 ) -> Problem:
     """Make a problem with the parameters in the text, and the horizon if it has one."""
-    options = parameters_of(make, given=len(arguments))
+    options = _words(parameters_of(make, given=len(arguments)))
     parameters = parse_call(options, text)
     if horizon is not None and length in options:
         parameters.setdefault(length, horizon)
@@ -97,6 +115,11 @@ def _call_maker(
         return make(*arguments, **parameters)
     except TypeError as error:
         raise ValueError(f'"{text}": {error}') from error
+
+
+def _words(parameters: Mapping[str, inspect.Parameter]) -> dict[str, inspect.Parameter]:
+    """Return the parameters that a text can give, and not an option of the command."""
+    return {name: each for name, each in parameters.items() if "FileOptions" not in str(each)}
 
 
 def _load_problem(text: str, horizon: int | None) -> Problem:
@@ -124,7 +147,9 @@ def list_problems() -> None:
     entries: list[tuple[str, str, str]] = []
     for name, each in PROBLEMS.items():
         files = 1 if each.files is None or name == "table" else each.files
-        entries.append((name, each.summary, parameter_text(parameters_of(each.make, given=files))))
+        entries.append(
+            (name, each.summary, parameter_text(_words(parameters_of(each.make, given=files))))
+        )
     _print_list(entries)
 
 

@@ -102,7 +102,7 @@ def test_a_table_with_thousands_points_is_read_as_such(command: Command, place: 
     Path("day.csv").write_text("site;time;reward\nA;1;1.012\nB;2;998,5\n")
     fine(command("tell", place, "--csv", "day.csv"))
     Path("next.csv").write_text("site;time;reward;variance\nA;3;1.013;0,04\n")
-    one_line(command("tell", place, "--csv", "next.csv"), r"1\.013 in column 3.*--decimal")
+    one_line(command("tell", place, "--csv", "next.csv"), r"1\.013 in column reward.*--decimal")
     fine(command("tell", place, "--csv", "next.csv", "--decimal", "comma"))
     one_line(command("tell", place, "--site", "A", "--reward", 1, "--decimal", "comma"), "--csv")
     with Campaign.open(place) as campaign:

@@ -1,0 +1,678 @@
+r"""Tables of readings as instruments, agencies and spreadsheets write them.
+
+This module finds out how a file is laid out, so that every command reads the same file in the same way.
+A file becomes a `Sheet`, its cells as texts under their names; the columns of a sheet are described by a
+`Layout`; and the two become a frame of station, time and value, a row for each reading.
+
+What a file leaves open is an error, which names the option that decides it: a field of `FileOptions`.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tvbandits.clock import day_or_month, iso_date
+from tvbandits.datasets.tables.spreadsheets import (
+    is_parquet,
+    read_csv,
+    read_parquet,
+    unpack,
+    with_points,
+)
+from tvbandits.io import check_size
+from tvbandits.validation import choice, describe, optional, several, text, whole_number
+
+# Headings as `plain` writes them, the one to prefer first. Two names stand for a date and a time of day.
+PAIRS = (
+    *(("date_gmt", "time_gmt"), ("date_local", "time_local"), ("date", "time"), ("date", "hour")),
+    *(("datum", "uhrzeit"), ("datum", "zeit"), ("day", "hour")),
+)
+TIMES = (
+    *("timestamp", "datetimeutc", "datetime_utc", "utc", "datetime", "date_time", "time", "when"),
+    *("date_local", "date", "local", "datum", "zeit", "zeitpunkt", "hour", "day", "t"),
+)
+STATIONS = (
+    *(
+        "location_id",
+        "sensor_id",
+        "station_id",
+        "site_id",
+        "device_id",
+        "station",
+        "site",
+        "location",
+    ),
+    *(
+        "sensor",
+        "device",
+        "mote",
+        "moteid",
+        "detector",
+        "station_name",
+        "site_name",
+        "location_name",
+    ),
+)
+AQS = ("state_code", "county_code", "site_num")  # with so many digits each:
+AQS_DIGITS = (2, 3, 4)
+PARAMETERS = ("parameter", "parameter_name", "pollutant", "variable", "species", "quantity")
+VALUES = (
+    *("value", "reading", "sample_measurement", "arithmetic_mean", "measurement", "concentration"),
+    *("observation", "result", "reward"),
+)
+UNITS = ("unit", "units", "units_of_measure")
+NO_VALUES = {*UNITS, "status", "flag", "qualifier", "quality"}
+LATITUDE = {"latitude", "lat", "site_latitude"}
+LONGITUDE = {"longitude", "lon", "lng", "long", "site_longitude"}
+
+# Texts of no reading, in small letters.
+GAPS = {
+    *("", "na", "nan", "n/a", "#n/a", "null", "none", "<na>", "nat", "-", "--", "---", "no data"),
+    "missing",
+}
+
+# Numbers that often stand for no reading: -99, -999.0, 9999, -7999, -32768.
+SENTINEL = re.compile(r"-9{2,}(\.[09]+)?|9{4,}(\.[09]+)?|-?[67]999(\.0+)?|-32768(\.0+)?")
+
+_SAMPLE = 200  # lines, of which separator and names are found out
+_SEPARATORS = {"\t": "tab", ";": "semicolon", ",": "comma"}
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """What a person says of files of readings where these do not decide it themselves.
+
+    Each field is an option of the commands that read files: `missing` is --missing.
+
+    Attributes
+    ----------
+    header : int, optional
+        The line with the names of the columns.
+    decimal : str, optional
+        The decimal mark, "comma" or "point".
+    dates : str, optional
+        What comes first in 03/02/2026, the "day" or the "month".
+    time, station, value : str, optional
+        The columns of them; "Date+Hour" joins two.
+    parameter : str, optional
+        The parameter to read, where a table has several.
+    missing : sequence of str
+        Cells that stand for no reading, such as "-999"; "none" says that such numbers are readings.
+
+    Examples
+    --------
+    >>> from tvbandits.datasets import FileOptions
+    >>> FileOptions(parameter="pm25", missing=["-999"]).missing
+    ('-999',)
+    """
+
+    header: int | None = None
+    decimal: str | None = None
+    dates: str | None = None
+    time: str | None = None
+    station: str | None = None
+    parameter: str | None = None
+    value: str | None = None
+    missing: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        optional(whole_number, "header", self.header, at_least=1)
+        for name, words in (("decimal", ("comma", "point")), ("dates", ("day", "month"))):
+            if getattr(self, name) is not None:
+                choice(name, getattr(self, name), words)
+        for name in ("time", "station", "parameter", "value"):
+            optional(text, name, getattr(self, name))
+        missing = several("missing", self.missing, "the cells of no reading, a list")
+        object.__setattr__(self, "missing", tuple(str(each).strip() for each in missing))
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The cells of a file under their names, and where they stood.
+
+    Attributes
+    ----------
+    cells : DataFrame
+        Texts of a csv; the index has the numbers of their lines.
+    encoding, separator, decimal : str
+        The decimal mark is empty where no number shows one.
+    header : int
+        The line of the names.
+    left_out : tuple of int
+        Lines before and below the names that hold no readings: titles and units.
+    repeated : int
+        The number of lines that repeat the names.
+    """
+
+    cells: pd.DataFrame
+    encoding: str = ""
+    separator: str = ""
+    decimal: str = ""
+    header: int = 1
+    left_out: tuple[int, ...] = ()
+    repeated: int = 0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which columns of a table hold what.
+
+    Attributes
+    ----------
+    time, station : tuple of str
+        Their columns; no station in a table with a column for each.
+    parameter, unit : str
+        Their columns in a table with a row for each reading, or empty.
+    values : tuple of str
+        The columns that may hold the value in such a table.
+    places : tuple of str
+        Columns of latitude and longitude.
+    """
+
+    time: tuple[str, ...]
+    station: tuple[str, ...] = ()
+    parameter: str = ""
+    values: tuple[str, ...] = ()
+    unit: str = ""
+    places: tuple[str, ...] = ()
+
+    @property
+    def value(self) -> str:
+        """The column of the value; a `ValueError` if several may be it, or none."""
+        if len(self.values) != 1:
+            possible = ", ".join(self.values) or "no column of numbers that is there"
+            raise ValueError(f"the value may be any of {possible}: say which by --value COLUMN")
+        return self.values[0]
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the table has a row for each reading, and not a column for each station."""
+        return bool(self.station)
+
+
+# --- from a file to its cells -----------------------------------------------------------------------
+
+
+def read_sheet(path: Path, options: FileOptions) -> Sheet:
+    r"""Return the cells of a csv, also a packed one, or of a Parquet file.
+
+    Raises
+    ------
+    ValueError, OSError
+        If it cannot be read; see `tvbandits.io.naming`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tvbandits.datasets.tables.layout import FileOptions, read_sheet
+    >>> size = Path("hall.csv").write_text("Hall 3\ntime;a\n;Grad C\n1;1,5\n")
+    >>> sheet = read_sheet(Path("hall.csv"), FileOptions())
+    >>> print(sheet.cells, sheet.left_out)
+      time    a
+    4    1  1.5 (1, 3)
+    """
+    if is_parquet(path):
+        return Sheet(read_parquet(path), "Parquet")
+    try:
+        return _read_text(path, options, "utf-8-sig")
+    except UnicodeDecodeError:
+        return _read_text(path, options, "cp1252")
+
+
+def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
+    with unpack(path) as stream:
+        start = stream.peek()
+        if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+            encoding = "utf-16"
+        elif b"\0" in start[: 1 << 16] or start.startswith(b"PK\3\4"):
+            raise ValueError("a binary file of a kind that is not known: export it as csv")
+        lines = start.decode(encoding, "replace").splitlines()[:_SAMPLE]
+        separator, rows = _split(lines)
+        width = max(map(len, rows), default=1)
+        check_size("columns", width)
+        frame = read_csv(
+            stream,
+            separators=separator,
+            header=None,
+            names=range(width),
+            dtype=str,
+            na_filter=False,
+            skip_blank_lines=False,
+            encoding=encoding,
+            encoding_errors="replace" if encoding == "cp1252" else "strict",
+        )
+    frame = frame.fillna("").set_axis(range(1, len(frame) + 1), axis=0)
+    frame = frame[(frame != "").any(axis=1)]
+    header = options.header or _find_header(rows)
+    if header not in frame.index:
+        raise ValueError(f"--header {header}: there is no such line, or it is empty")
+    names = frame.loc[header].str.strip()
+    body, left_out = frame.loc[header + 1 :], list(frame.loc[: header - 1].index)
+    repeats = (body.apply(lambda column: column.str.strip()) == names).all(axis=1)
+    body = body[~repeats]
+    if wrong := [name for name in names if day_or_month(name) or re.match(r"\d{4}-\d\d?-\d", name)]:
+        raise ValueError(
+            f"line {header} should have the names of the columns and has {wrong[0]!r}: write names "
+            "above the readings, or say where they are by --header LINE"
+        )
+    unnamed = [column for column in names.index if names[column] == ""]
+    for column in unnamed:
+        filled = body.index[body[column].str.strip() != ""]
+        if column and len(filled):
+            raise ValueError(
+                f"line {filled[0]} has {body.at[filled[0], column]!r} in column {column + 1}, which "
+                f"has no name in line {header}: name it, or put a cell with {separator!r} in quotes"
+            )
+    empty = [column for column in unnamed if (body[column] == "").all()]
+    body, names = body.drop(columns=empty), names.drop(empty)
+    above = frame.loc[: header - 1].drop(columns=empty)
+    cells = body.set_axis(list(names), axis=1)
+    units = _unit_lines(cells)
+    cells, left_out = cells.drop(index=units), left_out + units
+    decimal = options.decimal or "point"
+    if separator != "," or options.decimal:
+        written, cells = cells, with_points(cells.copy(), options.decimal)
+        changed = written.to_numpy()[(written != cells).to_numpy()]
+        decimal = "comma" if any("," in each for each in changed) else decimal
+    if len(above) and str(above.iloc[-1, 0]).strip() == "" and len(set(names)) < len(names):
+        cells = _ungrouped(cells, above.iloc[-1].str.strip())
+        left_out.remove(above.index[-1])
+    name = {"utf-8-sig": "UTF-8", "cp1252": "Windows-1252", "utf-16": "UTF-16"}[encoding]
+    return Sheet(cells, name, separator, decimal, header, tuple(left_out), int(repeats.sum()))
+
+
+def _split(lines: list[str]) -> tuple[str, list[list[str]]]:
+    """Return the separator with which most lines have the same number of cells, and their cells."""
+    best, rows, agreeing = ",", [[line] for line in lines], 0
+    for separator in _SEPARATORS:
+        try:
+            cells = list(csv.reader(lines, delimiter=separator))
+        except csv.Error:
+            continue
+        widths = Counter(len(row) for row in cells if len(row) > 1)
+        most = max(widths.values(), default=0)
+        if most > agreeing:
+            best, rows, agreeing = separator, cells, most
+    return best, rows
+
+
+def _find_header(rows: list[list[str]]) -> int:
+    """Return the line of the names: the first with that of a time, or with a name for most columns."""
+    times = {*TIMES, *(name for pair in PAIRS for name in pair)}
+    filled = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+    named = [
+        line for line, cells in enumerate(filled, 1) if len(cells) > 1 and _plain(cells) & times
+    ]
+    widths = Counter(len(cells) for cells in filled if cells)
+    usual = max(widths, key=lambda width: widths[width], default=1)
+    full = [line for line, cells in enumerate(filled, 1) if len(cells) >= max(usual - 1, 2)]
+    first = [line for line, cells in enumerate(filled, 1) if cells]
+    return (named or full or first or [1])[0]
+
+
+def _plain(names: Sequence[str]) -> set[str]:
+    return {plain(name) for name in names}
+
+
+def _unit_lines(cells: pd.DataFrame) -> list[int]:
+    """Return the lines right below the names that hold words alone, and no time: units."""
+    lines = list[int]()
+    columns = _Columns(cells, FileOptions())
+    is_long = columns.time() and columns.station()
+    for line, row in cells.head(3).iterrows():
+        words = [each for each in row.str.strip() if each]
+        is_words = not any(re.search(r"\d", each) and _is_number(each) for each in words)
+        time = row.iloc[0].strip()
+        if is_long or not is_words or re.search(r"\d", time) or _plain([time]) & GAPS - {""}:
+            break
+        if time and not re.fullmatch(r"TS|UTC|h|s|min|\W*[yYjJtTdD]{2,4}\W.*", time):
+            break
+        lines.append(int(str(line)))
+    return lines
+
+
+def _is_number(cell: str) -> bool:
+    return re.fullmatch(r"[-+]?[\d.,]+([eE][-+]?\d+)?", cell) is not None
+
+
+def _ungrouped(cells: pd.DataFrame, stations: pd.Series[str]) -> pd.DataFrame:
+    """Return rows of station, parameter and value of a table with stations above equal names."""
+    above = stations.replace("", None).ffill().fillna("").to_numpy()
+    keys = cells.loc[:, above == ""]
+    parts = [
+        keys.assign(station=above[i], parameter=name, value=cells.iloc[:, i])
+        for i, name in enumerate(cells.columns)
+        if above[i] and plain(name) not in NO_VALUES
+    ]
+    rows: pd.DataFrame = pd.concat(parts).sort_index(kind="stable")
+    return rows
+
+
+# --- from its cells to the layout -------------------------------------------------------------------
+
+
+def find_columns(cells: pd.DataFrame, options: FileOptions) -> Layout:
+    """Return which columns hold time, station, parameter, value and place.
+
+    Raises
+    ------
+    ValueError
+        If an option names a column that is not there.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tvbandits.datasets.tables.layout import FileOptions, find_columns
+    >>> cells = pd.DataFrame({"mote": ["3"], "when": ["2004-02-28"], "volts": ["2.7"]})
+    >>> layout = find_columns(cells, FileOptions())
+    >>> print(layout.time, layout.station, layout.value)
+    ('when',) ('mote',) volts
+    """
+    columns = _Columns(cells, options)
+    time, station = columns.time(), columns.station()
+    if not (time and station):
+        return Layout(time or tuple(map(str, cells.columns[:1])))
+    latitude, longitude = (columns.first(sorted(each)) for each in (LATITUDE, LONGITUDE))
+    parameter, unit = columns.first(PARAMETERS), columns.first(UNITS)
+    value = columns.given("value") or columns.first(VALUES)
+    if not value:
+        others = {*time, *station, *latitude, *longitude, *parameter, *unit}
+        taken = {*STATIONS, *TIMES, *NO_VALUES, *AQS}
+        value = tuple(
+            column
+            for column in dict.fromkeys(map(str, cells.columns))
+            if column not in others and plain(column) not in taken and _has_numbers(cells[column])
+        )
+    places = latitude + longitude if latitude and longitude else ()
+    return Layout(time, station, "".join(parameter), value, "".join(unit), places)
+
+
+class _Columns:
+    """The columns of a table by their plain names."""
+
+    def __init__(self, cells: pd.DataFrame, options: FileOptions) -> None:
+        self._cells, self._options = cells, options
+        self._names = {plain(column): str(column) for column in reversed(cells.columns)}
+
+    def first(self, choices: Sequence[str]) -> tuple[str, ...]:
+        """Return the first of some names that is there."""
+        return next(((self._names[each],) for each in choices if each in self._names), ())
+
+    def given(self, option: str) -> tuple[str, ...]:
+        """Return the columns that an option names, if any."""
+        columns = [
+            each.strip() for each in (getattr(self._options, option) or "").split("+") if each
+        ]
+        for each in columns:
+            if plain(each) not in self._names:
+                listed = ", ".join(map(str, self._cells.columns))
+                raise ValueError(f"--{option} {each}: there is no such column; there are: {listed}")
+        return tuple(self._names[plain(each)] for each in columns)
+
+    def time(self) -> tuple[str, ...]:
+        """Return the columns of the time, of which a second one has hours."""
+        pairs = [self.first([a]) + self.first([b]) for a, b in PAIRS]
+        pairs = [
+            each for each in pairs if len(each) == 2 and self._cells[each[1]].map(_is_clock).all()
+        ]
+        return self.given("time") or (pairs[0] if pairs else self.first(TIMES))
+
+    def station(self) -> tuple[str, ...]:
+        """Return the columns of the station, of which the EPA has three."""
+        aqs = tuple(each for name in AQS for each in self.first([name]))
+        return self.given("station") or (aqs if len(aqs) == len(AQS) else self.first(STATIONS))
+
+
+def _is_clock(cell: object) -> bool:
+    return re.fullmatch(r"\d{1,2}(:\d\d){0,2}(:\d\d\.\d+)?|", str(cell).strip()) is not None
+
+
+def _has_numbers(column: pd.Series[Any]) -> bool:
+    return bool(pd.to_numeric(column, errors="coerce").notna().any())
+
+
+# --- from the layout to readings --------------------------------------------------------------------
+
+
+def times_of(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.Series[Any]:
+    """Return the times of the rows, dates as texts of ISO 8601."""
+    columns = [cells[column] for column in layout.time]
+    if len(columns) == 1:
+        return iso_times(columns[0], options.dates)
+    joined = columns[0].astype(str).str.strip() + " " + columns[1].astype(str).str.strip()
+    return iso_times(joined, options.dates)
+
+
+def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any]:
+    """Return a column in which dates of other forms are texts of ISO 8601, and all else as it is.
+
+    Raises
+    ------
+    ValueError
+        If it is not certain whether the day comes first, or dates disagree on that.
+    """
+    texts = {each: day_or_month(each) for each in column.unique() if isinstance(each, str)}
+    examples = {order: each for each, order in reversed(texts.items())}
+    if dates is None and "day" in examples and "month" in examples:
+        raise ValueError(
+            f"the day comes first in {examples['day']} and the month in {examples['month']}: is one "
+            "of them wrong?"
+        )
+    for order in ("day", "month"):
+        other = {"day": "month", "month": "day"}[order]
+        if dates == order and other in examples:
+            raise ValueError(f"--dates {dates}: the {other} comes first in {examples[other]}")
+        dates = dates or (order if order in examples else None)
+    return column.map({each: iso_date(each, dates) for each in texts} | _others(column))
+
+
+def _others(column: pd.Series[Any]) -> dict[Any, Any]:
+    """Return the cells that are no texts, each as itself."""
+    return {each: each for each in column.unique() if not isinstance(each, str)}
+
+
+def stations_of(cells: pd.DataFrame, layout: Layout) -> pd.Series[str]:
+    """Return the station of each row of a long table; of the EPA's as 36-001-0012."""
+    parts = [cells[column].map(as_id) for column in layout.station]
+    if tuple(map(plain, layout.station)) == AQS:
+        parts = [part.str.zfill(n) for part, n in zip(parts, AQS_DIGITS, strict=True)]
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = joined + "-" + part
+    return joined
+
+
+def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFrame:
+    """Return the rows of one parameter.
+
+    Raises
+    ------
+    ValueError
+        If there are several and none is chosen, or the one that is chosen is not there.
+    """
+    if not layout.parameter:
+        if options.parameter:
+            raise ValueError(
+                f"--parameter {options.parameter}: there is no column of parameters; --value chooses "
+                "a column"
+            )
+        return cells
+    column = cells[layout.parameter].astype(str).str.strip()
+    listed = ", ".join(sorted(set(column)))
+    chosen = options.parameter
+    if chosen is None:
+        if column.nunique() > 1:
+            raise ValueError(f"there are several parameters: {listed}; choose by --parameter NAME")
+        return cells
+    rows = cells[column.str.casefold() == chosen.strip().casefold()]
+    if rows.empty:
+        raise ValueError(f"--parameter {chosen}: there is none of this name; there are: {listed}")
+    return rows
+
+
+def is_gap(cells: pd.Series[Any], options: FileOptions) -> pd.Series[bool]:
+    """Return which cells stand for no reading, by usual words or as the options say."""
+    words = cells.astype(str).str.strip()
+    gap = cells.isna() | words.str.casefold().isin(GAPS) | words.isin(options.missing)
+    codes = [float(each) for each in options.missing if _is_number(each)]
+    return gap | pd.to_numeric(cells, errors="coerce").isin(codes)
+
+
+def as_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Series[float]:
+    """Return cells as floats; one that stands for no reading is NaN.
+
+    Raises
+    ------
+    ValueError
+        If another cell is no finite number.
+    """
+    gap = is_gap(cells, options)
+    numbers = pd.to_numeric(cells.mask(gap), errors="coerce").astype(float)
+    wrong = (numbers.isna() & ~gap) | np.isinf(numbers)
+    if wrong.any():
+        place, cell = cells.index[wrong.to_numpy()][0], cells[wrong].iloc[0]
+        where = f" {'in line' if cells.index.name == LINE else 'at'} {place}"
+        remedy = f"if it stands for no reading, say --missing {cell}"
+        if isinstance(cell, str) and re.fullmatch(r"[-+]?\d[\d.]*,\d+", cell.strip()):
+            remedy = "say --decimal comma or --decimal point"
+        raise ValueError(f"{name} must hold finite numbers, got {describe(cell)}{where}: {remedy}")
+    return numbers
+
+
+LINE = "line"  # the name of an index of numbers of lines
+
+
+def find_sentinels(values: pd.DataFrame, options: FileOptions) -> dict[str, int]:
+    """Return numbers that may stand for no reading, and how often they do: -999 far below all others."""
+    numbers = pd.Series(values.to_numpy(float).ravel()).dropna()
+    counts = numbers.value_counts()
+    texts = {each: f"{each:.10g}" for each in counts.index}
+    codes = [each for each in counts.index if SENTINEL.fullmatch(texts[each])]
+    if not codes or "none" in options.missing:
+        return {}
+    others = numbers[~numbers.isin(codes)]
+    low, high = (others.min(), others.max()) if len(others) else (np.inf, -np.inf)
+    return {texts[each]: int(counts[each]) for each in codes if not low <= each <= high}
+
+
+def check_sentinels(values: pd.DataFrame, options: FileOptions) -> None:
+    """Raise a `ValueError` if numbers may stand for no reading, and nobody has said so."""
+    for code, count in find_sentinels(values, options).items():
+        raise ValueError(sentinel_text(code, f"comes {count} time{'s' * (count > 1)}"))
+
+
+def sentinel_text(code: str, what: str = "is there") -> str:
+    """Return the question about a number that may stand for no reading: "-999" or "-999 of Nord"."""
+    number = code.partition(" ")[0]
+    return (
+        f"{code} {what}, outside of all other values: if it stands for no reading, say --missing "
+        f"{number}, and otherwise --missing none"
+    )
+
+
+def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFrame:
+    """Return the readings of a table, a row for each: station, time and value, by line.
+
+    Of a table with a column for each station, its cells become rows.
+
+    Raises
+    ------
+    ValueError
+        If the parameter, a date or a value is not certain.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tvbandits.datasets.tables.layout import FileOptions, find_columns, tidy
+    >>> cells = pd.DataFrame({"time": ["31.01.2026 24:00"], "a": ["1.5"], "b": ["NAN"]})
+    >>> print(tidy(cells, find_columns(cells, FileOptions()), FileOptions()))
+      station                 time  value
+    0       a  2026-02-01 00:00:00    1.5
+    0       b  2026-02-01 00:00:00    NaN
+    """
+    cells = cells.rename_axis(index=LINE)
+    if not layout.is_long:
+        times = times_of(cells, layout, options)
+        columns = [i for i, name in enumerate(cells.columns) if name not in layout.time]
+        blocks = [
+            pd.DataFrame({"station": as_id(cells.columns[i]), "time": times, "value": each})
+            for i in columns
+            for each in [as_values(cells.iloc[:, i], options, f"column {cells.columns[i]}")]
+        ]
+        return pd.concat(blocks).sort_index(kind="stable").rename_axis(index=None)
+    rows = select_parameter(cells, layout, options)
+    return pd.DataFrame(
+        {
+            "station": stations_of(rows, layout),
+            "time": times_of(rows, layout, options),
+            "value": as_values(rows[layout.value], options, f"column {layout.value}"),
+        }
+    ).rename_axis(index=None)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The steps of times that are nearly regular, for messages: how long, and how much is there."""
+
+    step: str
+    share: float
+    regular: bool = field(default=True)
+
+
+STEPS = ("1min", "5min", "10min", "15min", "30min", "1h", "3h", "6h", "12h", "1D", "7D")
+
+
+def find_step(times: pd.Series[Any], stations: pd.Series[Any], enough: float = 0.9) -> Grid | None:
+    """Return the shortest usual step in which most stations have a reading, of dates; None without any.
+
+    Parameters
+    ----------
+    times : Series of datetime
+    stations : Series
+        Of the same readings.
+    enough : float
+        The share of steps and stations that must have a reading.
+    """
+    moments = pd.Series(times.unique()).sort_values()
+    if len(moments) < 2:
+        return None
+    steps = moments.diff().dropna()
+    best = Grid("", 0.0)
+    for step in STEPS:
+        width = pd.Timedelta(step)
+        begins = times.dt.floor(width)
+        filled = pd.DataFrame({"time": begins, "station": stations}).drop_duplicates()
+        span = (begins.max() - begins.min()) / width + 1
+        share = len(filled) / (span * stations.nunique())
+        regular = bool((steps.dt.total_seconds() % width.total_seconds() == 0).all())
+        if share > best.share:
+            best = Grid(step, share, regular)
+        if share >= enough:
+            return Grid(step, share, regular)
+    return best
+
+
+# --- names ------------------------------------------------------------------------------------------
+
+
+def as_id(value: Any) -> str:
+    """Return the id of a sensor: 7, 7.0 and "7.0" are "7", "007" stays, and a missing value is empty."""
+    if value is None or value is pd.NA or value != value:
+        return ""
+    written = str(value).strip()
+    # A column of whole numbers with a gap is read, and written, as floats.
+    return written.partition(".")[0] if re.fullmatch(r"(0|-?[1-9]\d*)\.0+", written) else written
+
+
+def plain(column: object) -> str:
+    """Return a heading without the differences of case and punctuation between files."""
+    return re.sub(r"[^0-9a-z]+", "_", str(column).lower()).strip("_")

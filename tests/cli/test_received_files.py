@@ -1,0 +1,233 @@
+"""Files as agencies, loggers and spreadsheets write them: from the file to a decision by commands."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.helpers.commands import Command, commands, fine, one_line
+from tests.helpers.received import FILES, STATIONS, truth
+from tests.places import ROOT
+from tvbandits import Campaign
+from tvbandits.datasets import FileOptions, sensor_field
+
+# What must be said of a file, if anything.
+SAID: dict[str, dict[str, Any]] = {
+    "openaq.csv": {"parameter": "pm25"},
+    "sensor_community.csv": {"value": "P2"},
+    "sentinel.csv": {"missing": ["-999"]},
+}
+
+# The stations that have a gap, and the rest of what `data info` must find.
+READINGS = [name for name in FILES if name != "sites.csv"]
+GAPS = {"spreadsheet.csv": 1, "uk_air.csv": 1, "campbell.dat": 1, "sentinel.csv": 2}
+
+FACTS: dict[str, dict[str, Any]] = {
+    "openaq.csv": {"form": "long", "parameters": {"pm25": 192, "no2": 192}, "step": "1h"},
+    "aqs_hourly.csv": {"time": ["Date GMT", "Time GMT"], "value": ["Sample Measurement"]},
+    "aqs_daily.csv": {"time": ["Date Local"], "value": ["Arithmetic Mean"], "step": "1D"},
+    "sensor_community.csv": {"repeated_headers": 3, "regular": False, "step": "30min"},
+    "spreadsheet.csv": {"left_out": [1, 4], "decimal": "comma", "no_reading": {"-": 1}},
+    "uk_air.csv": {"left_out": [1, 2, 3], "no_reading": {"No data": 1}, "to": "2024-02-01 00:00:00"},
+    "campbell.dat": {"header": 2, "left_out": [1, 3, 4], "no_reading": {"NAN": 1}},
+    "thousands.csv": {"separator": "semicolon", "decimal": "comma", "form": "wide"},
+    "sentinel.csv": {"no_reading": {"-999.0": 2}, "stations": list(STATIONS)},
+    "day_first.csv": {"from": "2024-01-30 01:00:00", "to": "2024-02-01 00:00:00"},
+}  # fmt: skip
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    """`tvbandits ...` in a folder with all files."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in FILES.items():
+        Path(name).write_text(text(), encoding="utf-8")
+    return commands(monkeypatch, capsys)
+
+
+def flags(name: str) -> list[str]:
+    return [
+        word
+        for option, value in SAID.get(name, {}).items()
+        for word in (f"--{option}", value[0] if isinstance(value, list) else value)
+    ]
+
+
+@pytest.mark.parametrize("name", READINGS)
+def test_data_info_finds_the_layout_and_leaves_nothing_open(command: Command, name: str) -> None:
+    found = json.loads(fine(command("data", "info", name, *flags(name), "--format", "json")))
+    (facts,) = found["files"]
+    assert facts["questions"] == []
+    assert {key: facts[key] for key in FACTS[name]} == FACTS[name]
+    lines = fine(command("data", "info", name, *flags(name)))
+    assert "then: tvbandits compare sensor-field" in lines
+    assert " ".join(flags(name)) in lines
+
+
+@pytest.mark.parametrize("name", sorted(SAID))
+def test_data_info_asks_what_a_file_leaves_open(command: Command, name: str) -> None:
+    option = flags(name)[0]
+    lines = fine(command("data", "info", name))
+    assert re.search(rf"  open: .*{option}", lines)
+    assert "then:" not in lines
+    sites = "sites.csv" if name == "sentinel.csv" else name
+    said = command("compare", "sensor-field:every=1h", "--data", name, "--data", sites)
+    one_line(said, f"{re.escape(name)}: .*{option}")
+
+
+@pytest.mark.parametrize("name", READINGS)
+@pytest.mark.usefixtures("command")
+def test_sensor_field_reads_the_readings_that_were_written(name: str) -> None:
+    has_places = name in ("openaq.csv", "aqs_hourly.csv", "aqs_daily.csv", "sensor_community.csv")
+    problem = sensor_field(
+        name,
+        name if has_places else "sites.csv",
+        every="1h" if name == "sensor_community.csv" else None,
+        options=FileOptions(**SAID.get(name, {})),
+    )
+    expected = truth(40 if name == "thousands.csv" else 1).to_numpy()
+    differs = ~np.isclose(problem.values, expected)
+    assert differs.sum() == GAPS.get(name, 0)
+    assert not differs[[row for row in range(48) if row not in (10, 20)]].any()
+    assert len(problem.points) == 4
+
+
+CAMPAIGNS = {
+    "openaq.csv": ("openaq.csv", "101"),
+    "aqs_hourly.csv": ("aqs_hourly.csv", "36-001-0101"),
+    "aqs_daily.csv": ("aqs_daily.csv", "36-001-0101"),
+    "spreadsheet.csv": ("sites.csv", "Nord"),
+    "uk_air.csv": ("sites.csv", "Nord"),
+    "campbell.dat": ("sites.csv", "Nord"),
+    "thousands.csv": ("sites.csv", "Nord"),
+    "sentinel.csv": ("sites.csv", "Nord"),
+    "day_first.csv": ("sites.csv", "Nord"),
+}
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_a_campaign_is_told_all_readings_of_the_file(command: Command, name: str) -> None:
+    sites, first = CAMPAIGNS[name]
+    options = flags(name) if sites == name else []
+    clock = [] if sites == name else ["--clock", "1h"]
+    policy = ("--policy", "tv-gp-ucb:forgetting_rate=0.01", "--noise-sd", 1.0)
+    command("campaign", "new", "c.db", *policy, "--sites", sites, *options, *clock)
+    # The draft of this policy leaves the length scale to the user.
+    toml = Path("campaign.toml").read_text(encoding="utf-8")
+    Path("campaign.toml").write_text(toml.replace("# length_scale = 1.0", "length_scale = 9.0"))
+    if not Path("c.db").exists():
+        fine(command("campaign", "new", "c.db", "--config", "campaign.toml"))
+    out = fine(command("campaign", "tell", "c.db", "--csv", name, *flags(name)))
+    count = 192 - GAPS.get(name, 0)
+    assert out.startswith(f"{count} new readings; {count} readings in all")
+    with Campaign.open("c.db") as campaign:
+        rewards = campaign.state.rewards
+        assert campaign.clock is not None
+        X = campaign.resolve_points(first)
+        own = np.isclose(rewards.X, X).all(axis=1)
+        expected = truth(40 if name == "thousands.csv" else 1)["Nord"].to_numpy()
+        absent = [10] if name in GAPS else []
+        np.testing.assert_allclose(np.sort(rewards.y[own]), np.sort(np.delete(expected, absent)))
+        assert np.allclose(np.diff(np.unique(rewards.t)), 1.0)
+    assert "0 new readings" in fine(
+        command("campaign", "tell", "c.db", "--csv", name, *flags(name))
+    )
+
+
+def test_a_number_of_no_reading_is_refused_by_its_line_and_named(command: Command) -> None:
+    new = ("--policy", "adaptive-gp-ucb", "--sites", "sites.csv", "--clock", "1h")
+    fine(command("campaign", "new", "c.db", *new))
+    said = command("campaign", "tell", "c.db", "--csv", "sentinel.csv")
+    assert said.status == 2
+    assert said.out.startswith("190 new readings")
+    assert "sentinel.csv, line 12: -999 of Nord" in said.err
+    assert said.err.count("--missing -999") == 2
+
+
+# A wrong or unclear table of readings, the options of the command, and what must be said of it.
+WRONG: dict[str, tuple[str, list[str], str]] = {
+    "no names": ("2024-01-30 01:00,1,2\n2024-01-30 02:00,1,2\n", [],
+        "line 1 .*names.* '2024-01-30 01:00'.*--header"),
+    "a broken row": ("time,Nord,Ost\n1,2,3\n" * 1 + "2,3,4\n" * 300 + "3,1,2,3\n", [],
+        "line 303 has 4 cells, and no line before more than 3.*quotation"),
+    "a cell too many": ("time,Nord,Ost\n1,2,3\n2,3,4,5\n", [],
+        "line 3 has '5' in column 4, which has no name in line 1"),
+    "a quotation mark": ('time,Nord,Ost\n1,2,3\n2,"3,4\n3,1,2\n', [], "line 3 .*never closed"),
+    "a word": ("time,Nord,Ost\n1,2,3\n2,calib,4\n3,1,2\n", [],
+        "Nord .*'calib' at 2.0.*--missing calib"),
+    "a decimal comma in quotes": ('time,Nord,Ost\n1,"2,5",3\n2,"2,7",4\n', [],
+        "'2,5' at 1.0: say --decimal comma"),
+    "day or month": ("time,Nord,Ost\n03/02/2024,2,3\n04/02/2024,2,4\n", [],
+        "03/02/2024 may be 3 February or 2 March.*--dates day"),
+    "both": ("time,Nord,Ost\n13/02/2024,2,3\n02/14/2024,2,4\n", [],
+        "day comes first in 13/02/2024 and the month in 02/14/2024"),
+    "the other one": ("time,Nord,Ost\n13/02/2024,2,3\n14/02/2024,2,4\n", ["--dates", "month"],
+        "--dates month: the day comes first in 13/02/2024"),
+    "no such line": ("time,Nord,Ost\n1,2,3\n2,2,4\n", ["--header", "9"], "--header 9: .*no such"),
+    "no such parameter": ("time,site,parameter,value\n1,Nord,no2,4\n2,Ost,o3,5\n",
+        ["--parameter", "pm10"], "--parameter pm10: .*no2, o3"),
+    "two parameters": ("time,site,parameter,value\n1,Nord,no2,4\n2,Ost,o3,5\n", [],
+        "several parameters: no2, o3; .*--parameter"),
+    "no such column": ("time,site,a,b\n1,Nord,3,4\n2,Ost,4,5\n", ["--value", "c"],
+        "--value c: .*time, site, a, b"),
+    "a time": ("time,Nord,Ost\n1,2,3\nnoon,2,4\n2,1,1\n", [], "'noon'.*--time"),
+    "no option for it": ("time,Nord,Ost\n1,2,3\n2,2,4\n", ["--decimal", "dot"], "decimal .*dot"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_table_is_one_line_with_the_value_and_the_remedy(
+    command: Command, case: str
+) -> None:
+    text, options, message = WRONG[case]
+    Path("own.csv").write_text(text)
+    data = ("--data", "own.csv", "--data", "sites.csv", "--policy", "uniform", "--seeds", 1)
+    one_line(command("compare", "sensor-field", *data, *options), message)
+
+
+def test_irregular_minutes_are_refused_with_the_step_to_give(command: Command) -> None:
+    data = ("--data", "sensor_community.csv") * 2
+    said = command("compare", "sensor-field", *data, "--value", "P2", "--policy", "uniform")
+    one_line(said, "0 of 4 sensors .*; with every=30min they have 100% of their readings")
+
+
+def test_dates_without_a_clock_are_refused_with_the_section_to_write(command: Command) -> None:
+    fine(command("campaign", "new", "c.db", "--policy", "adaptive-gp-ucb", "--sites", "sites.csv"))
+    said = command("campaign", "tell", "c.db", "--csv", "campbell.dat")
+    one_line(said, r"no clock .*\[clock\]")
+
+
+# --- the page
+
+
+PAGE = (ROOT / "docs" / "files-as-they-come.md").read_text(encoding="utf-8")
+SECTIONS = [part for part in re.split(r"(?m)^(?=\*\*)", PAGE) if part.startswith("**")]
+
+
+def test_the_page_shows_what_data_info_prints(command: Command) -> None:
+    shown = re.search(r"```console\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
+    assert shown is not None
+    assert fine(command(*shlex.split(shown[1])[1:])) == shown[2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda part: part[2:16].strip("*. "))
+def test_a_section_of_the_page_goes_from_its_file_to_a_decision(
+    command: Command, section: str
+) -> None:
+    (block,) = re.findall(r"```console\n(.*?)```", section, re.DOTALL)
+    for line in block.splitlines():
+        said = command(*shlex.split(line)[1:])
+        assert said.status == 0, (line, said)
+    assert said.out
+
+
+def test_the_page_has_every_file() -> None:
+    assert len(SECTIONS) == len(READINGS)
+    assert all(name in PAGE for name in FILES)

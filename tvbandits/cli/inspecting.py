@@ -1,0 +1,191 @@
+"""The command `data info`: what is in a file of readings, and which option reads it otherwise."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tvbandits.cli.options import TableOptions
+from tvbandits.cli.output import Format, plural, print_result
+from tvbandits.datasets.tables.layout import (
+    FileOptions,
+    Layout,
+    Sheet,
+    find_columns,
+    find_sentinels,
+    find_step,
+    is_gap,
+    read_sheet,
+    select_parameter,
+    sentinel_text,
+    stations_of,
+    tidy,
+    times_of,
+)
+from tvbandits.datasets.tables.readings import as_times, few
+from tvbandits.datasets.tables.sensor_field import find_degrees, read_places
+from tvbandits.io import naming
+
+
+def inspect(paths: Sequence[Path], tables: TableOptions, form: Format) -> None:
+    """Print what is in each file, what would be done with it, and what is open."""
+    facts = []
+    for path in paths:
+        with naming(path):
+            options = FileOptions(**tables.given)
+            facts.append({"file": str(path), **_facts(read_sheet(path, options), options)})
+    given = "".join(
+        f" --{name} {shlex.quote(str(value))}"
+        for name, values in tables.given.items()
+        for value in (values if isinstance(values, list) else [values])
+    )
+    lines = [line for each in facts for line in _lines(each, given)]
+    print_result(form, lines, {"files": facts})
+
+
+@contextmanager
+def _asking(questions: list[str]) -> Iterator[None]:
+    """Collect the message of an error, which a person can answer by an option."""
+    try:
+        yield
+    except ValueError as error:
+        if str(error) not in questions:
+            questions.append(str(error))
+
+
+def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
+    """Return what is in a file, in plain values, and the questions that it leaves."""
+    cells, questions = sheet.cells, list[str]()
+    layout = find_columns(cells, options)
+    facts: dict[str, Any] = {
+        "encoding": sheet.encoding,
+        "separator": {",": "comma", ";": "semicolon", "\t": "tab"}.get(sheet.separator, ""),
+        "decimal": options.decimal or sheet.decimal,
+        "header": sheet.header,
+        "left_out": list(sheet.left_out),
+        "repeated_headers": sheet.repeated,
+        "rows": len(cells),
+        "columns": [str(column) for column in cells.columns],
+    }
+    if find_degrees(map(str, cells.columns)) and not layout.is_long:
+        with _asking(questions):
+            facts |= {"form": "sites", "stations": list(read_places(cells, options).index)}
+        return facts | {"questions": questions}
+    facts |= {
+        "form": "long" if layout.is_long else "wide",
+        "time": list(layout.time),
+        "station": list(layout.station),
+        "parameter": layout.parameter,
+        "value": list(layout.values),
+        "places": list(layout.places),
+    }
+    rows = cells
+    with _asking(questions):
+        if layout.parameter:
+            counts = cells[layout.parameter].astype(str).str.strip().value_counts()
+            facts["parameters"] = {str(name): int(count) for name, count in counts.items()}
+        rows = select_parameter(cells, layout, options)
+    with _asking(questions):
+        facts |= _time_facts(rows, layout, options)
+    with _asking(questions):
+        facts |= _value_facts(rows, layout, options, questions)
+    return facts | {"questions": questions}
+
+
+def _time_facts(rows: pd.DataFrame, layout: Layout, options: FileOptions) -> dict[str, Any]:
+    """Return the form of the times, the first and the last, their step, and the stations."""
+    written = rows[layout.time[0]].astype(str).str.strip().iloc[0]
+    times = as_times(times_of(rows, layout, options), " ".join(layout.time), options.dates)
+    facts: dict[str, Any] = {
+        "time_example": written,
+        "from": str(times.min()),
+        "to": str(times.max()),
+    }
+    stations = pd.Series("", index=rows.index)
+    if layout.is_long:
+        stations = stations_of(rows, layout)
+        facts["stations"] = sorted(set(stations))
+    if isinstance(times, pd.DatetimeIndex):
+        grid = find_step(pd.Series(times, index=rows.index), stations)
+        if grid is not None and grid.step:
+            facts |= {"step": grid.step, "regular": grid.regular, "gaps": round(1 - grid.share, 4)}
+    return facts
+
+
+def _value_facts(
+    rows: pd.DataFrame, layout: Layout, options: FileOptions, questions: list[str]
+) -> dict[str, Any]:
+    """Return the cells of no reading and their texts; ask about numbers that may be none."""
+    facts: dict[str, Any] = {}
+    block = rows[[layout.value]] if layout.is_long else rows.drop(columns=list(layout.time))
+    cells = pd.Series(block.to_numpy(dtype=object).ravel())
+    counts = cells[is_gap(cells, options)].astype(str).str.strip().value_counts()
+    facts["no_reading"] = {str(text) or "empty": int(count) for text, count in counts.items()}
+    if not layout.is_long:
+        facts["stations"] = [str(column) for column in block.columns]
+    values = tidy(rows, layout, options)[["value"]]
+    for code, count in find_sentinels(values, options).items():
+        questions.append(sentinel_text(code, f"comes {plural(count, 'time')}"))
+    return facts
+
+
+def _lines(facts: dict[str, Any], given: str) -> list[str]:
+    """Return the facts of a file in lines for people, and the commands with the options `given`."""
+    file = shlex.quote(facts["file"])
+    skipped = (
+        [f"lines {_numbers(facts['left_out'])} are titles or units"] if facts["left_out"] else []
+    )
+    if facts["repeated_headers"]:
+        skipped.append(f"{plural(facts['repeated_headers'], 'repeated header')} left out")
+    marks = [
+        facts["encoding"],
+        facts["separator"],
+        facts["decimal"] and f"decimal {facts['decimal']}",
+    ]
+    lines = [f"{facts['file']}: {', '.join(each for each in marks if each)}; names in line "
+        f"{facts['header']} (else --header)", *(f"  {each}" for each in skipped)]  # fmt: skip
+    stations = facts.get("stations", [])
+    if facts["form"] == "sites":
+        lines.append(f"  a table of {plural(len(stations), 'site')}: {few(stations)}")
+    else:
+        named = " and ".join(facts["time"])
+        lines.append(
+            f"  long: a row for each reading; station {' + '.join(facts['station'])} (else --station), "
+            f"value {' or '.join(facts['value'])} (else --value)"
+            if facts["form"] == "long"
+            else "  wide: a column for each station"
+        )
+        if "time_example" in facts:
+            lines.append(
+                f"  time {named} (else --time), written {facts['time_example']}: {facts['from']} to "
+                f"{facts['to']}"
+            )
+        if "step" in facts:
+            kind = "a step of" if facts["regular"] else "irregular; a step of"
+            lines.append(
+                f"  {kind} {facts['step']} has {facts['gaps']:.1%} gaps (every={facts['step']})"
+            )
+        if stations:
+            lines.append(f"  {plural(len(stations), 'station')}: {few(stations)}")
+        for name, count in facts.get("parameters", {}).items():
+            lines.append(f"  parameter {name}: {plural(count, 'row')}")
+        for text, count in facts.get("no_reading", {}).items():
+            lines.append(f"  no reading: {text!r} {plural(count, 'time')} (more by --missing)")
+    lines += [f"  open: {question}" for question in facts["questions"]]
+    if facts["form"] != "sites" and not facts["questions"]:
+        sites = file if facts["places"] else "SITES"
+        every = "" if facts.get("regular", True) else f":every={facts['step']}"
+        lines += [
+            f"  then: tvbandits compare sensor-field{every} --data {file} --data {sites}{given}",
+            f"  or:   tvbandits campaign tell CAMPAIGN --csv {file}{given}",
+        ]
+    return lines
+
+
+def _numbers(lines: Sequence[int]) -> str:
+    return ", ".join(map(str, lines))
