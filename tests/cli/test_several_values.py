@@ -14,7 +14,11 @@ SEVERAL: dict[tuple[str, ...], tuple[tuple[str, ...], str, dict[str, tuple[Any, 
     ("compare",): (
         ("gp-drift",),
         "comparing.compare",
-        {"--data": (Path("a.csv"), Path("b.csv")), "--policy": ("uniform", "gp-ucb")},
+        {
+            "--data": (Path("a.csv"), Path("b.csv")),
+            "--policy": ("uniform", "gp-ucb"),
+            "--missing": ("-999", "off"),
+        },
     ),
     ("frontier",): (
         ("gp-drift",),
@@ -23,6 +27,7 @@ SEVERAL: dict[tuple[str, ...], tuple[tuple[str, ...], str, dict[str, tuple[Any, 
             "--data": (Path("a.csv"), Path("b.csv")),
             "--budgets": (2.0, 8.0),
             "--plan": ("next", "random"),
+            "--missing": ("-999", "off"),
         },
     ),
     ("board",): (
@@ -34,6 +39,7 @@ SEVERAL: dict[tuple[str, ...], tuple[tuple[str, ...], str, dict[str, tuple[Any, 
             "--problem": ("gp-drift", "switching"),
         },
     ),
+    ("data", "info"): (("a.csv",), "inspecting.inspect", {"--missing": ("-999", "off")}),
     ("data", "fetch"): (("ozone",), "fetching.fetch", {"--years": (2008, 2009)}),
 }
 
@@ -76,7 +82,7 @@ def test_every_value_of_a_repeated_option_is_used(
     handed: list[Any] = []
     monkeypatch.setattr(f"tvbandits.cli.{function}", lambda *given: handed.append(given))
     first, second = options[name]
-    more = [] if name == "--years" or path[:1] != ("data",) else ["--years", 2008]
+    more = [] if name == "--years" or path != ("data", "fetch") else ["--years", 2008]
     assert command(*path, *beside, name, first, name, second, *more).status == 0
     (given,) = handed
     assert [value for value in values_in(given) if value in (first, second)] == [first, second]

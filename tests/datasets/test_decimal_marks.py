@@ -57,7 +57,7 @@ def test_a_column_is_refused_where_another_column_has_the_other_mark(tmp_path: P
         column(tmp_path / "a.csv", ["1.012", "2.345"], other="0,5")
     assert column(tmp_path / "a.csv", ["1.012", "2.345"], "comma", "0,5") == [1012.0, 2345.0]
     assert column(tmp_path / "a.csv", ["1.012", "2.345"], "point", "0,5") == [1.012, 2.345]
-    with pytest.raises(ValueError, match="decimal must be .*comma.*point"):
+    with pytest.raises(ValueError, match=r"decimal must be .*comma.*point"):
         column(tmp_path / "a.csv", ["1.012"], ",")
 
 

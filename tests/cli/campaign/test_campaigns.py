@@ -408,7 +408,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "a table and a key": ("tell c.db --csv day.csv --key k", "--csv"),
     "a table of others": ("tell c.db --csv sites.csv", r"sites\.csv: there must be columns site"),
     "a number of a site": ("tell c.db --site 3 --reward 1", 'unknown site "3"; there are: north'),
-    "a table with more": ("tell c.db --csv more.csv", "Expected 3 fields in line 2, saw 4"),
+    "a table with more": ("tell c.db --csv more.csv", "line 2 has '7' in column 4, which has no name"),
     "a table with two": ("tell c.db --csv two.csv", 'two.csv: there are two columns "reward"'),
     "drop what is not out": ("drop c.db --site north", "north is not pending"),
     "questions": ("questions c.db --at 1", "nothing to ask"),
@@ -431,7 +431,7 @@ def test_a_wrong_word_is_one_line_and_no_change(command: Command, place: Path, n
         pytest.importorskip("fastapi", reason="no fastapi: no service")
     Path("day.csv").write_text(TABLE)
     Path("two.csv").write_text("site,time,Reward,reward\nnorth,1,0.5,0.7\n")
-    Path("more.csv").write_text("site,time,reward\nnorth,1,0.5,\n")
+    Path("more.csv").write_text("site,time,reward\nnorth,1,0.5,7\n")
     before = {path.name for path in place.parent.iterdir()}
     one_line(command(*arguments.split(" ")), message)
     with Campaign.open(place) as campaign:

@@ -18,10 +18,11 @@ SEVERAL = {
     ("campaign", "ask"): {"--available", "--without", "--context"},
     ("campaign", "correct"): {"--outcome"},
     ("campaign", "forecast"): {"--context"},
+    ("campaign", "new"): {"--missing"},
     ("campaign", "questions"): {"--available"},
     ("campaign", "serve"): {"--name"},
     ("campaign", "status"): {"--context"},
-    ("campaign", "tell"): {"--outcome", "--context"},
+    ("campaign", "tell"): {"--outcome", "--context", "--missing"},
     ("campaign", "token"): {"--role"},
 }
 
@@ -100,6 +101,17 @@ def test_every_repeated_context_is_used(command: Command, place: Path) -> None:
     assert {(row["outside"], row["tariff"]) for row in history} == {(3.0, 1.0)}
     twice = "--context", "outside=3", "--context", "outside=4, tariff=0"
     one_line(command("ask", place, "--at", 2, *twice), "outside appears twice")
+
+
+def test_every_repeated_cell_of_no_reading_is_used(command: Command, place: Path) -> None:
+    missing = "--missing", "-999", "--missing", "off"
+    draft = "--policy", "adaptive-gp-ucb", "--sites", "sites.csv", "--config", "d.toml"
+    fine(command("new", "d.db", *draft, *missing))
+    assert 'read = { missing = ["-999", "off"] }' in Path("d.toml").read_text()
+    Path("day.csv").write_text("site,time,reward\nA,1,-999\nB,2,off\nC,3,1.5\n")
+    fine(command("tell", place, "--csv", "day.csv", *missing))
+    with Campaign.open(place) as campaign:
+        assert campaign.state.rewards.y.tolist() == [1.5]
 
 
 def test_a_name_with_a_comma_can_be_given_beside_others(

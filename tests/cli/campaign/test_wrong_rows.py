@@ -107,3 +107,29 @@ def test_a_table_with_thousands_points_is_read_as_such(command: Command, place: 
     one_line(command("tell", place, "--site", "A", "--reward", 1, "--decimal", "comma"), "--csv")
     with Campaign.open(place) as campaign:
         assert campaign.state.rewards.y.tolist() == [1012.0, 998.5, 1013.0]
+
+
+def test_a_number_of_no_reading_is_refused_even_as_the_first(command: Command, place: Path) -> None:
+    Path("day.csv").write_text("site,datetime,reward\nA,1,-999\nB,2,1.5\n")
+    said = command("tell", place, "--csv", "day.csv")
+    assert (said.status, said.out) == (2, "1 new reading; 1 reading in all, 0 pending\n")
+    assert "day.csv, line 2: -999 " in said.err
+    assert "--missing -999" in said.err
+    fine(command("tell", place, "--csv", "day.csv", "--missing", "none", "--yes"))
+
+
+def test_days_before_months_are_read_in_a_table_and_in_an_option(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sites.csv").write_text("site,km\nA,0\nB,2\n")
+    clock = '\n[clock]\nunit = "1D"\norigin = "2024-01-31"\n'
+    Path("c.toml").write_text(CONFIG.format(context="") + clock)
+    fine(command("new", "c.db", "--config", "c.toml"))
+    Path("day.csv").write_text("site,time,reward\nA,31/01/2024 24:00,1\nB,02.02.2024,2\n")
+    fine(command("tell", "c.db", "--csv", "day.csv"))
+    fine(command("tell", "c.db", "--site", "A", "--reward", 3, "--at", "03.02.2024 12:00"))
+    unclear = "tell", "c.db", "--site", "A", "--reward", 3, "--at", "04/02/2024"
+    one_line(command(*unclear), "04/02/2024 may be 4 February or 2 April: write 2024-02-04")
+    with Campaign.open("c.db") as campaign:
+        assert campaign.state.rewards.t.tolist() == [1.0, 2.0, 3.5]
