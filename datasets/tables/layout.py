@@ -460,7 +460,9 @@ def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any
     ValueError
         If it is not certain whether the day comes first, or dates disagree on that.
     """
-    texts = {each: day_or_month(each) for each in column.unique() if isinstance(each, str)}
+    words = pd.Series([each for each in column.unique() if isinstance(each, str)], dtype=object)
+    unread = pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True).isna()
+    texts = {each: day_or_month(each) for each in words[unread]}
     examples = {order: each for each, order in reversed(texts.items())}
     if dates is None and "day" in examples and "month" in examples:
         raise ValueError(
@@ -472,12 +474,8 @@ def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any
         if dates == order and other in examples:
             raise ValueError(f"--dates {dates}: the {other} comes first in {examples[other]}")
         dates = dates or (order if order in examples else None)
-    return column.map({each: iso_date(each, dates) for each in texts} | _others(column))
-
-
-def _others(column: pd.Series[Any]) -> dict[Any, Any]:
-    """Return the cells that are no texts, each as itself."""
-    return {each: each for each in column.unique() if not isinstance(each, str)}
+    dated = {each: iso_date(each, dates) for each in texts}
+    return column.map(lambda each: dated.get(each, each)) if dated else column
 
 
 def stations_of(cells: pd.DataFrame, layout: Layout) -> pd.Series[str]:
@@ -521,10 +519,17 @@ def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) 
 
 def is_gap(cells: pd.Series[Any], options: FileOptions) -> pd.Series[bool]:
     """Return which cells stand for no reading, by usual words or as the options say."""
-    words = cells.astype(str).str.strip()
-    gap = cells.isna() | words.str.casefold().isin(GAPS) | words.isin(options.missing)
-    codes = [float(each) for each in options.missing if _is_number(each)]
-    return gap | pd.to_numeric(cells, errors="coerce").isin(codes)
+    codes = [float(each.replace(",", ".")) for each in options.missing if _is_code(each)]
+    numbers = pd.to_numeric(cells, errors="coerce")
+    gap = cells.isna() | numbers.isin(codes)
+    unread = numbers.isna() & ~gap
+    words = cells[unread].astype(str).str.strip()
+    gap[unread] = words.str.casefold().isin(GAPS) | words.isin(options.missing)
+    return gap
+
+
+def _is_code(cell: str) -> bool:
+    return re.fullmatch(r"[-+]?\d+([.,]\d+)?", cell) is not None
 
 
 def as_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Series[float]:
