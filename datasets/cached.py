@@ -4,8 +4,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     # pyright does not compare the type of a cached value with that of a property of a protocol.
-    from builtins import property as cached_property
+    cached_property = property
 else:
-    from functools import cached_property
-
-__all__ = ["cached_property"]
+    from functools import cached_property as cached_property
