@@ -180,12 +180,6 @@ def test_rounding_does_not_choose_among_rows_that_tie(n: int, scale: float, seed
     np.testing.assert_allclose(other.G, one.G, atol=1e-10)
 
 
-def test_first_largest() -> None:
-    assert linalg.first_largest(np.array([0.0, 2.0 - 1e-12, 1.0, 2.0])) == 1
-    assert linalg.first_largest(np.array([2.0 - 1e-3, 2.0])) == 1
-    assert linalg.first_largest(np.zeros(3)) == 0
-
-
 @modest
 @given(sizes, seeds)
 def test_eigenpairs(n: int, seed: int) -> None:

@@ -36,6 +36,7 @@ from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.gp import linalg
 from tvbandits.gp.posterior import AppendBuffer, CandidateGrid, Data, Groups, Posterior, Prior
+from tvbandits.ties import draw_of_largest
 from tvbandits.validation import Array, Index, finite_number, require, whole_number
 
 # Of a batch's bounds to those of its start.
@@ -357,8 +358,7 @@ class SparseFantasy(FantasyModel):
         """The point (d,) of the largest upper confidence bound, ties broken by `rng`."""
         bound = self.mean + self.width.times * np.sqrt(self.variance)
         self.largest = float(bound.max())
-        top = np.flatnonzero(bound == self.largest)
-        return np.asarray(self.domain.X[top[rng.integers(len(top))] if len(top) > 1 else top[0]])
+        return np.asarray(self.domain.X[draw_of_largest(bound, rng)])
 
     def variances(self, X: Array) -> Array:
         """Variances at candidates (m, d), now, shape (m,)."""

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from tvbandits import ties
 from tvbandits.acquisition import batches
 from tvbandits.domains.availability import Available, ChoiceSet
 from tvbandits.domains.candidates import Candidates, as_finite, from_distinct_rows
@@ -140,8 +141,8 @@ class Decision:
         )
 
     def overtakes(self, bound: float) -> bool:
-        """Whether a candidate that is not in `domain` may have a larger upper bound."""
-        return -math.inf < self.rest and bound <= self.rest
+        """Whether a candidate that is not in `domain` may have a larger upper bound, or tie."""
+        return -math.inf < self.rest and bound - ties.TOLERANCE * abs(bound) <= self.rest
 
     @property
     def untold(self) -> bool:
@@ -221,7 +222,8 @@ def choose_points(rule: Acquisition, decision: Decision, rng: np.random.Generato
     assert isinstance(decision.domain, Candidates)  # nothing else is crowded
     draws = samples(replace(decision, beta=1.0), decision.n or 1, rng)
     X = decision.domain.X
-    return np.asarray(X[allowed.restrict(lambda _: draws)(X).argmax(axis=1)])
+    worth = allowed.restrict(lambda _: draws)(X)
+    return np.asarray(X[[row_of_largest(each, X, rng) for each in worth]])
 
 
 @dataclass(frozen=True)

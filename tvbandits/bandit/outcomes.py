@@ -47,6 +47,7 @@ from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain, move_to_context
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.predictions import ScaledPosterior
+from tvbandits.ties import first_of_largest
 from tvbandits.validation import Array, Index
 
 
@@ -288,7 +289,7 @@ def expand(decision: Decision, beliefs: Beliefs, best: Array) -> Array:
     chance = np.prod([each.opening(X, looks, closed) for each in outcomes], axis=0)
     worth = gain[looks] + CONFIG.opening_horizon * (chance * gain[closed]).max(axis=1)
     here = int(np.flatnonzero(looks == row)[0])
-    there = int(worth.argmax())
+    there = first_of_largest(worth)
     return best if worth[there] <= worth[here] else X[looks[there]][None]
 
 

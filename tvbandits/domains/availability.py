@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.moving import Move
+from tvbandits.domains.search import row_of_largest
 from tvbandits.errors import PlayError
+from tvbandits.ties import first_of_largest
 from tvbandits.validation import Array, as_rows, describe, is_finite_number
 
 # A mask (A,) or row numbers of the candidates, ranges of coordinates by name (`Ranges`), or a function
@@ -376,10 +378,10 @@ class ChoiceSet:
         """
         if not (self.is_everything or self(x[None, :])[0]):
             X = self._draw(rng)[: self.most_compared]
-            x = X[int(np.argmax(function(X)))]
+            x = X[row_of_largest(function(X), X, rng)]
         if self._move is not None and not isinstance(self._domain, Candidates):
             both = np.stack([self._move.start.x, x])
-            x = x if not self(both)[0] else both[int(np.argmax(function(both)))]
+            x = x if not self(both)[0] else both[first_of_largest(function(both))]
         return x.copy()
 
     def _draw(self, rng: np.random.Generator) -> Array:

@@ -18,6 +18,7 @@ from tvbandits.domains.parameters import TOLERANCE, Category, Parameter, as_boun
 from tvbandits.domains.rows import MemoryRows, Rows, keys_of, rows_outside_memory
 from tvbandits.domains.search import Acquisition, check_acquisition, row_of_largest
 from tvbandits.errors import PlayError
+from tvbandits.ties import first_of_largest
 from tvbandits.validation import (
     Array,
     Index,
@@ -469,7 +470,7 @@ class CandidatesInContext(Domain):
         """Return the point (d,) of largest acquisition among the candidates at 64 contexts drawn."""
         contexts = self.sample(64, rng)[:, self.candidates.dimension :]
         best = [self.at_context(values).maximize(acquisition, rng) for values in contexts]
-        return max(best, key=lambda each: each[1])
+        return best[first_of_largest([value for _, value in best])]
 
 
 def from_distinct_rows(X: Array) -> Candidates:

@@ -56,7 +56,7 @@ class Domain(ABC):
 
     @abstractmethod
     def maximize(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
-        """Return the point (d,) of largest acquisition, and that value; `rng` breaks exact ties.
+        """Return the point (d,) of largest acquisition, and that value; `rng` breaks ties.
 
         `acquisition` maps points (m, d) to values (m,).
         """

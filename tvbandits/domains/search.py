@@ -15,6 +15,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tvbandits.ties import draw_of_largest, first_of_largest, tied_rows
 from tvbandits.validation import Array, Index
 
 # Maps points (m, d) to values (m,).
@@ -111,7 +112,9 @@ def check_acquisition(values: ArrayLike, X: Array) -> Array:
 
 
 def row_of_largest(values: ArrayLike, X: Array, rng: np.random.Generator) -> int:
-    """Return the row of the largest of values (m,) at points (m, d); `rng` breaks exact ties.
+    """Return the row of the largest of values (m,) at points (m, d); `rng` breaks ties.
+
+    What ties is in `tvbandits.ties`.
 
     Raises
     ------
@@ -119,10 +122,9 @@ def row_of_largest(values: ArrayLike, X: Array, rng: np.random.Generator) -> int
         As `check_acquisition`.
     """
     column = np.asarray(values, dtype=np.float64)
-    if column.shape != (len(X),) or math.isnan(largest := column[column.argmax()]):
+    if column.shape != (len(X),) or math.isnan(column[column.argmax()]):
         check_acquisition(column, X)
-    (ties,) = (column == largest).nonzero()
-    return int(ties[0] if len(ties) == 1 else ties[rng.integers(len(ties))])
+    return draw_of_largest(column, rng)
 
 
 def best_point(
@@ -191,7 +193,7 @@ def _separate_best(U: Array, values: Array, count: int, radius: float) -> Index:
     remaining = np.where(np.isfinite(values), values, -np.inf)
     rows: list[int] = []
     while len(rows) < count and remaining.max() > -np.inf:
-        best = int(remaining.argmax())
+        best = first_of_largest(remaining)
         rows.append(best)
         remaining[np.abs(U - U[best]).max(axis=1) <= radius] = -np.inf
     return np.array(rows, dtype=np.int64)
@@ -212,7 +214,7 @@ def _evolve(
     highest, waited = values.max(initial=-np.inf), 0
     for _ in range(generations if P >= 4 else 0):
         base, plus, minus = rng.integers(P, size=(3, P))
-        base[::2] = values.argmax()
+        base[::2] = first_of_largest(values)
         mutant = U[base] + rng.uniform(0.4, 0.9, (P, 1)) * (U[plus] - U[minus])
         crossed = rng.random((P, d)) < 0.9
         crossed[np.arange(P), rng.integers(d, size=P)] = True
@@ -325,8 +327,7 @@ def climb(
     shifts = CONFIG.spread * rng.standard_normal(around.shape)
     around = cells.snap(np.clip(around + shifts, 0.0, 1.0))
     U, values = np.concatenate([U, around]), np.concatenate([values, evaluate(around)])
-    best = row_of_largest(values, U, rng)
-    if not values[best] > values.min():
+    if len(tied_rows(values)) == len(values):
         row = int(rng.integers(len(interior)))
         return interior[row], float(values[row])
     radius = 0.5 * samples ** (-1.0 / near.shape[1])
@@ -338,7 +339,7 @@ def climb(
     heights = evaluate(beside) if len(beside) else np.empty(0)
     U, heights = np.concatenate([U[rows], beside]), np.concatenate([values[rows], heights])
     U, heights = refine(U, heights)
-    highest = [int(heights.argmax())]
+    highest = [first_of_largest(heights)]
     U, heights = _visit_neighbours(evaluate, refine, cells, U[highest], heights[highest])
     return U[0], float(heights[0])
 
@@ -366,7 +367,7 @@ def search(
     interior = cells.snap(_sobol(p, samples, rng))
     values = evaluate(interior)
     best = row_of_largest(values, interior, rng)
-    if not (values[best] > values.min() and np.isfinite(values[best])):
+    if len(tied_rows(values)) == len(values) or not np.isfinite(values[best]):
         return interior[best], float(values[best])
     edges = cells.snap(_boundary(interior, rng))
     U, heights = np.concatenate([interior, edges]), np.concatenate([values, evaluate(edges)])
@@ -382,9 +383,10 @@ def search(
 
     refine = partial(_ascend, with_slopes, radius, tolerance, 60)
     U, heights = _visit_neighbours(evaluate, refine, cells, *refine(U[rows], heights[rows]))
-    highest, height = U[heights.argmax()], float(heights.max())
     # A maximum that the sample had already is a plateau: keep the uniformly drawn point.
-    return (highest, height) if height > values[best] else (interior[best], float(values[best]))
+    U, heights = np.vstack([interior[best], U]), np.append(values[best], heights)
+    row = first_of_largest(heights)
+    return U[row], float(heights[row])
 
 
 def _visit_neighbours(

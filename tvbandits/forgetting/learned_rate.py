@@ -22,6 +22,7 @@ from tvbandits.forgetting.aging import Ages, Aging, adds_variance, has_rate
 from tvbandits.gp import linalg
 from tvbandits.gp.fitting.online import step_of
 from tvbandits.gp.kernels.structure import inputs
+from tvbandits.ties import first_of_largest
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,8 @@ def learn_rate(
 
     ends = math.log(CONFIG.slowest * unit), math.log(CONFIG.fastest * unit)
     grid = np.linspace(*ends, CONFIG.grid)
-    losses = [loss(x) for x in grid]
-    best = int(np.argmin(losses))
+    losses = np.array([loss(x) for x in grid])
+    best = first_of_largest(-losses)
     bracket = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     result = minimize_scalar(
         loss, bounds=bracket, method="bounded", options={"maxiter": CONFIG.iterations}

@@ -12,10 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas, lapack, qr_delete
 
+from tvbandits.ties import first_of_largest
 from tvbandits.validation import Array, Index
 
 # Relative jitters tried in turn; the first that succeeds is used and reported.
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
+
+# Residual variances are what is left of larger ones: they tie within such a share (`tvbandits.ties`).
+RESIDUAL_TIE = 1e-8
 
 
 class FactorisationError(ValueError):
@@ -203,16 +207,6 @@ class PivotedCholesky:
     residual: Array
 
 
-def first_largest(values: Array, tie: float = 1e-8) -> int:
-    """Return where the largest of some numbers is, none of them negative: the first of those that tie.
-
-    Numbers tie if they differ by less than a share `tie` of the largest. What lies symmetrically gives
-    equal numbers but for their last bits, which are rounding: to go by those would leave the choice, and
-    all that follows from it, to the unit and to the processor.
-    """
-    return int((values >= (1.0 - tie) * values[values.argmax()]).argmax())
-
-
 def pivoted_cholesky(
     diagonal: Array, column: Callable[[int], Array], rank: int, tolerance: float
 ) -> PivotedCholesky:
@@ -236,7 +230,7 @@ def pivoted_cholesky(
     for step in range(len(G)):
         if not residual[residual.argmax()] > tolerance:
             break
-        pivot = first_largest(residual)
+        pivot = first_of_largest(residual, RESIDUAL_TIE)
         row = column(pivot) - G[:step, pivot] @ G[:step]
         row /= np.sqrt(residual[pivot])
         G[step] = row

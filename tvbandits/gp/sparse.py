@@ -67,6 +67,7 @@ from tvbandits.gp.state_space import (
     recall,
 )
 from tvbandits.gp.top_candidates import CandidateScorer
+from tvbandits.ties import first_of_largest
 from tvbandits.validation import Array, Index, finite_number, flag, positive_number
 
 
@@ -468,7 +469,7 @@ def _inclusion_probability(bound: Array, size: int) -> Array:
 def _draw(probability: Array, uniform: Array) -> Index:
     """Draw rows with these probabilities, at least one."""
     rows = np.flatnonzero(uniform < probability)
-    return rows if len(rows) else np.array([probability.argmax()], dtype=np.int64)
+    return rows if len(rows) else np.array([first_of_largest(probability)], dtype=np.int64)
 
 
 def leverage_scores(
@@ -612,7 +613,7 @@ class Nystrom(PosteriorRule):
         # L14.
         included = rng.random(len(rows)) < probability
         if not included.any():
-            included[probability.argmax()] = True
+            included[first_of_largest(probability)] = True
         if self.keep and previous is not None:
             start = previous.dictionary
             new = self._independent(kernel, rows.Z[included], z[included])

@@ -27,6 +27,7 @@ from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.policies import adapter
 from tvbandits.policies.common import Seed
+from tvbandits.ties import draw_of_largest
 from tvbandits.validation import Array, describe, positive_number, whole_number
 
 
@@ -72,9 +73,7 @@ class EpsilonGreedy:
         if rng.random() < self.exploration:
             return np.asarray(self.domain.sample(1, rng)[0])
         points, means, _ = zip(*self.seen.values(), strict=True)
-        best = np.flatnonzero(np.array(means) == max(means))
-        row = best[0] if len(best) == 1 else best[rng.integers(len(best))]
-        return np.array(points[int(row)])
+        return np.array(points[draw_of_largest(means, rng)])
 
     def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Means of the points, the new ones among them."""

@@ -31,10 +31,10 @@ import numpy as np
 
 from tvbandits.experts.protocol import Expert
 from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
-from tvbandits.gp.linalg import first_largest
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.posterior import Data
 from tvbandits.queries import k_dpp
+from tvbandits.ties import first_of_largest
 from tvbandits.validation import (
     Array,
     Index,
@@ -558,9 +558,11 @@ def _most_helpful(
     Where no answer changes the decision, the point of the largest promise is asked about.
     """
     if number % CONFIG.discover_every == 0:
-        return int(left[first_largest(beliefs.deviation[left])])
+        return int(left[first_of_largest(beliefs.deviation[left])])
     return int(
-        candidates[first_largest(beliefs.gains(candidates, ranked[: CONFIG.decision_candidates]))]
+        candidates[
+            first_of_largest(beliefs.gains(candidates, ranked[: CONFIG.decision_candidates]))
+        ]
     )
 
 

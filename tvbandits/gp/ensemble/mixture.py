@@ -59,6 +59,7 @@ from tvbandits.gp.ensemble.models import (
 )
 from tvbandits.gp.fitting.calibration import CONFIG as CALIBRATION_CONFIG
 from tvbandits.gp.lookahead import JointPosterior
+from tvbandits.ties import first_of_largest
 from tvbandits.validation import Array, Index
 
 
@@ -480,7 +481,7 @@ class FilterEnsemble:
         """
         if not self.filters:
             return np.ones(len(self.points))
-        heaviest = np.arange(len(self.weights)) == self.weights.argmax()
+        heaviest = np.arange(len(self.weights)) == first_of_largest(self.weights)
         parts = zip(self.filters, split_by_group(heaviest, self.filters), strict=True)
         model = next(each.take(part) for each, part in parts if part.any())
         model = model.predict(self.steps_until(t))
@@ -688,7 +689,7 @@ class FilterEnsemble:
         log_weights = [CONFIG.forgetting * e._log_weights + e._evidence[0] for e in replays]
         evidence = np.logaddexp.reduce(log_weights, axis=1)
         evidence[0] += CONFIG.power_margin
-        return replays[int(evidence.argmax())]
+        return replays[first_of_largest(evidence)]
 
     def _replay(self) -> FilterEnsemble:
         """Return the ensemble with the first readings; those before the last time as batches.

@@ -48,6 +48,7 @@ from tvbandits.gp.posterior import (
     Prior,
     as_of_now,
 )
+from tvbandits.ties import first_of_largest
 from tvbandits.validation import Array, finite_number, not_negative, of_kind, require, several
 
 
@@ -545,7 +546,7 @@ class EnsemblePrior:
     def covariance(self, Z: Array) -> Array:
         """Return the prior covariance (n, n) of static part and drift in the heaviest model."""
         ensemble, X, times = self.ensemble, Z[:, :-1] / self.units, Z[:, -1]
-        heaviest = int(ensemble.weights.argmax())
+        heaviest = first_of_largest(ensemble.weights)
         step = ensemble.step_length if math.isfinite(ensemble.step_length) else 1.0
         lags, extent = np.abs(times[:, None] - times) / step, largest_extent(ensemble.points)
         model = ensemble.active_models[heaviest]

@@ -31,6 +31,7 @@ from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.kernels.terms import Leaf, Terms, leaves_of
 from tvbandits.gp.kernels.units import InUnits
 from tvbandits.gp.linalg import FactorisationError, cholesky, log_determinant, solve_lower
+from tvbandits.ties import first_of_largest
 from tvbandits.validation import Array, Index
 
 
@@ -463,7 +464,7 @@ def information_gains(
     G, P = np.empty((most, len(Z))), np.eye(most)
     gains = np.empty(observations)
     for step in range(observations):
-        best = int(variance.argmax())
+        best = first_of_largest(variance)
         if residual[best] > smallest:
             row = np.asarray(kernel(Z[[best]], Z))[0] - G[:rank, best] @ G[:rank]
             G[rank] = row / math.sqrt(residual[best])

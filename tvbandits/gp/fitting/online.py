@@ -26,6 +26,7 @@ from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.terms import Terms, leaves_of, rebuilt
 from tvbandits.gp.linalg import pivoted_cholesky
+from tvbandits.ties import first_of_largest
 from tvbandits.validation import (
     Array,
     Index,
@@ -294,7 +295,7 @@ def refit(
             theta, loss = _minimize(evidence, theta, bounds, every.iterations)
             losses[i] += loss if together else 0.0
         kernels[i] = kernel.clone_with_theta(theta)
-    best = int(np.argmin(losses)) if together else learned.best
+    best = first_of_largest(-np.array(losses)) if together else learned.best
     return replace(
         learned,
         kernels=tuple(kernels),

@@ -35,6 +35,7 @@ from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.linalg import cholesky, inverse
 from tvbandits.policies import adapter
 from tvbandits.policies.common import Seed
+from tvbandits.ties import first_of_largest
 from tvbandits.validation import (
     LARGEST_VARIANCE,
     Array,
@@ -279,7 +280,7 @@ class Relevant:
         C = self._products(now)
         while len(rows) > FEWEST:
             scores = relevance(Q, y[rows], C[np.ix_(rows, rows)])
-            least = int(np.argmin(scores))
+            least = first_of_largest(-scores)
             cost = float(scores[least]) + 1.0
             if cost >= self.budget:
                 break
