@@ -84,10 +84,9 @@ class Run:
     shares: list[float] = field(default_factory=list)  # of the visited points in the dictionary
 
     def play(self, steps: int) -> list[int]:
-        """Sizes of the batches. The plain policy follows where two points are as good as equal."""
+        """Sizes of the batches. The plain policy follows where two points tie."""
         noise = np.random.default_rng([self.seed, 7]).standard_normal(steps + 1000)
         sizes: list[int] = []
-        rounded = 0
         while len(self.plainly.rows) < steps:
             rng = np.random.default_rng()
             rng.bit_generator.state = self.bandit.state.random
@@ -101,7 +100,6 @@ class Run:
                 ucb = self.plainly.ucb()
                 where = f"point {place} of the batch with {told=}"
                 assert ucb[row] >= ucb.max() - 1e-9 * abs(ucb.max()), where
-                rounded += row != ucb.argmax() and ucb[row] != ucb.max()
                 ends = self.plainly.add(row)
                 assert ends == (place == len(rows) - 1), where
             y = self.case.value[rows] + np.sqrt(self.case.noise_variance) * np.array(
@@ -110,7 +108,6 @@ class Run:
             self.bandit.tell(batch, y)
             self.plainly.tell(y)
             sizes.append(len(rows))
-        assert rounded <= 0.03 * steps
         return sizes
 
     def assert_same_dictionary(self) -> None:

@@ -196,9 +196,10 @@ class Plain:
         self.estimated_at = n
 
     def leading(self) -> NDArray[np.int64]:
-        """The candidates whose bound at the last `ask` is the largest but for rounding."""
+        """The candidates that tie for the largest bound of the last `ask` (`tvbandits.ties`)."""
         largest = self.ucb.max()
-        return np.flatnonzero(largest - self.ucb <= 1e-14 * abs(largest))
+        unit = np.clip(largest - self.ucb.min(), 0.01 * abs(largest), abs(largest))
+        return np.flatnonzero(self.ucb >= largest - 1e-9 * unit)
 
     def ask(self) -> tuple[int, Figures]:
         """The candidate to play at step t + 1."""
@@ -228,6 +229,6 @@ class Plain:
         beta = self.width(log_det_ratio)
         self.ucb = mean + beta * self.scale * np.sqrt(np.maximum(variance, 0))
 
-        largest = np.flatnonzero(self.ucb == self.ucb.max())
-        chosen = largest[self.rng.integers(len(largest))] if len(largest) > 1 else largest[0]
+        tied = self.leading()
+        chosen = tied[self.rng.integers(len(tied))] if len(tied) > 1 else tied[0]
         return int(chosen), Figures(beta, len(y), n_seen - len(y), float(centre), self.scale)
