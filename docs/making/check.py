@@ -12,7 +12,7 @@ and what takes less than about two minutes has a comment besides, in TOML, that 
     run = "tvbandits compare drifting-bump --beta 2"
     value = "average_regret"       # of the summary; after "±" its half interval is compared, too
     within = 0.002
-    wider = {ui-gp-ucb = 0.02}     # rows that depend on how a product is rounded
+    wider = {ui-gp-ucb = 0.02}     # rows that vary more
     -->
 
 Rows are found by their first cell, the policy. A picture has `[picture]`, with `file`, what the command

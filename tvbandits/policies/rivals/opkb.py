@@ -41,7 +41,6 @@ from tvbandits.gp.state_space import CONFIG as FILTER_CONFIG
 from tvbandits.policies import adapter
 from tvbandits.policies.adapter import RunningMean
 from tvbandits.policies.common import Seed, prior_kernel
-from tvbandits.ties import first_of_largest
 from tvbandits.validation import (
     Array,
     finite_number,
@@ -99,7 +98,7 @@ def strategy(features: Array, gaps: Array, weight: float, ridge: float) -> Array
     moment = Moment(features, P, ridge)
     for _ in range(SWEEPS):
         slope = gaps - weight * moment.norms
-        to = first_of_largest(-slope)
+        to = int(np.argmin(slope))
         close = float(P @ slope - slope[to]) <= ENOUGH * max(weight, 1e-12)
         if close and moment.age == 0:
             break
@@ -107,7 +106,7 @@ def strategy(features: Array, gaps: Array, weight: float, ridge: float) -> Array
             moment.renew(P)
             continue
         mass = np.flatnonzero(P > 0)
-        source = int(mass[first_of_largest(slope[mass])])
+        source = int(mass[np.argmax(slope[mass])])
         x, z = features[to], features[source]
         reach = moment.inverse @ x
         products = (float(x @ reach), float(moment.norms[source]), float(z @ reach))
