@@ -47,7 +47,7 @@ CLASSES = {
     "tvbandits.domains.availability": "Available",
     "tvbandits.acquisition.batches": "Batching GlobalRatio LocalRatio One ProductRatio",
     "tvbandits.acquisition.widths": "BBKBProgramWidth BBKBWidth BKBWidth Fixed Logarithmic "
-    "PlaysAtATime Srinivas Theory",
+    "PlaysAtATime Srinivas Theory ThompsonWidth",
     "tvbandits.acquisition.rules": "LastingBound RandomFirst SpreadFirst ThompsonSampling "
     "UpperConfidenceBound",
     "tvbandits.bandit.bandit": "Bandit",
@@ -100,7 +100,7 @@ CLASSES = {
     "tvbandits.gp.features": "Features SpaceFeatures",
     "tvbandits.gp.lookahead": "JointPosterior",
     "tvbandits.gp.posterior": "AppendBuffer CandidateGrid Data GridPosterior Groups",
-    "tvbandits.gp.sparse": "Nystrom SparsePosterior",
+    "tvbandits.gp.sparse": "Nystrom SparsePosterior TheoryOversampling",
     "tvbandits.gp.sparse_filter": "NystromFilter",
     "tvbandits.gp.state_space": "Filter ObservationModel StateSpace StateSpacePosterior",
     "tvbandits.policies.baselines": "EpsilonGreedy RegularisedEvolution Uniform",

@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
+from tests.oracles.plain_budgeted import uncertainty_sampling
 from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Box, Candidates, Exact, Nystrom, Options, Recipe, policies
 from tvbandits.acquisition.batches import (
@@ -191,28 +192,39 @@ def test_the_local_rule_needs_candidates() -> None:
         bandit(LocalRatio(2.0), Exact(), domain=Box([(0.0, 1.0)]))
 
 
-@pytest.mark.parametrize("posterior", [Exact(), Nystrom(8.0)])
+@pytest.mark.parametrize("posterior", [Exact(), Nystrom(2.0), Nystrom(2.0, keep=False)])
 @pytest.mark.parametrize("P", [3, 12])
-def test_uncertainty_sampling_until_batches_are_long(P: int, posterior: Exact | Nystrom) -> None:
-    """[BB] Algorithm 3: the most uncertain points, until no variance exceeds noise / P."""
+def test_uncertainty_sampling_is_algorithm_3_in_batches(P: int, posterior: Exact | Nystrom) -> None:
+    """As many plays, filled up to whole batches of P, and each the most uncertain one: exactly."""
     b, rng = bandit(GlobalRatio(2.0), posterior, smallest=P), np.random.default_rng(0)
-    sampled = later = 0
-    while later < 12:
+    rows: list[int] = []
+    plays = len(uncertainty_sampling(DOMAIN.X, Matern(0.35, nu=2.5), NOISE, P))
+    while len(rows) < plays:
         batch = b.ask()
-        uncertain = plainly(b, batch[:0]).variance(DOMAIN.X).max() > NOISE / P
-        if uncertain:
-            sampled += 1
-            assert len(batch) == P
-            for n in range(P):
-                left = plainly(b, batch[:n]).variance(DOMAIN.X)
-                assert left[DOMAIN.index(batch[n : n + 1])[0]] >= left.max() - 1e-9
-        else:
-            later += 1
-            assert len(batch) >= P
-            assert breaks(GlobalRatio(2.0), b, batch)
+        assert len(batch) == P
+        for row in DOMAIN.index(batch).tolist():
+            X = DOMAIN.X[rows]
+            so_far = Dense(Matern(0.35, nu=2.5), X, np.zeros((len(X), 1)), np.full(len(X), NOISE))
+            variance = so_far.variance(DOMAIN.X)
+            assert variance[row] >= variance.max() - 1e-9
+            rows.append(row)
         # Rewards say where the best points are; uncertainty sampling does not care.
         b.tell(batch, 5 * batch[:, 0] + math.sqrt(NOISE) * rng.standard_normal(len(batch)))
-    assert sampled >= 2
+    for _ in range(6):
+        batch = b.ask()
+        assert breaks(GlobalRatio(2.0), b, batch)
+        assert not breaks(GlobalRatio(2.0), b, batch[:-1])
+        b.tell(batch, 5 * batch[:, 0] + math.sqrt(NOISE) * rng.standard_normal(len(batch)))
+
+
+def test_uncertainty_sampling_goes_on_where_it_was_after_a_bandit_is_loaded() -> None:
+    first = bandit(GlobalRatio(2.0), Nystrom(2.0), smallest=12)
+    for _ in range(12):
+        before = first.state
+        batch = first.ask()
+        again = Bandit.from_state(first.recipe, before)
+        np.testing.assert_array_equal(again.ask(), batch)
+        first.tell(batch, batch[:, 0])
 
 
 @pytest.mark.parametrize("posterior", [Exact(), Nystrom(2.0)])

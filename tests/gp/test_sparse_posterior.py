@@ -1,5 +1,7 @@
 """The dictionary: who is drawn, with which probability, and what that guarantees."""
 
+import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ke
 from tests.oracles.sparse import Sparse
 from tvbandits import Nystrom
 from tvbandits.gp.posterior import Conditioning, Data
-from tvbandits.gp.sparse import SparsePosterior, leverage_dictionary, leverage_scores
+from tvbandits.gp.sparse import (
+    SparsePosterior,
+    TheoryOversampling,
+    leverage_dictionary,
+    leverage_scores,
+)
 from tvbandits.validation import Array
 
 # The largest uniform number: who is drawn by it is certain to be.
@@ -48,28 +55,63 @@ def position(data: Data, Z: Array) -> list[int]:
     return [inputs.index(bytes(z)) for z in Z]
 
 
-def test_inclusion_probabilities_to_the_digit() -> None:
-    """One number for each distinct input, in order of first appearance; repeated visits add up."""
-    q, first = 0.3, scattered(8)
-    p = drawn(Nystrom(q), first, np.random.default_rng(3))
-    again = Data(first.Z[[1, 1, 6]], np.ones((3, 1)), np.array([2.0, 3.0, 5.0]))
-    data = joined(first, again, scattered(4, seed=1))
-    variance = Sparse(KERNEL, p.dictionary.rows.Z, *first).variance
-    visited = np.concatenate([first.Z, data.Z[11:]])
-    weight = [(1 / data.variance[(z == data.Z).all(axis=1)]).sum() for z in visited]
-    probability = np.minimum(1.0, q * variance(visited) * np.array(weight))
-    assert (probability < 1).sum() >= 6
-    for i in np.flatnonzero(probability < 1):
+def law_of_plays(score: Array, point: list[int]) -> dict[frozenset[int], float]:
+    """The law of the dictionary by enumeration of [BB] Algorithm 1, L12 to L15: a coin for each play."""
+    law: dict[frozenset[int], float] = {}
+    for coins in itertools.product([False, True], repeat=len(point)):
+        chances = [
+            min(1.0, p) if z else 1.0 - min(1.0, p) for z, p in zip(coins, score, strict=True)
+        ]
+        S = frozenset(x for z, x in zip(coins, point, strict=True) if z)
+        law[S] = law.get(S, 0.0) + math.prod(chances)
+    return law
+
+
+@pytest.mark.parametrize("first_draw", [False, True])
+def test_the_law_of_the_dictionary_is_that_of_a_coin_for_each_play(first_draw: bool) -> None:
+    """By enumeration; a set that no coin makes is not drawn, and an empty one has one point."""
+    q, first = 0.3, scattered(3)
+    more = Data(first.Z[[1, 1, 2, 1]], np.ones((4, 1)), np.array([2.0, 3.0, 5.0, 2.5]))
+    data, point = joined(first, more, scattered(1, seed=1)), [0, 1, 2, 1, 1, 2, 1, 3]
+    p = None if first_draw else drawn(Nystrom(q), first, np.random.default_rng(3))
+    before = (np.empty((0, 2)), *scattered(0)) if p is None else (p.dictionary.rows.Z, *first)
+    score = q * Sparse(KERNEL, *before).variance(data.Z) / data.variance
+    law = law_of_plays(score, point)
+    assert sum(law.values()) == pytest.approx(1.0)
+    included = np.array([sum(law[S] for S in law if x in S) for x in range(4)])
+    assert (included < 0.95).all()
+    merged = np.minimum(1.0, np.bincount(point, score))
+    assert included[1] < merged[1] - 0.05  # one coin for all plays of a point has another law
+    for below in itertools.product([False, True], repeat=4):
+        numbers = included + np.where(below, -1e-9, 1e-9)
+        got = drawn(Nystrom(q, keep=False), data, Numbers(numbers), p)
+        S = frozenset(np.flatnonzero(below).tolist())
+        chance = math.prod(np.where(below, included, 1.0 - included).tolist())
+        assert chance == pytest.approx(law[S], rel=1e-9)
+        expected = S or {int(included.argmax())}
+        assert set(position(data, got.dictionary.rows.Z)) == expected
+
+
+def test_a_play_that_is_certain_to_be_drawn_draws_its_point() -> None:
+    data = Data(np.array([[0.1, 0.1], [0.9, 0.9]]), np.ones((2, 1)), np.array([1e-3, 10.0]))
+    got = drawn(Nystrom(1.0), data, Numbers(np.full(2, UNLUCKY)))
+    assert position(data, got.dictionary.rows.Z) == [0]
+
+
+def test_the_oversampling_of_the_theorems_grows_with_the_plays() -> None:
+    """[BB] Theorem 2: q = 72 C log(4 t / delta), t counting plays of one point, too."""
+    C, delta, noise = 2.0, 0.1, 1e4
+    data = Data(scattered(4).Z[[0, 1, 2, 1, 3]], np.ones((5, 1)), np.full(5, noise))
+    q = 72 * C * math.log(4 * 5 / delta)
+    coin = q * KERNEL.diag(data.Z[:1])[0] / noise
+    included = np.array([coin, 1 - (1 - coin) ** 2, coin, coin])
+    part = Nystrom(TheoryOversampling(delta, 72 * C), keep=False)
+    for i in range(4):
         for side in (-1e-9, 1e-9):
-            numbers = np.full(len(probability), UNLUCKY)
-            numbers[(i + 1) % len(probability)] = 0.0  # so that it is never empty
-            numbers[i] = probability[i] + side
-            got = drawn(Nystrom(q, keep=False), data, Numbers(numbers), p)
-            certain = np.flatnonzero(probability == 1)
-            expected = {*certain.tolist(), (i + 1) % len(probability)} | (
-                {i} if side < 0 else set()
-            )
-            assert set(position(data, got.dictionary.rows.Z)) == expected
+            numbers = np.full(4, UNLUCKY)
+            numbers[i], numbers[i - 1] = included[i] + side, 0.0
+            got = drawn(part, data, Numbers(numbers))
+            assert (i in position(data, got.dictionary.rows.Z)) == (side < 0)
 
 
 def test_a_noise_that_has_grown_lowers_no_probability() -> None:

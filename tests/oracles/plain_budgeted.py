@@ -154,8 +154,11 @@ class Plainly:
         """[BB] lines 11 to 16: with variances of the batch's start, before the new rewards."""
         visited = distinct(self.rows)
         X = self.points[visited]
-        weight = np.array([self.rows.count(i) for i in visited]) / self.noise
-        p = np.minimum(1, self.oversampling * self.start.variance(X) * weight)
+        coin = np.minimum(1, self.oversampling * self.start.variance(X) / self.noise)
+        plays = np.array([self.rows.count(i) for i in visited])
+        p = (
+            1 - (1 - coin) ** plays
+        )  # with one number for each point, that one of its plays is drawn
         drawn = rng.random(len(visited)) < p
         if not drawn.any():
             drawn[p.argmax()] = True
@@ -197,3 +200,18 @@ class Plainly:
         self.at_start += self.start_shares
         self.rows += self.batch
         self.y += y.tolist()
+
+
+def uncertainty_sampling(points: Array, kernel: Any, noise: float, P: int) -> list[int]:
+    """Rows that [BB] Algorithm 3 plays, until no exact variance exceeds noise / P.
+
+    The paper's loop plays one more: it looks at the variance of a point that is chosen already.
+    """
+    rows: list[int] = []
+    while True:
+        X = points[rows]
+        exact = Dense(kernel, X, np.zeros((len(X), 1)), np.full(len(X), noise))
+        variance = exact.variance(points)
+        if variance.max() <= noise / P:
+            return rows
+        rows.append(int(variance.argmax()))

@@ -28,8 +28,10 @@ from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import Move
 from tvbandits.domains.search import row_of_largest
 from tvbandits.gp import linalg
-from tvbandits.gp.posterior import CandidateGrid
+from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
+from tvbandits.gp.posterior import CandidateGrid, Data
 from tvbandits.gp.predictions import ScaledPosterior
+from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.gp.top_candidates import Request, TopCandidates
 from tvbandits.validation import Array, describe, whole_number
 
@@ -54,6 +56,38 @@ class RuleConfig:
 
 
 CONFIG = RuleConfig()
+
+
+class UncertaintySampling:
+    """The exact variances of [BB] Algorithm 3, for a posterior on a dictionary.
+
+    Variances only fall: once none at the candidates exceeds a bound, given the first plays, none ever
+    does, and later plays need not be looked at. This memory changes no result.
+    """
+
+    first_look: ClassVar[int] = 64
+    """So many plays are looked at first, and then twice as many, until they are enough."""
+
+    def __init__(self) -> None:
+        self._enough: tuple[Any, Data, float] | None = None
+
+    def exceeding(
+        self, posterior: SparsePosterior, grid: CandidateGrid, bound: float
+    ) -> ExactPosterior | None:
+        """Return the exact posterior on the same data; None if no variance exceeds a bound."""
+        kernel, data, n = posterior.kernel, posterior.data, self.first_look
+        if self._enough is not None:
+            same, first, reached = self._enough
+            if same is kernel and data.starts_with(first) and reached <= bound:
+                return None
+        while True:
+            exact = by_cholesky(kernel, data.rows(0, n), grid=grid, now=posterior.now)
+            if exact.predict(grid)[1].max() <= bound:
+                self._enough = kernel, exact.data, bound
+                return None
+            if n >= len(data):
+                return exact
+            n *= 2
 
 
 @dataclass(frozen=True)
@@ -89,6 +123,8 @@ class Decision:
         Finds the candidates that lead, where there are too many to look at all of them.
     rest : float
         No candidate that is not in `domain` has an upper bound above this.
+    uncertainty : UncertaintySampling, optional
+        Has the exact variances of first plays, where the posterior is on a dictionary.
     """
 
     domain: Domain
@@ -106,6 +142,7 @@ class Decision:
     price: Callable[[Array], Array] | None = None
     top: TopCandidates | None = None
     rest: float = -math.inf
+    uncertainty: UncertaintySampling | None = None
 
     def choices(self, excluded: Array | None = None) -> ChoiceSet:
         """Return what may be chosen; excluded points, by default those of this time, come last."""
@@ -248,6 +285,8 @@ class UpperConfidenceBound(Acquisition):
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """Return the next points (b, d)."""
         uncertain = decision.batching.smallest > 1 and self._uncertain(decision, rng)
+        if isinstance(uncertain, Decision):
+            return self._choose_from(uncertain, True, rng)
         if decision.top is None or decision.untold:
             return self._choose_from(decision, uncertain, rng)
         times = 1.0 if uncertain else decision.batching.rule.ratio_bound * decision.beta
@@ -265,10 +304,24 @@ class UpperConfidenceBound(Acquisition):
                 decision.top.count = max(count // 2, CONFIG.fewest_top)
                 return chosen
 
-    def _uncertain(self, decision: Decision, rng: np.random.Generator) -> bool:
-        """Whether the batch begins with the most uncertain points ([BB], section 4)."""
+    def _uncertain(self, decision: Decision, rng: np.random.Generator) -> bool | Decision:
+        """Whether the batch begins with the most uncertain points ([BB], section 4).
+
+        On a dictionary it is a decision by the exact posterior, as Algorithm 3 has it; among so many
+        candidates that only the top is looked at, it is by the variances of the dictionary (Lemma 2).
+        """
         smallest, view = decision.batching.smallest, decision.view
         noise = decision.noise_variance / view.scale**2
+        posterior, sampling = view.posterior, decision.uncertainty
+        if (
+            sampling is not None
+            and view.grid is not None
+            and isinstance(posterior, SparsePosterior)
+            and posterior.filter is None
+            and posterior.data.levels is None
+        ):
+            exact = sampling.exceeding(posterior, view.grid, noise / smallest)
+            return exact is not None and replace(decision, view=replace(view, posterior=exact))
         if decision.untold:
             drawn = decision.domain.sample(1, rng)  # they tie
             return float(view.prior.kernel.diag(view.inputs(drawn))[0]) > noise / smallest

@@ -57,7 +57,7 @@ class Confidence(Protocol):
 
 
 @dataclass(frozen=True)
-class _WithProbability:
+class WithProbability:
     """The parameters of a theorem's width, as `Theory` has them."""
 
     delta: float = 0.05
@@ -69,7 +69,7 @@ class _WithProbability:
 
 
 @dataclass(frozen=True)
-class Theory(_WithProbability):
+class Theory(WithProbability):
     """The width of SparQ-GP-UCB's Theorem 3.1, valid for heteroscedastic noise (Kirschner 2018).
 
     beta = sqrt(2 log(2/delta) + log det(Sigma + K) - log det Sigma) + norm_bound
@@ -145,7 +145,7 @@ class Logarithmic:
 
 
 @dataclass(frozen=True)
-class BKBWidth(_WithProbability):
+class BKBWidth(WithProbability):
     """The width of BKB ([B] Theorem 2), for the regulariser lambda = noise variance.
 
     beta = 2 sqrt(a log(t) d + log(1/delta)) + (1 + 1/sqrt(1 - e)) norm_bound, with the effective
@@ -170,7 +170,7 @@ class BKBWidth(_WithProbability):
 
 
 @dataclass(frozen=True)
-class BBKBWidth(_WithProbability):
+class BBKBWidth(WithProbability):
     """The width of BBKB ([BB] Theorem 2), for the regulariser lambda = noise variance.
 
     beta = 2 sqrt(sum_s log(1 + 3 variance_s / noise variance) + log(1/delta)) + (1 + sqrt 2) norm_bound,
@@ -191,7 +191,26 @@ class BBKBWidth(_WithProbability):
 
 
 @dataclass(frozen=True)
-class BBKBProgramWidth(_WithProbability):
+class ThompsonWidth(BBKBWidth):
+    """A tenth of the width of BBKB: that of asynchronous Thompson sampling in [BB], appendix D.1.
+
+    "To reduce overexploration we divide beta_t by a factor of 10 only for Async-TS."
+
+    Examples
+    --------
+    >>> from tvbandits.acquisition.widths import Situation, ThompsonWidth
+    >>> situation = Situation(log_det_ratio=6.0, count=20, candidates=100, information=8.0)
+    >>> print(f"{ThompsonWidth()(situation):.3f}")
+    0.905
+    """
+
+    def __call__(self, situation: Situation) -> float:
+        """Width from the information of all batches."""
+        return super().__call__(situation) / 10
+
+
+@dataclass(frozen=True)
+class BBKBProgramWidth(WithProbability):
     """The width that the authors' program for BBKB plays, which is smaller than their theorem's.
 
     beta = norm_bound + sqrt(log(t) d + log(1/delta)), with the sum d over the t plays of posterior
@@ -261,6 +280,7 @@ WIDTHS: dict[str, Confidence] = {
     "bkb": BKBWidth(),
     "bbkb": BBKBWidth(),
     "bbkb-program": BBKBProgramWidth(),
+    "thompson": ThompsonWidth(),
 }
 
 

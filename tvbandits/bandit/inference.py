@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.acquisition.batches import One
-from tvbandits.acquisition.rules import Decision
+from tvbandits.acquisition.rules import Decision, UncertaintySampling
 from tvbandits.acquisition.widths import BBKBWidth, Fixed, Situation
 from tvbandits.bandit.info import Info, PosteriorInfo
 from tvbandits.bandit.recipe import Recipe, estimate_noise, first_kernel
@@ -146,6 +146,7 @@ class Inference:
         self._latest: tuple[_Conditioned, ...] = ()
         self._grid_memo: CandidateGrid | None = None
         self._top_memo: tuple[Any, TopCandidates] | None = None
+        self._uncertainty = UncertaintySampling()
         self._subset_memo: tuple[Learned, Dataset, Dataset, NDArray[np.bool_]] | None = None
         self._expired_memo: tuple[Dataset, int, float, float] | None = None
         self._aging_memo: tuple[Aging, float, Aging] | None = None
@@ -493,6 +494,7 @@ class Inference:
             failed=state.failed.X,
             available=available,
             top=self.top_candidates(state) if recipe.searches_top else None,
+            uncertainty=self._uncertainty,
         )
 
     def pending_noise(self, state: State, view: ScaledPosterior, pending: Plays) -> Array:

@@ -10,9 +10,10 @@ of effective variance v_i ([B] eqs. 3-5, [BB] eqs. 1-3, in Bayesian scaling)
 It is the exact posterior when the dictionary spans every observed point. New weights of old observations
 never touch the embedding.
 
-Resparsification keeps an observed input as an inducing point with probability min(1, q sigma^2(x) sum
-1/v), its ridge leverage score times q, with the variances from before the new observations ([B] Alg. 1,
-[BB] L11-L16).
+Resparsification draws for each play s of the past, also of a point that was played before, whether its
+point becomes an inducing point: with probability min(1, q sigma^2(x_s) / v_s), its ridge leverage score
+times q, with the variances from before the new observations ([B] Alg. 1, [BB] L11-L16). A point is one
+of the dictionary if one of its plays is drawn: probability 1 - prod_s (1 - min(1, q sigma^2 / v_s)).
 
 The root of a dictionary is the factor of a noise-free Gaussian process on its points, so the exact
 posterior's cheap routes serve here too: a point more is a row more of the root and of the embedding,
@@ -499,14 +500,79 @@ def _independent(kernel: Any, Z: Array, rows: Index) -> Index:
     return np.sort(rows[linalg.greedy_pivots(correlation, CONFIG.dependent)])
 
 
+def with_lowest_noise(data: Data, previous: SparsePosterior | None) -> Data:
+    """Return data with the noise that they had in a previous posterior, where that was lower.
+
+    A new scale may have raised every noise since; leverage scores are of the variances of then.
+    """
+    n = 0 if previous is None else len(previous.data)
+    if previous is None or not np.array_equal(data.Z[:n], previous.data.Z):
+        return data
+    noise = data.variance.copy()
+    noise[:n] = np.minimum(noise[:n], previous.data.variance)
+    return Data(data.Z, data.Y, noise, data.levels)
+
+
+def inclusion_probabilities(score: Array, group: Index) -> Array:
+    """Return with which probability each of u inputs is drawn by one of its plays, shape (u,).
+
+    Every play is drawn on its own, with probability min(1, `score`): 1 - prod_s (1 - min(1, score_s)).
+
+    Parameters
+    ----------
+    score : array of shape (n,)
+        q times the ridge leverage score of each play.
+    group : integer array of shape (n,)
+        The number of its input.
+    """
+    with np.errstate(divide="ignore"):  # log 0, of a play that is certain to be drawn
+        excluded = np.log1p(-np.minimum(score, 1.0))
+    return np.asarray(-np.expm1(np.bincount(group, excluded)))
+
+
+@dataclass(frozen=True)
+class TheoryOversampling:
+    """The q with which the theorems hold: factor log(4 t / delta), after t plays.
+
+    [BB] Theorem 2, on the regret, asks for 72 C log(4 t / delta), with C the bound on the ratio of
+    deviations in a batch. [B] Theorem 2 asks for 6 a log(4 T / delta) / e^2, a = (1 + e) / (1 - e):
+    with e = 1/2, as in `BKBWidth`, that is 72 log(4 T / delta), for the plays so far. For the size of
+    the dictionary and the time alone, [BB] Theorem 1 asks for 8 log(4 t / delta).
+
+    Parameters
+    ----------
+    delta : float
+        Probability with which the guarantees may fail, in (0, 1]: that of the width.
+    factor : float
+        72 C, or 8.
+
+    Examples
+    --------
+    >>> from tvbandits.gp.sparse import TheoryOversampling
+    >>> print(f"{TheoryOversampling(delta=0.05)(100):.1f}")
+    647.1
+    """
+
+    delta: float = 0.05
+    factor: float = 72.0
+
+    def __post_init__(self) -> None:
+        finite_number("delta", self.delta, above=0.0, high=1.0)
+        positive_number("factor", self.factor)
+
+    def __call__(self, t: int) -> float:
+        """Return q after `t` plays."""
+        return self.factor * math.log(4 * t / self.delta)
+
+
 @dataclass(frozen=True)
 class Nystrom(PosteriorRule):
     """The sparse posterior, as a part of a recipe.
 
     Parameters
     ----------
-    oversampling : float
-        q of the inclusion probabilities; 2 in the papers' experiments, 8 log(4 t / delta) in theory.
+    oversampling : float or TheoryOversampling
+        q of the inclusion probabilities; 2 in the papers' experiments.
     keep : bool
         Keep the inducing points of before while the dictionary is at most twice the size of a fresh
         draw; otherwise every draw is fresh, as in the papers' pseudo-code.
@@ -532,12 +598,13 @@ class Nystrom(PosteriorRule):
 
     in_rows: ClassVar[bool] = True
 
-    oversampling: float = 2.0
+    oversampling: float | TheoryOversampling = 2.0
     keep: bool = True
     tolerance: float = 1e-9
 
     def __post_init__(self) -> None:
-        positive_number("oversampling", self.oversampling)
+        if not isinstance(self.oversampling, TheoryOversampling):
+            positive_number("oversampling", self.oversampling)
         flag("keep", self.keep)
         finite_number("tolerance", self.tolerance, above=0.0, below=1.0)
 
@@ -568,13 +635,12 @@ class Nystrom(PosteriorRule):
             return condition_filter(conditioning, lambda: self._state(drift, data, grid), residual)
         previous = previous if isinstance(previous, SparsePosterior) else None
         groups = Groups.of(data.Z, None if previous is None else previous.groups)
-        rows = groups.merge(data)
         if previous is not None and np.array_equal(data.Z, previous.data.Z):
             # The same inducing points, embedding the candidates at another time.
             start = previous.dictionary
             dictionary = by_cholesky(kernel, start.data, grid=grid, now=now, previous=start)
         else:
-            dictionary = self.draw(conditioning, rows)
+            dictionary = self.draw(conditioning, with_lowest_noise(data, previous), groups)
         # [BB] Algorithm 1, L17 and L18.
         return assemble(conditioning, groups, dictionary, lowest=self.tolerance)
 
@@ -586,31 +652,31 @@ class Nystrom(PosteriorRule):
         prior = np.full(len(features.pivots), drift.amplitude)
         return SpaceFeatures((drift,), (features,), (0,), prior)
 
-    def draw(self, conditioning: Conditioning, rows: Data) -> ExactPosterior:
-        """Resparsify: draw the next dictionary, of merged rows."""
+    def draw(self, conditioning: Conditioning, plays: Data, groups: Groups) -> ExactPosterior:
+        """Resparsify: draw the next dictionary, of plays and of which of them share an input."""
+        rows = groups.merge(plays)
         if len(rows) == 0:
             # [BB] Algorithm 1, L2.
             return on_points(conditioning, rows.Z)
         kernel, previous, rng = conditioning.kernel, conditioning.previous, conditioning.rng
         previous = previous if isinstance(previous, SparsePosterior) else None
         rng = np.random.default_rng(0) if rng is None else rng
+        q = self.oversampling
+        q = q(len(plays)) if isinstance(q, TheoryOversampling) else q
         prior = np.asarray(kernel.diag(rows.Z))
         n = 0 if previous is None else previous.size
         if len(rows) - n > max(CONFIG.many, n):
-            first = leverage_dictionary(kernel, rows.Z, rows.variance, self.oversampling, rng)
+            first = leverage_dictionary(kernel, rows.Z, rows.variance, q, rng)
             fresh = self._independent(kernel, rows.Z[first], np.empty((len(first), 0)))
             return on_points(conditioning, fresh)
         z, variance = np.empty((len(rows), 0)), prior
         if previous is not None:
             z = embedding(rows.Z, previous.dictionary, previous)
             variance = previous.variances_of(rows.Z, z)
-        # A new scale may have raised every noise since those variances: scores go by the lower noise.
-        noise = rows.variance.copy()
-        if previous is not None and np.array_equal(rows.Z[:n], previous.rows.Z):
-            noise[:n] = np.minimum(noise[:n], previous.rows.variance)
-        # [BB] Algorithm 1, L13, for each distinct input of L12.
-        probability = np.minimum(1.0, self.oversampling * variance / noise)
-        # L14.
+        # [BB] Algorithm 1, L12 and L13: a score for each play.
+        score = q * variance[groups.group] / plays.variance
+        # L14: an input is drawn if one of its plays is; a number for each input has that law.
+        probability = inclusion_probabilities(score, groups.group)
         included = rng.random(len(rows)) < probability
         if not included.any():
             included[first_of_largest(probability)] = True

@@ -31,7 +31,13 @@ from tvbandits.gp.cholesky import ExactPosterior, embed
 from tvbandits.gp.features import SpaceFeatures
 from tvbandits.gp.kernels.terms import Term
 from tvbandits.gp.posterior import Conditioning, Data, Groups, as_of_now, without_negligible
-from tvbandits.gp.sparse import Nystrom, SparsePosterior, markov, noise_with_residual
+from tvbandits.gp.sparse import (
+    Nystrom,
+    SparsePosterior,
+    markov,
+    noise_with_residual,
+    with_lowest_noise,
+)
 from tvbandits.gp.state_space import FeatureRows, Filter, recall
 from tvbandits.validation import Array
 
@@ -102,8 +108,9 @@ class NystromFilter(Nystrom):
             if np.array_equal(data.Z, previous.data.Z):
                 return start
             before = _filter(conditioning._replace(data=previous.data), term, start, previous)
-        recent, _ = fade(conditioning.kernel, term, data, now)
-        return self.draw(conditioning._replace(grid=None, previous=before), recent)
+        recent, _ = fade(conditioning.kernel, term, with_lowest_noise(data, previous), now)
+        here = conditioning._replace(grid=None, previous=before)
+        return self.draw(here, recent, Groups.of(recent.Z))
 
 
 def _filter(
@@ -117,7 +124,9 @@ def _filter(
     Data are in order of time.
     """
     kernel, data, _, now, *_ = conditioning
-    rows, counts = fade(kernel, term, data, now)
+    recent, counts = fade(kernel, term, data, now)
+    groups = Groups.of(recent.Z)
+    rows = groups.merge(recent)
     m, here = dictionary.size, inputs_of_now(data, now)
     weights = SpaceFeatures((term,), (), (0,), np.ones(m))
     prior, first = Filter.prior(weights, data.Y.shape[1]), int(counts.argmax()) if len(data) else 0
@@ -162,13 +171,13 @@ def inputs_of_now(data: Data, now: float) -> Array:
 
 
 def fade(kernel: Any, term: Term, data: Data, now: float) -> tuple[Data, NDArray[np.bool_]]:
-    """Return observations as statements about the time `now`, one for each point, and which count."""
+    """Return the observations that count, as statements about the time `now`, and which they are."""
     here = inputs_of_now(data, now)
     r2 = np.exp(-2.0 * np.abs(now - data.Z[:, -1]) / term.time_scale)
     counts = r2 * (1.0 + NystromFilter.largest_noise) >= 1.0
     here, r2 = here[counts], r2[counts]
     noise = as_of_now(data.variance[counts], np.asarray(kernel.diag(here)), r2)
-    return Groups.of(here).merge(Data(here, data.Y[counts], noise)), counts
+    return Data(here, data.Y[counts], noise), counts
 
 
 def _continues(previous: SparsePosterior, data: Data, dictionary: ExactPosterior) -> bool:

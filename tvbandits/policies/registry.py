@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tvbandits.acquisition.widths import BBKBWidth, BKBWidth
+from tvbandits.acquisition.widths import BKBWidth, ThompsonWidth
 from tvbandits.policies import (
     adaptive,
     baselines,
@@ -81,7 +81,7 @@ _POLICIES = (
     ),
     Policy(batch_ucb.gp_bucb),
     Policy(mini.mini_gp_ucb),
-    Policy(thompson_sampling.thompson, widths={"theory": BBKBWidth}),
+    Policy(thompson_sampling.thompson, widths={"theory": ThompsonWidth}),
     Policy(frugal.frugal_gp_ucb, learns_kernel=True),
     Policy(adaptive.adaptive_gp_ucb, learns_kernel=True),
     Policy(forgetting.et_gp_ucb),

@@ -1,9 +1,25 @@
 """BKB and BBKB: GP-UCB on a dictionary of inducing points, for large domains and long runs.
 
-A step of [BB] Algorithm 1 and where it is: the dictionary, lines 11 to 16, and the posterior on it,
-lines 17 and 18, are `gp.sparse.Nystrom.condition`; the batch, lines 3 to 10, is
-`acquisition.rules.UpperConfidenceBound`, which ends it by `GlobalRatio` (Lemma 1) or `LocalRatio`
-(Lemma 3). BKB ([B] Algorithm 1) is the same with batches of one point.
+A step of [BB] Algorithm 1, and where it is:
+
+=========  ====================================================  ===================================
+lines      what                                                  where
+=========  ====================================================  ===================================
+1          the first point is a draw                             `UpperConfidenceBound`
+2          no dictionary before the first reward                 `gp.sparse.Nystrom.draw`
+3, 4       the next point, of the largest bound                  `UpperConfidenceBound`
+5          whether the batch goes on (Lemma 1, or Lemma 3)       `GlobalRatio`, `LocalRatio`
+6 to 8     variances of the batch shrink, lazily                 `batches.SparseFantasy`
+11 to 16   resparsification: a draw for each play so far         `gp.sparse.Nystrom.draw`
+17, 18     rewards, means and variances                          `gp.sparse.assemble`
+=========  ====================================================  ===================================
+
+BKB ([B] Algorithm 1) is the same with batches of one point. Algorithm 3 of [BB], uncertainty sampling
+before the first batch, is `Options(minimum_batch=P)`.
+
+Three things differ from the pseudo-code. A draw of no play at all gives a dictionary of the likeliest
+point. Inducing points stay while they are few (`Nystrom.keep`; `bkb(keep=False)` draws each dictionary
+afresh). Existing data give a first dictionary in the manner of BLESS, as [BB] section 4 has it.
 
 References
 ----------
@@ -18,15 +34,23 @@ I. Bogunovic, J. Scarlett, V. Cevher. Time-varying Gaussian process bandit optim
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from tvbandits.acquisition.batches import GlobalRatio, LocalRatio
-from tvbandits.acquisition.widths import DEFAULT_WIDTH, BBKBProgramWidth, BBKBWidth, BKBWidth
+from tvbandits.acquisition.widths import (
+    DEFAULT_WIDTH,
+    BBKBProgramWidth,
+    BBKBWidth,
+    BKBWidth,
+    Confidence,
+    WithProbability,
+    as_confidence,
+)
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.domains.domain import Domain
 from tvbandits.gp.fitting.online import Every
-from tvbandits.gp.sparse import Nystrom
+from tvbandits.gp.sparse import Nystrom, TheoryOversampling
 from tvbandits.gp.sparse_filter import NystromFilter
 from tvbandits.policies.common import (
     Rate,
@@ -41,6 +65,9 @@ from tvbandits.policies.common import (
 from tvbandits.policies.forgetting import forgetting_kernel
 from tvbandits.validation import choice
 
+# q, by which leverage scores are multiplied: a number, or what the theorems ask for.
+Oversampling: TypeAlias = float | Literal["theory"]
+
 # The widths of [BB] Theorem 2, and of its authors' program.
 BBKB_WIDTHS: Widths = {"theory": BBKBWidth, "bbkb-program": BBKBProgramWidth}
 
@@ -53,7 +80,7 @@ def bkb(
     *,
     kernel: Any | None = None,
     noise_variance: float | None = None,
-    oversampling: float = 2.0,
+    oversampling: Oversampling = 2.0,
     keep: bool = True,
     beta: Width = DEFAULT_WIDTH,
     minimize: bool = False,
@@ -71,8 +98,9 @@ def bkb(
     noise_variance : float, optional
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
-    oversampling : float
-        q, by which leverage scores are multiplied.
+    oversampling : float or "theory"
+        q, by which leverage scores are multiplied: 2 in the experiments of [BB]. "theory" is that of [B]
+        Theorem 2 for e = 1/2, 72 log(4 t / delta) after t plays, delta that of the width or else 0.05.
     keep : bool
         Keep inducing points while they are few; False draws every dictionary afresh, as the paper does.
     beta : Confidence, float or "theory"
@@ -96,12 +124,13 @@ def bkb(
     >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
+    width = as_confidence(width_of(beta, {"theory": BKBWidth}))  # Theorem 2
     return make_bandit(
         domain,
         kernel,
         noise_variance,
-        posterior=Nystrom(oversampling, keep),  # Algorithm 1, in `condition`
-        beta=width_of(beta, {"theory": BKBWidth}),  # Theorem 2
+        posterior=Nystrom(oversampling_of(oversampling, width), keep),
+        beta=width,
         minimize=minimize,
         options=options,
         seed=seed,
@@ -115,7 +144,7 @@ def bbkb(
     noise_variance: float | None = None,
     ratio_bound: float = 2.0,
     rule: Literal["global", "local"] = "global",
-    oversampling: float = 2.0,
+    oversampling: Oversampling = 2.0,
     beta: Width = DEFAULT_WIDTH,
     minimize: bool = False,
     options: Options | None = None,
@@ -136,8 +165,9 @@ def bbkb(
         C, the bound on the ratio of deviations at a batch's start to those in it.
     rule : "global" or "local"
         [BB] Lemma 1, or Lemma 1 and then Lemma 3.
-    oversampling : float
-        q, by which leverage scores are multiplied.
+    oversampling : float or "theory"
+        q, by which leverage scores are multiplied: 2 in the experiments of [BB]. "theory" is that of
+        [BB] Theorem 2, 72 C log(4 t / delta) after t plays, delta that of the width or else 0.05.
     beta : Confidence, float or "theory"
         The width beta of mu + beta sigma; "theory" is that of [BB] Theorem 2, "bbkb-program" the smaller
         one of its authors' program.
@@ -160,13 +190,15 @@ def bbkb(
     >>> print(bandit.recommend())
     [2.]
     """
+    batch_rule = RATIOS[choice("rule", rule, RATIOS)](ratio_bound)
+    width = as_confidence(width_of(beta, BBKB_WIDTHS))
     return make_bandit(
         domain,
         kernel,
         noise_variance,
-        batch_rule=RATIOS[choice("rule", rule, RATIOS)](ratio_bound),
-        beta=width_of(beta, BBKB_WIDTHS),
-        posterior=Nystrom(oversampling),
+        batch_rule=batch_rule,
+        beta=width,
+        posterior=Nystrom(oversampling_of(oversampling, width, ratio_bound)),
         minimize=minimize,
         options=options,
         seed=seed,
@@ -241,3 +273,17 @@ def tv_bbkb(
         options=options,
         seed=seed,
     )
+
+
+def oversampling_of(
+    value: Oversampling, width: Confidence, ratio_bound: float = 1.0
+) -> float | TheoryOversampling:
+    """Return a number as it is, and for "theory" the q of [BB] Theorem 2, with the delta of a width.
+
+    A width that has no delta, such as a constant, goes with that of the theorems' widths by default.
+    """
+    if not isinstance(value, str):
+        return value
+    choice("oversampling that is no number", value, ("theory",))
+    delta = width.delta if isinstance(width, WithProbability) else WithProbability.delta
+    return TheoryOversampling(delta, 72.0 * ratio_bound)

@@ -10,7 +10,8 @@ References
 K. Kandasamy, A. Krishnamurthy, J. Schneider and B. Poczos. Parallelised Bayesian optimisation via
     Thompson sampling. AISTATS 2018. ([Kan])
 D. Calandriello, L. Carratino, A. Lazaric, M. Valko and L. Rosasco. Near-linear time Gaussian process
-    optimization with adaptive batching and resparsification. ICML 2020. ([BB], which compares with it)
+    optimization with adaptive batching and resparsification. ICML 2020. ([BB]; Async-TS, its batches of
+    30 and its width: appendix D.1)
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 from tvbandits.acquisition.batches import LARGEST_BATCH, Batching
 from tvbandits.acquisition.rules import ThompsonSampling
-from tvbandits.acquisition.widths import BBKBWidth
+from tvbandits.acquisition.widths import ThompsonWidth
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.domains.domain import Domain
@@ -34,7 +35,7 @@ def thompson(
     kernel: Any | None = None,
     noise_variance: float | None = None,
     batch_size: int = 30,
-    beta: Width = 1.0,
+    beta: Width = "theory",
     minimize: bool = False,
     options: Options | None = None,
     seed: Seed = 0,
@@ -53,7 +54,8 @@ def thompson(
     batch_size : int
         Points of an ask; 30 in the experiments of [BB].
     beta : Confidence, float or "theory"
-        Samples deviate from the posterior mean by this multiple: 1 draws from the posterior itself.
+        Samples deviate from the posterior mean by this multiple. "theory" is that of [BB], appendix D.1:
+        a tenth of BBKB's width. 1 draws from the posterior itself, as Kandasamy et al. do.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
     options : Options, optional
@@ -79,7 +81,7 @@ def thompson(
         noise_variance,
         acquisition=ThompsonSampling(),
         batching=Batching(largest=whole_number("batch_size", batch_size, at_most=LARGEST_BATCH)),
-        beta=width_of(beta, {"theory": BBKBWidth}),
+        beta=width_of(beta, {"theory": ThompsonWidth}),
         posterior=Nystrom(),
         minimize=minimize,
         options=options,
