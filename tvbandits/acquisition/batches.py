@@ -36,8 +36,14 @@ from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.gp import linalg
 from tvbandits.gp.posterior import AppendBuffer, CandidateGrid, Data, Groups, Posterior, Prior
-from tvbandits.ties import draw_of_largest
+from tvbandits.ties import TOLERANCE, draw_of_largest
 from tvbandits.validation import Array, Index, finite_number, require, whole_number
+
+# So many candidates at the least are up to date in a batch.
+FEWEST_UP_TO_DATE = 64
+
+# So many points of a batch are looked at together for Lemma 3.
+AT_ONCE = 32
 
 # Of a batch's bounds to those of its start.
 MOST_RATIO = 1e6
@@ -52,12 +58,16 @@ class BatchStep:
     start, now : float
         Its variance over its noise variance, at the batch's start and just before it was added.
     local : callable
-        `local()` returns cov_start(x, x_s)^2 / (var_start(x) v) at all fixed points x, shape (A,).
+        `local(Z, rows)` returns cov_start(x, z)^2 / (var_start(x) v) for inputs z in `Z` (k, p), at the
+        fixed points x of these rows, shape (k, n).
+    z : array of shape (1, p)
+        Its kernel input.
     """
 
     start: float
     now: float
-    local: Callable[[], Array]
+    local: Callable[[Array, Index | slice], Array]
+    z: Array = field(default_factory=lambda: np.empty((1, 0)))
 
 
 class BatchLimitWarning(UserWarning):
@@ -157,6 +167,10 @@ class GlobalRatio(_Ratio):
 class LocalRatio(_Ratio):
     """Lemma 1 of BBKB while it suffices, then Lemma 3: a sum at every point of the domain, O(A m).
 
+    The sums are updated lazily, as [BB] section 4 proposes: a point of the batch adds at most its own
+    variance over the noise variance to any sum (Cauchy-Schwarz), and only a sum that could exceed the
+    bound so is computed.
+
     Examples
     --------
     >>> from sklearn.gaussian_process.kernels import RBF
@@ -171,18 +185,32 @@ class LocalRatio(_Ratio):
 
     def monitor(self) -> Monitor:
         """A running sum, then running sums."""
-        enough = GlobalRatio(self.ratio_bound).monitor()
-        waiting: list[Callable[[], Array]] = []
-        sums: Array | float = 0.0
+        total, batch = 1.0, np.empty((0, 0))
+        # Of each fixed point: 1 + its sum over the first `counted` points, when the total was `then`.
+        sums, then = np.empty(0), np.empty(0)
+        counted = np.empty(0, dtype=np.int64)
 
         def full(step: BatchStep) -> bool:
-            nonlocal sums
-            waiting.append(step.local)
-            if not enough(step):
+            nonlocal total, batch, sums, then, counted
+            total += step.start
+            batch = step.z if len(batch) == 0 else np.concatenate([batch, step.z])
+            if total <= self.ratio_bound:  # Lemma 1
                 return False
-            while waiting:
-                sums = sums + waiting.pop(0)()
-            return 1.0 + float(np.max(sums)) > self.ratio_bound
+            late: Index | slice = slice(None)
+            if len(sums) == 0:
+                for first in range(0, len(batch), AT_ONCE):
+                    shares = step.local(batch[first : first + AT_ONCE], late).sum(axis=0)
+                    sums = 1.0 + shares if first == 0 else sums + shares
+                then, counted = np.full(len(sums), total), np.full(len(sums), len(batch))
+                return bool(sums.max(initial=1.0) > self.ratio_bound)
+            late = np.flatnonzero(sums + (total - then) > self.ratio_bound)
+            if len(late) == 0:
+                return False
+            first = int(counted[late].min())
+            missing = np.arange(first, len(batch))[:, None] >= counted[late]
+            sums[late] += (step.local(batch[first:], late) * missing).sum(axis=0)
+            then[late], counted[late] = total, len(batch)
+            return bool(sums[late].max() > self.ratio_bound)
 
         return full
 
@@ -317,52 +345,89 @@ class FantasyModel:
         """Variances at points (m, d) of the domain, now, shape (m,)."""
         raise NotImplementedError
 
-    def _covariance(self, Z: Array) -> Array:
-        """Posterior covariance (k, A) of inputs (k, p) and the fixed points, at the batch's start."""
+    def _covariance(self, Z: Array, rows: Index | slice = slice(None)) -> Array:
+        """Posterior covariance (k, n) of inputs (k, p) and fixed points, at the batch's start."""
         assert self.grid is not None
-        return np.asarray(self.start.covariance(Z, self.grid))
+        return np.asarray(self.start.covariance(Z, self.grid)[:, rows])
 
-    def _local(self, z: Array) -> Array:
-        """cov_start(x, z)^2 / (var_start(x) v) at every fixed point x ([BB] Lemma 3)."""
+    def _start_variance(self) -> Array:
+        """Variances at the fixed points at the batch's start, shape (A,)."""
+        return np.asarray(self.start.predict(self.grid)[1])
+
+    def _local(self, Z: Array, rows: Index | slice) -> Array:
+        """cov_start(x, z)^2 / (var_start(x) v) of inputs z at fixed points x ([BB] Lemma 3)."""
         if self.grid is None:
             raise ValueError("the local rule needs a finite domain: give Candidates")
-        covariance, variance = self._covariance(z)[0], self.start.predict(self.grid)[1]
-        is_known = variance <= 0
-        return np.where(
-            is_known, 0.0, covariance**2 / (np.where(is_known, 1.0, variance) * self.noise)
-        )
+        covariance, variance = self._covariance(Z, rows), self._start_variance()[rows]
+        known = variance <= 0
+        return np.where(known, 0.0, covariance**2 / (np.where(known, 1.0, variance) * self.noise))
 
 
 @dataclass
 class SparseFantasy(FantasyModel):
-    """A sparse posterior on candidates, with all bounds up to date: O(A (m + b)) for the b-th point.
+    """A sparse posterior on candidates with bounds updated lazily: O(n (m + b)) for the b-th point.
 
     A point that is added takes c^2 / (v + c(x, x)) off the variances, with c its covariances as of then
-    in the span of the dictionary. Where there are many candidates, A of them may lead, and `domain` and
-    `grid` hold these alone (`tvbandits.gp.top_candidates`).
+    in the span of the dictionary. Bounds only fall: n candidates are up to date, and all others have
+    bounds of the batch's start below the largest of these ([BB] Algorithm 1, L8, and A.3).
     """
 
     domain: Candidates
     grid: CandidateGrid
 
     def __post_init__(self) -> None:
-        self.half, self.variance = self.start.half_on_grid(), self.start.variance
-        self.reductions, self.count = np.empty((16, len(self.variance))), 0
-        self.means_changed()
-
-    def means_changed(self) -> None:
-        """Ask for the means anew."""
+        count = len(self.start.variance)
+        # The candidates that are up to date, where each is among them, and their variances.
+        self.rows, self.place = np.empty(0, dtype=np.int64), np.full(count, -1)
+        self.half, self.variance = np.empty((self.start.dictionary.size, 0)), np.empty(0)
+        # L^-1 c(added, rows), with L the lower factor of the covariance of what was added.
+        self.reductions, self.count = np.empty((16, 0)), 0
+        self.root, self.added = np.empty((16, 16)), np.empty((len(self.half), 16))
+        self.weights: dict[bytes, Array] = {}  # what covariances of inputs of the batch are made of
         self.mean = self.width.mean(self.domain.X)
+        self.stale = self.mean + self.width.times * np.sqrt(self.start.variance)
 
     def best(self, rng: np.random.Generator) -> Array:
         """The point (d,) of the largest upper confidence bound, ties broken by `rng`."""
-        bound = self.mean + self.width.times * np.sqrt(self.variance)
-        self.largest = float(bound.max())
-        return np.asarray(self.domain.X[draw_of_largest(bound, rng)])
+        while True:
+            bound = self.mean[self.rows] + self.width.times * np.sqrt(self.variance)
+            self.largest = float(bound.max(initial=-math.inf))
+            # What ties with the largest counts, too.
+            rows = np.flatnonzero(self.stale >= self.largest - TOLERANCE * abs(self.largest))
+            rows = rows[self.place[rows] < 0]
+            if len(rows) == 0:
+                break
+            size = max(FEWEST_UP_TO_DATE, len(self.rows))
+            if len(rows) > size:
+                rows = np.sort(rows[np.argpartition(self.stale[rows], -size)[-size:]])
+            self._bring_up_to_date(rows)
+        order = np.argsort(self.rows)  # a draw among ties is that of the candidates' order
+        return np.asarray(self.domain.X[self.rows[order[draw_of_largest(bound[order], rng)]]])
+
+    def _bring_up_to_date(self, rows: Index) -> None:
+        """Compute the variances of these candidates as of now; none of them is up to date yet."""
+        half = self.start.half_on_grid(rows)
+        b = self.count
+        fresh = np.empty((len(self.reductions), len(rows)))
+        if b:
+            fresh[:b] = linalg.solve_lower(self.root[:b, :b], self.added[:, :b].T @ half)
+        variance = np.maximum(self.start.variance[rows] - (fresh[:b] ** 2).sum(axis=0), 0.0)
+        self.place[rows] = len(self.rows) + np.arange(len(rows))
+        self.rows = np.concatenate([self.rows, rows])
+        self.variance = np.concatenate([self.variance, variance])
+        self.half = np.concatenate([self.half, half], axis=1)
+        self.reductions = np.concatenate([self.reductions, fresh], axis=1)
+
+    def _places(self, rows: Index) -> Index:
+        """Where these candidates are among those that are up to date, as all of them are then."""
+        late = np.unique(rows[self.place[rows] < 0])
+        if len(late):
+            self._bring_up_to_date(late)
+        return np.asarray(self.place[rows])
 
     def variances(self, X: Array) -> Array:
         """Variances at candidates (m, d), now, shape (m,)."""
-        return np.asarray(self.variance[self.domain.index(X)])
+        return np.asarray(self.variance[self._places(self.domain.index(X))])
 
     def observe(self, X: Array, noise: Array) -> None:
         """Shrink the variances as if candidates (k, d) had been observed with noise (k,)."""
@@ -373,16 +438,40 @@ class SparseFantasy(FantasyModel):
         """Shrink the variances as if the candidate `x` had been observed, with another noise."""
         noise = self.noise if noise is None else noise
         row = self.grid.index(x)
-        i = int(self.domain.index(x[None, :])[0]) if row is None else row
-        start, now = float(self.start.variance[i]), float(self.variance[i])
-        if self.count == len(self.reductions):
-            self.reductions = np.concatenate([self.reductions, np.empty_like(self.reductions)])
-        rows = self.reductions[: self.count]
-        own = self.half[:, i] @ self.half - rows[:, i] @ rows
-        self.reductions[self.count] = own / math.sqrt(noise + max(float(own[i]), 0.0))
-        self.variance = np.maximum(self.variance - self.reductions[self.count] ** 2, 0.0)
+        row = int(self.domain.index(x[None, :])[0]) if row is None else row
+        i = int(self._places(np.array([row]))[0])
+        start, now, b = float(self.start.variance[row]), float(self.variance[i]), self.count
+        if b == len(self.reductions):
+            self._make_room()
+        before = self.reductions[:b]
+        own = self.half[:, i] @ self.half - before[:, i] @ before
+        pivot = math.sqrt(noise + max(float(own[i]), 0.0))
+        self.root[b, :b], self.root[b, b] = before[:, i], pivot
+        self.added[:, b] = self.half[:, i]
+        self.reductions[b] = own / pivot
+        self.variance = np.maximum(self.variance - self.reductions[b] ** 2, 0.0)
         self.count += 1
-        return BatchStep(start / noise, now / noise, lambda: self._local(self.inputs(x[None, :])))
+        return BatchStep(start / noise, now / noise, self._local, self.inputs(x[None, :]))
+
+    def _make_room(self) -> None:
+        """Double the room for points that are added."""
+        b = self.count
+        self.reductions = np.concatenate([self.reductions, np.empty_like(self.reductions)])
+        self.added = np.concatenate([self.added, np.empty_like(self.added)], axis=1)
+        root = np.empty((2 * b, 2 * b))
+        root[:b, :b] = self.root
+        self.root = root
+
+    def _covariance(self, Z: Array, rows: Index | slice = slice(None)) -> Array:
+        keys = [z.tobytes() for z in Z]
+        for key, z in zip(keys, Z, strict=True):
+            if key not in self.weights:
+                self.weights[key] = self.start.covariance_weights(z[None, :])[0]
+        weights = np.array([self.weights[key] for key in keys])
+        return np.asarray(self.start.covariance_on_grid(Z, weights, self.grid, rows))
+
+    def _start_variance(self) -> Array:
+        return np.asarray(self.start.variance)
 
 
 @dataclass
@@ -415,7 +504,7 @@ class UntoldFantasy(FantasyModel):
     def add(self, x: Array) -> BatchStep:
         """Nothing shrinks: no dictionary holds it yet ([BB] Algorithm 1, L2)."""
         share = float(self.variances(x[None, :])[0]) / self.noise
-        return BatchStep(share, share, lambda: np.empty(0))
+        return BatchStep(share, share, lambda *_: np.empty(0), self.inputs(x[None, :]))
 
 
 @dataclass
@@ -444,7 +533,7 @@ class PlainFantasy(FantasyModel):
         z = self.inputs(x[None, :])
         start, now = (float(p.predict(z)[1][0]) for p in (self.start, self.now))
         self.now = self.now.fantasize(z, self.noise, self.grid)
-        return BatchStep(start / self.noise, now / self.noise, lambda: self._local(z))
+        return BatchStep(start / self.noise, now / self.noise, self._local, z)
 
     def observe(self, X: Array, noise: Array) -> None:
         """Shrink the variances as if points (k, d) had been observed with noise (k,)."""
@@ -479,7 +568,7 @@ class JointFantasy(FantasyModel):
             assert isinstance(self.domain, Candidates)  # they have fixed points
             rows = self.reach.array[:, self.domain.index(x[None, :])]
         (left,) = self._observe_jointly(z, np.array([self.noise]), rows)
-        return BatchStep(start / self.noise, float(left) / self.noise, lambda: self._local(z))
+        return BatchStep(start / self.noise, float(left) / self.noise, self._local, z)
 
     def observe(self, X: Array, noise: Array) -> None:
         """Shrink the variances as if points (k, d) had been observed with noise (k,), before others."""

@@ -193,15 +193,27 @@ class SparsePosterior:
 
     def covariance(self, Z1: Array, Z2: Array | CandidateGrid) -> Array:
         """Return the posterior covariance (n1, n2) of inputs (n1, p) with others, or with candidates."""
+        if isinstance(Z2, CandidateGrid):
+            return self.covariance_on_grid(Z1, self.covariance_weights(Z1), Z2, slice(None))
         z1 = embed(self.dictionary, Z1)
         half1 = linalg.solve_lower(self.factor, z1.T)
-        if isinstance(Z2, CandidateGrid):
-            twist = linalg.solve_lower(self.factor, half1, transposed=True).T - z1
-            prior = Z2.kernel(Z1, Z2.at(self.now))
-            return np.asarray(prior + self.combine_on_grid(twist))
         z2 = embed(self.dictionary, Z2)
         half2 = linalg.solve_lower(self.factor, z2.T)
         return np.asarray(self.kernel(Z1, Z2) - z1 @ z2.T + half1.T @ half2)
+
+    def covariance_weights(self, Z: Array) -> Array:
+        """Return V^-1 z - z of inputs (k, p), shape (k, m), as `covariance_on_grid` takes them."""
+        z = embed(self.dictionary, Z)
+        half = linalg.solve_lower(self.factor, z.T)
+        return linalg.solve_lower(self.factor, half, transposed=True).T - z
+
+    def covariance_on_grid(
+        self, Z: Array, weights: Array, grid: CandidateGrid, rows: Index | slice
+    ) -> Array:
+        """Return the posterior covariance (k, n) of inputs (k, p) with candidates of these rows."""
+        on_grid = self.dictionary.grid_posterior
+        prior = grid.kernel(Z, grid.at(self.now)[rows])
+        return np.asarray(prior + (weights * on_grid.shrink) @ on_grid.V.array[:, rows])
 
     def fantasize(
         self,
@@ -241,13 +253,13 @@ class SparsePosterior:
         on_grid = self.dictionary.grid_posterior
         return np.asarray((weights * on_grid.shrink) @ on_grid.V.array)
 
-    def half_on_grid(self) -> Array:
-        """Return L^-1 z of all candidates, L the factor of V, shape (m, A).
+    def half_on_grid(self, rows: Index) -> Array:
+        """Return L^-1 z of candidates, L the factor of V, shape (m, n).
 
         Products of its columns are covariances in the span of the dictionary.
         """
         on_grid = self.dictionary.grid_posterior
-        return linalg.solve_lower(self.factor, np.asarray(on_grid.V.array.T * on_grid.shrink).T)
+        return linalg.solve_lower(self.factor, on_grid.V.array[:, rows] * on_grid.shrink)
 
     def scorer(self, columns: Array, mean: float) -> CandidateScorer:
         """Return what scores points at the time of conditioning, under a kernel over points.
