@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks import regression
 from benchmarks.harness import arguments, cell, half_interval, heading, line
 from tvbandits import Options, policies
-from tvbandits.acquisition.widths import BBKBProgramWidth, BKBWidth, Theory
+from tvbandits.acquisition.widths import BBKBProgramWidth, BKBWidth, Theory, ThompsonWidth
 from tvbandits.bandit.options import Mean
 from tvbandits.datasets import TableProblem
 from tvbandits.validation import Array
@@ -80,10 +80,10 @@ CONTESTANTS = {
     "GP-BUCB": Contestant(modelled(policies.gp_bucb, Theory), "-.", "#00805d", 1000),
     "GP-BUCB, 12.5": Contestant(modelled(policies.gp_bucb, Theory, 12.5), "-.", "#3a86c8", 1000),
     "Thompson, batch 30": Contestant(
-        modelled(policies.thompson, batch_size=30), (0, (6, 1, 1, 1, 1, 1)), "black"
+        modelled(policies.thompson, ThompsonWidth, batch_size=30), (0, (6, 1, 1, 1, 1, 1)), "black"
     ),
     "Thompson, 10": Contestant(
-        modelled(policies.thompson, None, 10.0, batch_size=30), "--", "0.6", weight=2.4
+        modelled(policies.thompson, ThompsonWidth, 10.0, batch_size=30), "--", "0.6", weight=2.4
     ),
     "regularised evolution": Contestant(free(policies.evolution), (0, (1, 1)), "#333314"),
     "epsilon-greedy": Contestant(free(policies.eps_greedy), (0, (8, 2)), "#294e66"),

@@ -24,7 +24,15 @@ from tvbandits import (
     compare,
     policies,
 )
-from tvbandits.acquisition.widths import BBKBProgramWidth, BBKBWidth, BKBWidth, Fixed, Theory
+from tvbandits.acquisition.widths import (
+    BBKBProgramWidth,
+    BBKBWidth,
+    BKBWidth,
+    Fixed,
+    Situation,
+    Theory,
+    ThompsonWidth,
+)
 from tvbandits.datasets import DriftingBump
 from tvbandits.experts import CallableExpert, SimulatorExpert
 from tvbandits.experts.keyed_noise import keyed_normal
@@ -160,7 +168,21 @@ def test_widths_of_a_paper() -> None:
     ):
         player: Any = POLICIES[name].make(setting(), beta=width)
         assert player.recipe.beta == expected
-    assert policies.thompson(**PARTS, beta="Theory").recipe.beta == BBKBWidth()
+    assert policies.thompson(**PARTS).recipe.beta == ThompsonWidth()
+    assert policies.thompson(**PARTS, beta="Theory").recipe.beta == ThompsonWidth()
+    as_a_tenth = Situation(log_det_ratio=0.0, count=9, candidates=None, information=40.0)
+    assert ThompsonWidth(0.1)(as_a_tenth) == BBKBWidth(0.1)(as_a_tenth) / 10
+
+
+def test_the_oversampling_of_a_paper_takes_the_delta_of_the_width() -> None:
+    for make, C in ((policies.bkb, 1.0), (policies.bbkb, 2.0)):
+        for beta, delta in ((BBKBWidth(0.01), 0.01), ("theory", 0.05), (2.0, 0.05)):
+            made = make(**PARTS, oversampling="theory", beta=beta).recipe.posterior
+            assert made.oversampling(30) == pytest.approx(72 * C * math.log(4 * 30 / delta))
+        assert make(**PARTS, oversampling=3.0).recipe.posterior.oversampling == 3.0
+    local = policies.bbkb(**PARTS, oversampling="theory", ratio_bound=1.5).recipe.posterior
+    assert local.oversampling.factor == 108.0
+    refused(ValueError, "more", policies.bkb, **PARTS, oversampling="more")
 
 
 def test_given_parameters_come_first() -> None:
