@@ -46,12 +46,15 @@ class RuleConfig:
         What the first plays tell is reckoned at no more candidates, after no more failed plays.
     fewest_top : int
         So many top candidates are looked for at the least: a batch goes through several of them.
+    largest_exact : int
+        First plays are the most uncertain by exact variances among so many candidates at the most.
     largest_joint : int
         A joint draw from the exact posterior factors a matrix of so many rows at the most.
     """
 
     spread_candidates: int = 400
     fewest_top: int = 64
+    largest_exact: int = 4096
     largest_joint: int = 2000
 
 
@@ -307,8 +310,8 @@ class UpperConfidenceBound(Acquisition):
     def _uncertain(self, decision: Decision, rng: np.random.Generator) -> bool | Decision:
         """Whether the batch begins with the most uncertain points ([BB], section 4).
 
-        On a dictionary it is a decision by the exact posterior, as Algorithm 3 has it; among so many
-        candidates that only the top is looked at, it is by the variances of the dictionary (Lemma 2).
+        For a posterior on a dictionary it is a decision by the exact one, as Algorithm 3 has it; among
+        many candidates, and on a box, it is by the variances of the dictionary ([BB] Lemma 2).
         """
         smallest, view = decision.batching.smallest, decision.view
         noise = decision.noise_variance / view.scale**2
@@ -316,6 +319,7 @@ class UpperConfidenceBound(Acquisition):
         if (
             sampling is not None
             and view.grid is not None
+            and len(view.grid.points) <= CONFIG.largest_exact
             and isinstance(posterior, SparsePosterior)
             and posterior.filter is None
             and posterior.data.levels is None
