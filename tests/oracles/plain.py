@@ -119,7 +119,7 @@ class Figures:
     beta: float
     in_use: int
     forgotten: int
-    centre: float
+    mean: float
     scale: float
 
 
