@@ -7,6 +7,7 @@ nothing of the package is used. `kernel` is a scikit-learn kernel over points.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -63,6 +64,36 @@ def sparq(noise_variance: float) -> Scheme:
         return np.where((grown > noise_variance * math.log(t)) & (i < t), np.inf, grown)
 
     return scheme
+
+
+def chain_steps(K: Array, k: int, t: int, noise_variance: float, eta: float) -> int:
+    """SparQ-GP-UCB, Algorithm 2 from the greedy set, until its law is within eq. 56 of the k-DPP.
+
+    All sets are enumerated. The bound is that of Anari et al. 2016 for the chain whose steps from
+    one set to a neighbour have probability min(1, ratio) / (2 k (N - k)).
+    """
+    N = len(K)
+    L = K + 1e-8 * np.trace(K) / N * np.eye(N)
+    start: list[int] = []
+    while len(start) < k:  # Algorithm 3
+        rest = [x for x in range(N) if x not in start]
+        start.append(max(rest, key=lambda x: np.linalg.det(K[np.ix_([*start, x], [*start, x])])))
+    every = [np.linalg.det(L[np.ix_(Z, Z)]) for Z in combinations(range(N), k)]
+    probability = np.linalg.det(L[np.ix_(start, start)]) / sum(every)
+    epsilon = noise_variance * eta / (4 * t * max(np.diag(K)))
+    return math.ceil(2 * k * (N - k) * math.log(1 / (epsilon * probability)))
+
+
+def variation_budget(values: Array, K: Array) -> float:
+    """SparQ-GP-UCB, eq. 20: the sum of |f_{t+1} - f_t|_k of values (T, A) at points of covariance K.
+
+    Of functions that take these values, the smallest has the norm sqrt(d^T K^-1 d).
+    """
+    budget = 0.0
+    for t in range(len(values) - 1):
+        d = values[t + 1] - values[t]
+        budget += math.sqrt(d @ np.linalg.solve(K, d))
+    return budget
 
 
 # --- widths ---------------------------------------------------------------------------------------

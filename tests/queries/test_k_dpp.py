@@ -16,9 +16,9 @@ from sklearn.gaussian_process.kernels import RBF
 from threadpoolctl import threadpool_limits
 
 from tests.helpers.refusals import refused
-from tests.oracles import subsets as enumerated
+from tests.oracles import plain, subsets as enumerated
 from tests.oracles.subsets import Sampler, p_value_of
-from tvbandits import Candidates, policies
+from tvbandits import Candidates, Options, policies
 from tvbandits.experts import CallableExpert
 from tvbandits.queries import KDPP, LogSchedule, OnAverage, Pool, k_dpp
 from tvbandits.queries.k_dpp import SwapChain
@@ -368,7 +368,7 @@ def test_all_points_are_asked_where_there_are_no_more(k: int) -> None:
 
 
 def test_without_a_chain_the_set_is_the_greedy_one() -> None:
-    plan, given_pool = KDPP(lambda *_: 4, sweeps=0.0), pool(12, 3)
+    plan, given_pool = KDPP(lambda *_: 4, steps=0.0), pool(12, 3)
     rows = plan.choose(given_pool, np.random.default_rng(0))
     assert set(rows) == set(k_dpp.greedy(given_pool.covariance(), 4))
 
@@ -398,7 +398,7 @@ def test_exact_draw_beyond_floating_point_names_the_numbers() -> None:
 
 
 def test_exact_plan_takes_no_length_of_a_chain() -> None:
-    refused(ValueError, "sweeps .* 2.0", KDPP, 3, sweeps=2.0, sampler="exact")
+    refused(ValueError, "steps .* 2.0", KDPP, 3, steps=2.0, sampler="exact")
     refused(ValueError, "sampler .*'gibbs'", KDPP, 3, sampler="gibbs")
 
 
@@ -445,8 +445,89 @@ def test_the_length_of_the_chain(monkeypatch: pytest.MonkeyPatch) -> None:
         return sample(K, k, **options)
 
     monkeypatch.setattr(k_dpp, "sample_mcmc", noted)
-    KDPP(lambda *_: 4, sweeps=2.3).choose(pool(12, 3), np.random.default_rng(0))
+    KDPP(lambda *_: 4, steps=2.3).choose(pool(12, 3), np.random.default_rng(0))
     assert lengths == [10]
+
+
+@pytest.mark.parametrize(("n", "k", "t"), [(5, 2, 1), (8, 3, 40), (9, 1, 500)])
+def test_the_length_of_theory_is_that_of_equation_56(
+    monkeypatch: pytest.MonkeyPatch, n: int, k: int, t: int
+) -> None:
+    lengths: list[int] = []
+
+    def noted(_: Any, k: int, **options: Any) -> k_dpp.Sample:
+        lengths.append(options["steps"])
+        return k_dpp.Sample(np.arange(k), 0)
+
+    monkeypatch.setattr(k_dpp, "sample_mcmc", noted)
+    K = 2.5 * line(n, seed=n, length=20.0)
+    shown = Pool(np.zeros((n, 1)), t, lambda: K, noise_variance=0.03)
+    KDPP(k, steps="theory").choose(shown, np.random.default_rng(0))
+    by_hand = plain.chain_steps(K, k, t, 0.03, eta=0.2)
+    assert by_hand > 10
+    assert lengths == [by_hand]
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 0.01, 1e-5])
+def test_after_the_mixing_steps_the_chain_is_near_its_limit(epsilon: float) -> None:
+    K = KERNEL[:6, :6]
+    P, subsets = transition_matrix(K, 3)
+    start = subsets.index(tuple(sorted(k_dpp.greedy(K, 3).tolist())))
+    after = np.linalg.matrix_power(P, k_dpp.mixing_steps(K, 3, epsilon))[start]
+    assert 0.5 * np.abs(after - law(K, 3)).sum() <= epsilon
+
+
+def test_mixing_steps_of_equal_sets_by_hand() -> None:
+    # Each of 10 sets has probability 1 / 10: 2 * 2 * 3 * log(10 / 0.01) = 82.9.
+    assert k_dpp.mixing_steps(np.eye(5), 2, 0.01) == 83
+    assert k_dpp.mixing_steps(np.eye(5), 5, 0.01) == k_dpp.mixing_steps(np.eye(5), 0, 0.01) == 0
+    refused(ValueError, "accuracy .*0", k_dpp.mixing_steps, np.eye(5), 2, 0.0)
+
+
+def test_mixing_steps_far_beyond_the_numerical_rank_are_finite_and_grow_with_accuracy() -> None:
+    K = line(200, seed=3)
+    few, many = (k_dpp.mixing_steps(K, 38, epsilon) for epsilon in (1e-2, 1e-8))
+    assert 0 < few < many < 10**7
+    # The probability of the start cancels: 2 * 38 * 162 * log(1e6).
+    assert many - few == pytest.approx(2 * 38 * 162 * math.log(1e6), abs=1)
+
+
+def test_the_length_of_theory_needs_a_noise_variance() -> None:
+    shown = Pool(np.arange(5.0)[:, None], 9, lambda: np.eye(5))
+    refused(
+        ValueError,
+        "noise variance",
+        KDPP(2, steps="theory").choose,
+        shown,
+        np.random.default_rng(0),
+    )
+    refused(ValueError, "steps .*'paper'", KDPP, 2, steps="paper")
+    refused(ValueError, "steps .*'theory'", KDPP, 2, steps="theory", sampler="exact")
+
+
+@pytest.mark.parametrize("mean", ["online", 0.0])
+def test_sparq_tells_the_plan_the_noise_variance_in_the_unit_of_the_kernel(mean: Any) -> None:
+    seen: list[Pool] = []
+
+    class Seeing(KDPP):
+        def choose(self, pool: Pool, rng: np.random.Generator) -> Any:
+            seen.append(pool)
+            return super().choose(pool, rng)
+
+    bandit = policies.sparq_gp_ucb(
+        Candidates(np.linspace(0, 10, 12)[:, None]),
+        kernel=RBF(1.0),
+        noise_variance=0.04,
+        expert=CallableExpert(lambda X, _: 30 * np.sin(X[:, 0]), 0.04),
+        queries_per_step=Seeing(LogSchedule(1.0), steps="theory"),
+        options=Options(mean=mean),
+    )
+    for t in range(1, 8):
+        X = bandit.ask(t)
+        bandit.tell(X, 30 * np.sin(X[:, 0]), t)
+    scale = bandit.info.model.scale
+    assert seen[-1].noise_variance == pytest.approx(0.04 / scale**2)
+    assert (scale == 1.0) == (mean == 0.0)
 
 
 def test_a_number_is_a_number_per_step() -> None:

@@ -164,6 +164,7 @@ def choose_questions(
         beliefs,
         state.queries.asked,
         state.queries.decisions + 1,
+        noise_variance=inference.noise_variance(state) / state.model.scaling.scale**2,
     )
     rows = as_rows(config.plan.choose(pool, rng), len(points), "rows that a query plan chooses")
     count = state.queries.asked + len(rows)

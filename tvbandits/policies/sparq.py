@@ -1,13 +1,25 @@
 """SparQ-GP-UCB: GP-UCB that injects noise into old rewards, and asks an expert about points played.
 
-[S] Algorithm 1 says for each step t:
+[S] Algorithm 1 says for each step t, with the lines as `sparq_gp_ucb` has them below:
 
+    1   domain D, kernel k                                 the recipe's arguments
+    2   for t = 1, 2, ...                                  whoever calls `ask` and `tell`
     3   observe y_t at x_t                                 `Bandit.tell`
     4   discard what has aged beyond sigma^2 log t         `forgetting.aging.DiscardAbove`
     5   draw X^E out of X_t with a k-DPP                   `queries.k_dpp.sample_mcmc`
     6   ask the expert about f_t at X^E                    `bandit.querying`
     7   condition on both, for the time t + 1              `gp.exact.Exact.condition`
     8   x_{t+1} = argmax mu + beta sigma                   `acquisition.rules.UpperConfidenceBound`
+
+What differs from the letter, and why:
+
+- Line 4 at t = 1 and t = 2. There sigma^2 log t is 0 and 0.69 sigma^2, below the noise sigma^2 of a
+  reward that was just observed, so the letter discards it; at t = 1, with no question asked yet, that
+  is all there is. The proof counts the latest reward among the data, with noise sigma^2 (above eq. 51).
+  So the newest reward is never discarded; from t = 3 on the two rules are one.
+- Line 5. Proposition 2 asks for a set whose law is within O(eta / t) of the k-DPP. The default chain is
+  much shorter and its set nearly the greedy one, which does better; `KDPP(steps="theory")` is the
+  proposition's, and docs/algorithms.md compares them.
 
 References
 ----------
@@ -74,7 +86,8 @@ def sparq_gp_ucb(
         Who is asked; None: you carry the questions (`Bandit.questions`, `Bandit.answer`).
     queries_per_step : float or QueryPlan
         c: an approximate k-DPP of ceil(c log t) of the points played; 6 is the paper's. Or another plan:
-        `KDPP(LogSchedule(6.0), sampler="exact")` draws that set exactly.
+        `KDPP(LogSchedule(6.0), steps="theory")` draws that set as Proposition 2 asks, slowly, and
+        `sampler="exact"` in its place exactly.
     forgetting_rate : float, Every or "learn"
         Of the linear injection s^2 (1 + (rate age)^2): 1 as in [S] eq. 15, or the bandit learns it.
     beta : Confidence, float, "theory" or another name in `WIDTHS`
@@ -101,26 +114,31 @@ def sparq_gp_ucb(
     >>> print(bandit.recommend(), info.queries.total_asked > 0)
     [6.] True
     """
+    # Line 1: the domain D and the kernel k.
     kernel = prior_kernel(domain, kernel)
     optional(noise_variance_number, "noise_variance", noise_variance)
-    # Line 5: X^E, an approximate k-DPP of ceil(c log t) of the points played (Algorithms 2 and 3).
-    plan = query_plan(queries_per_step)
-    # A dictionary of inducing points knows no more than its points do: the pool stays as small.
-    posterior = posterior_of(options) or Exact()
-    pool = 256 if posterior.on_dictionary(kernel) else None
-    # Line 4: a reward's noise grows with its age (eq. 15), and beyond sigma^2 log t it is discarded.
+    # Line 3: y_t is told, and its noise grows with its age (eq. 15).
     rate, rule = learning_rule(forgetting_rate)
     growth = aging.Linear(1.0 if rate is None else rate)
+    # Line 4: beyond sigma^2 log t it is discarded, but for the newest.
+    discard = aging.DiscardAbove(LogThreshold(noise_variance))
+    # Line 5: X^E, an approximate k-DPP of ceil(c log t) of the points played (Algorithms 2 and 3).
+    plan = query_plan(queries_per_step)
+    # Line 6: the expert is asked about f_t at X^E. A dictionary of inducing points knows no more than
+    # its points do, so there the pool to draw from stays as small.
+    posterior = posterior_of(options) or Exact()
+    pool = 256 if posterior.on_dictionary(kernel) else None
+    asking = Asking(plan, expert, about="played", pool_size=pool)
     return make_bandit(
         domain,
         kernel,
         noise_variance,
-        aging=aging.compose(growth, aging.DiscardAbove(LogThreshold(noise_variance))),
+        aging=aging.compose(growth, discard),
         learn=rule,
-        # Lines 3 and 6: y_t is told, and then the expert is asked about f_t at X^E.
-        asking=Asking(plan, expert, about="played", pool_size=pool),
-        # Lines 7 and 8: from both the posterior at t + 1, and x_{t+1} where its bound is largest.
+        asking=asking,
+        # Line 7: the posterior at step t + 1 (eqs. 16 and 17) takes variances as they are at step t.
         lead=1.0,
+        # Line 8: x_{t+1} is where mu + beta sigma is largest (eq. 18).
         beta=beta,
         minimize=minimize,
         options=options,

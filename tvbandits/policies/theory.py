@@ -1,8 +1,10 @@
 """Parameters that the authors of the non-stationary policies recommend.
 
 gamma_T is the maximum information gain of T observations, B_T the variation budget: the sum over steps
-of the sup-norm change of the reward, in units of the prior deviation (divide by the scale of the
-reward). Constants are those of the cited statements; hidden ones are taken as 1.
+of the norm of the change of the reward, in units of the prior deviation (divide by the scale of the
+reward). The norm is that of the kernel's RKHS ([S] eq. 20, V_T there), or the largest change of any
+point where the reward does not lie in the RKHS. Constants are those of the cited statements; hidden
+ones are taken as 1.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
+
+from tvbandits.queries import plans
 
 
 def reset_period_under_drift(horizon: int, epsilon: float) -> int:
@@ -37,10 +41,6 @@ def discount(horizon: int, variation_budget: float, information_gain: float) -> 
     return float(np.clip(1 - forgotten, 0.01, 1 - 1.0 / max(horizon, 2) ** 2))
 
 
-# eta <= 1/5, the tolerance of SparQ-GP-UCB's sparse inference.
-TOLERANCE = 0.2
-
-
 def regret_bound(
     horizon: int, beta: float, noise_variance: float, information_gain: float
 ) -> float:
@@ -49,6 +49,6 @@ def regret_bound(
     R_T <= 2 beta_T sqrt(1 + sqrt(3 eta)) sqrt(2 T (1 + (noise_variance log T)^2) gamma_T), in units of
     the prior deviation.
     """
-    inflation = math.sqrt(1 + math.sqrt(3 * TOLERANCE))
+    inflation = math.sqrt(1 + math.sqrt(3 * plans.CONFIG.tolerance))
     spread = 1 + (noise_variance * math.log(max(horizon, 1))) ** 2
     return 2 * beta * inflation * math.sqrt(2 * horizon * spread * information_gain) / horizon

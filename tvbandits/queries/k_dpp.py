@@ -294,6 +294,62 @@ def sample_mcmc(
     return Sample(_sort(chain.chosen), chain.accepted)
 
 
+def mixing_steps(K: ArrayLike, k: int, accuracy: float, *, jitter: float = 1e-8) -> int:
+    """Lazy steps after which the chain of `sample_mcmc` is as near to the k-DPP as `accuracy`.
+
+    By the theorem of Anari, Oveis Gharan and Rezaei (arXiv 1602.05242), which [S] uses as Lemma 9 of
+    Burt et al. 2020: from a set Z_0 the total variation is at most epsilon after
+
+        log(1 / (epsilon P(Z_0))) / C,    C = min max(P(Z to Z'), P(Z' to Z)) = 1 / (2 k (N - k)),
+
+    with the minimum over sets Z, Z' one swap apart. P(Z_0) = det L_{Z_0} / e_k(L) is that of the
+    greedy set, and e_k(L) the sum of det L_Z over all sets of size k, a polynomial of the eigenvalues.
+
+    Parameters
+    ----------
+    K, k, jitter
+        As `greedy`.
+    accuracy : float
+        epsilon, the largest total variation; positive.
+
+    Returns
+    -------
+    int
+        0 where there is only one set.
+
+    Raises
+    ------
+    ValueError
+        As `greedy`; also if `accuracy` is not positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.queries.k_dpp import mixing_steps
+    >>> print(mixing_steps(np.eye(3), 1, 0.1))  # 2 * 1 * 2 * log(3 / 0.1) = 13.6
+    14
+    """
+    kernel = _check_kernel_matrix(K)
+    N, k = len(kernel), _check_size(k, len(kernel))
+    positive_number("accuracy", accuracy)
+    scale, jitter = _scale(kernel), positive_number("jitter", jitter)
+    if k in (0, N):
+        return 0
+    first = _greedy(kernel, k, jitter * scale)
+    L = kernel / scale
+    L[np.diag_indices_from(L)] += jitter
+    factor = cholesky(L[np.ix_(first, first)], "kernel matrix of a k-DPP set")
+    log_determinant = 2.0 * float(np.log(np.diagonal(factor.L)).sum())
+    # log e_0, ..., log e_k of more and more eigenvalues (Kulesza and Taskar 2012, algorithm 7).
+    polynomials = np.full(k + 1, -np.inf)
+    polynomials[0] = 0.0
+    for eigenvalue in np.log(np.maximum(np.linalg.eigvalsh(L), jitter)):
+        polynomials[1:] = np.logaddexp(polynomials[1:], eigenvalue + polynomials[:-1])
+    # No probability exceeds 1, whatever rounding says of it.
+    log_probability = min(log_determinant - float(polynomials[k]), 0.0)
+    return max(math.ceil(2 * k * (N - k) * (-math.log(accuracy) - log_probability)), 0)
+
+
 def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: float = 1e-8) -> Index:
     """Return an exact draw of the k-DPP of L = K + jitter mean(diag K) I, ascending, from dppy.
 

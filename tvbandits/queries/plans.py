@@ -62,8 +62,11 @@ class PlanConfig:
         known.
     pool_noise : float
         Relative noise with which the pool counts as known.
-    most_sweeps : float
-        Longest chain of a k-DPP, in sweeps: no draw needs a thousandth of it.
+    most_steps : float
+        Longest chain of a k-DPP, in steps for each point drawn.
+    tolerance : float
+        eta, the divergence between the posteriors of all points and of those asked about that
+        `KDPP(steps="theory")` allows for: at most 1/5 ([S] Proposition 3).
     promise : float
         Deviations above its mean that a point may promise.
     question_candidates : int
@@ -76,7 +79,8 @@ class PlanConfig:
 
     determined_share: float = 1e-3
     pool_noise: float = 1e-6
-    most_sweeps: float = 1e6
+    most_steps: float = 1e6
+    tolerance: float = 0.2
     promise: float = 2.0
     question_candidates: int = 40
     decision_candidates: int = 200
@@ -290,6 +294,8 @@ class Pool:
     decisions : int
         How many decisions there have been questions for, with this one: the "t" of schedules and of
         budgets; the number of rewards told by default.
+    noise_variance : float, optional
+        sigma^2, the noise variance of a reward, in the unit of `covariance`.
 
     Examples
     --------
@@ -306,6 +312,7 @@ class Pool:
     beliefs: JointPosterior | None = None
     asked: int = 0
     decisions: int = -1
+    noise_variance: float | None = None
 
     def __post_init__(self) -> None:
         if self.decisions < 0:
@@ -366,14 +373,17 @@ class KDPP(QueryPlan):
     budget : Budget or int
         How many points to ask about; a number is a number per step. Where fewer distinct points have
         been played, all of them are asked.
-    sweeps : float
-        Length of the chain in lazy steps for each chosen point: `ceil(sweeps k)` steps from the greedy
-        set. The paper leaves it open. About 5 N steps on a pool of N cannot be told from an exact draw.
-        But the greedy set leaves a smaller trace tr(K - Q), the quantity that the guarantee is about,
-        than a typical draw does, and under the theorem's width regret grows with the length of the
-        chain (`python -m benchmarks --only chain`), so the default stays near the greedy set.
+    steps : float or "theory"
+        Length of the chain, in lazy steps for each point drawn: `ceil(steps k)` of them, from the greedy
+        set. "theory" is the length after which the law of the set is as near to the k-DPP as [S]
+        Proposition 2 asks (eq. 56): in the 500th decision of the paper's bump 40,000 steps for each
+        point, which take ten seconds. The default is far from that on purpose. The greedy set leaves a
+        smaller trace tr(K - Q), the quantity that the guarantee is about, than a typical draw does, and
+        under the theorem's width regret grows with the length of the chain, until SparQ-GP-UCB loses
+        more than GP-UCB (`python -m benchmarks --only chain`).
     sampler : "mcmc" or "exact"
-        The chain of Algorithm 2, or an exact draw through the library dppy, which has no length.
+        The chain of Algorithm 2, or an exact draw through the library dppy, which has no length and
+        takes milliseconds.
 
     Examples
     --------
@@ -385,27 +395,55 @@ class KDPP(QueryPlan):
     """
 
     budget: Budget | int = field(default_factory=LogSchedule)
-    sweeps: float = 0.5
+    steps: float | Literal["theory"] = 0.5
     sampler: Literal["mcmc", "exact"] = "mcmc"
 
     looks_at_posterior: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         as_budget(self.budget)
-        finite_number("sweeps", self.sweeps, low=0.0, high=CONFIG.most_sweeps)
+        if isinstance(self.steps, str):
+            choice("steps", self.steps, ("theory",))
+        else:
+            finite_number("steps", self.steps, low=0.0, high=CONFIG.most_steps)
         choice("sampler", self.sampler, ("mcmc", "exact"))
-        if self.sampler == "exact" and self.sweeps != type(self).sweeps:
-            raise ValueError(f'sweeps is for sampler="mcmc", got sweeps = {self.sweeps}')
+        if self.sampler == "exact" and self.steps != type(self).steps:
+            raise ValueError(f'steps is for sampler="mcmc", got steps = {describe(self.steps)}')
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
         """Run the chain, or draw exactly."""
         k = pool.allowance(self.budget)
         if k >= len(pool) or k == 0:
             return np.arange(len(pool) if k else 0)
+        K = pool.covariance()
         if self.sampler == "exact":
-            return k_dpp.sample_exact(pool.covariance(), k, rng=rng)
-        steps = math.ceil(self.sweeps * k)
-        return k_dpp.sample_mcmc(pool.covariance(), k, steps=steps, rng=rng).indices
+            return k_dpp.sample_exact(K, k, rng=rng)
+        if self.steps == "theory":
+            steps = k_dpp.mixing_steps(K, k, chain_accuracy(pool, float(np.diagonal(K).max())))
+        else:
+            steps = math.ceil(self.steps * k)
+        return k_dpp.sample_mcmc(K, k, steps=steps, rng=rng).indices
+
+
+def chain_accuracy(pool: Pool, prior_variance: float) -> float:
+    """Return epsilon_t = sigma^2 eta / (4 t M_k^2) of [S] eq. 56, for t rewards told.
+
+    The set is then drawn with a law whose total variation from the k-DPP is at most epsilon_t, and
+    half of eta, the divergence between the posteriors, is what that costs (eq. 55a).
+
+    Parameters
+    ----------
+    pool : Pool
+        Of which the noise variance must be there.
+    prior_variance : float
+        M_k^2, the largest k(x, x).
+    """
+    if pool.noise_variance is None:
+        raise ValueError(
+            'steps="theory" needs the noise variance of rewards: Pool(noise_variance=...)'
+        )
+    t = max(pool.rewards, 1)
+    return pool.noise_variance * CONFIG.tolerance / (4 * t * prior_variance)
 
 
 @dataclass(frozen=True)
