@@ -83,6 +83,29 @@ class DriftingBump(IntervalProblem):
         values = (self.value(X, step) for step in range(1, self.horizon + 1))
         return mean_change(values, self.horizon)
 
+    @property
+    def rkhs_variation(self) -> float:
+        """Mean of the RKHS norm of f(., t+1) - f(., t) over the horizon: eq. 20 of SparQ-GP-UCB.
+
+        The bump exp(-0.05 (x - c)^2) is Gaussian with variance 10. In the RKHS of exp(-d^2 / (2 l^2)) on
+        the real line two of them, around c and c', have the inner product
+
+            10 / (l sqrt(2 s)) exp(-(c - c')^2 / (4 s)),    s = 10 - l^2 / 2,
+
+        by Fourier transforms. The norm on the interval is smaller by what lies outside of it.
+        """
+        variance, length = 10.0, float(self.kernel.length_scale)
+        s = variance - length**2 / 2
+        centres = self.amplitude * np.sin(self.speed * np.arange(1.0, self.horizon + 1))
+        # |f - g|^2 = 2 (<f, f> - <f, g>).
+        squares = (
+            -2
+            * variance
+            / (length * math.sqrt(2 * s))
+            * np.expm1(-(np.diff(centres) ** 2) / (4 * s))
+        )
+        return float(np.sqrt(squares).sum() / max(self.horizon - 1, 1))
+
     def value(self, X: Array, t: float) -> Array:
         """Return the noise-free reward at points (n, 1), shape (n,)."""
         x = as_points(X, 1)[:, 0]

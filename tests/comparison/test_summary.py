@@ -40,6 +40,7 @@ from tvbandits.comparison.summary import (
 )
 from tvbandits.datasets import DriftingBump, GPDrift, HeatPump, Switching, WearingArms
 from tvbandits.datasets.tables.references import references
+from tvbandits.policies import theory
 
 
 def make_rows(seeds: int, horizon: int) -> pd.DataFrame:
@@ -441,6 +442,16 @@ def test_variation_is_the_problem_s_own_or_seen() -> None:
     seen = unstated.variation * unstated.scale
     path = problem.realise(2).path[:20]
     assert seen == pytest.approx(np.abs(np.diff(path, axis=0)).max(axis=1).mean(), rel=1e-12)
+
+
+def test_variation_of_the_bump_is_in_the_norm_of_its_rkhs() -> None:
+    problem = DriftingBump()
+    setting = prepare("p", problem, 0, 500).setting
+    assert setting.variation == problem.rkhs_variation / setting.scale
+    # 108 prior deviations in 500 steps.
+    assert 105 < 499 * setting.variation < 112
+    assert theory.window_length(*setting.budgets) == 7
+    assert theory.discount(*setting.budgets) == pytest.approx(0.847, abs=0.005)
 
 
 def test_same_seed_same_findings() -> None:

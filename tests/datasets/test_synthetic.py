@@ -11,6 +11,7 @@ from scipy.optimize import differential_evolution, minimize
 
 from tests.datasets.test_regression import MINIMA
 from tests.helpers.refusals import refused
+from tests.oracles import plain
 from tvbandits import Candidates, Problem, compare
 from tvbandits.cli.problems import PROBLEMS, READS_FILES, make_problem
 from tvbandits.comparison.board import SUITES
@@ -119,6 +120,27 @@ def test_variation_of_the_bump() -> None:
     steps = [np.abs(problem.value(x, t + 1) - problem.value(x, t)).max() for t in range(1, 40)]
     assert problem.variation == pytest.approx(np.mean(steps), rel=1e-3)
     assert DriftingBump(horizon=1).variation == 0.0
+
+
+@pytest.mark.parametrize(("amplitude", "speed"), [(5.0, 0.1), (30.0, 0.05), (5.0, 2.0)])
+def test_variation_of_the_bump_in_its_rkhs_is_that_of_dense_algebra(
+    amplitude: float, speed: float
+) -> None:
+    problem = DriftingBump(amplitude=amplitude, speed=speed, horizon=40)
+    x = np.linspace(-70, 70, 281)[:, None]
+    values = np.array([problem.value(x, t) for t in range(1, 41)])
+    K = problem.kernel(x) + 1e-9 * np.eye(len(x))
+    budget = plain.variation_budget(values, K)
+    assert 39 * problem.rkhs_variation == pytest.approx(budget, rel=1e-4)
+    # [S] eq. 22, with k(x, x) = 1.
+    assert problem.variation <= problem.rkhs_variation
+
+
+def test_variation_of_a_bump_that_stands_still_is_none_in_its_rkhs() -> None:
+    assert DriftingBump(horizon=1).rkhs_variation == 0.0
+    assert (
+        DriftingBump(speed=0.0).rkhs_variation == DriftingBump(amplitude=0.0).rkhs_variation == 0.0
+    )
 
 
 # --- drift of a Gaussian process ------------------------------------------------------------------

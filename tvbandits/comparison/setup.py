@@ -105,7 +105,12 @@ def prepare(
     kernel, rate = _fit(problem, sample)
     start, every = standardisation.Scaling(0.0, 1.0), np.ones(len(sample), bool)
     scale = standardisation.learn(start, kernel, sample, every, noise_variance).scale
-    points, variation = _representatives(problem, seed, most_points), problem.variation
+    points = _representatives(problem, seed, most_points)
+    # In the norm of the papers where the reward lies in the RKHS of its kernel. The change of a reward
+    # that does not has no such norm, or on a few candidates one of thousands of deviations.
+    variation = getattr(problem, "rkhs_variation", None)
+    if variation is None:
+        variation = problem.variation
     if variation is None:
         first = range(1, min(problem.horizon, 20) + 1)
         variation = mean_change((problem.value(points, t) for t in first), len(first))

@@ -29,7 +29,9 @@ class Setting:
         and `reward_kernel` the reward as it is told.
     horizon : int
     variation : float
-        Sup-norm change per unit of time, in prior deviations.
+        Change of the reward per unit of time, in prior deviations: in the RKHS norm of [S] eq. 20 where
+        the problem has that (`rkhs_variation`), and else the largest change of any point, which is at
+        most that (eq. 22).
     scale : float
         The prior deviation, in the unit of reward.
     forgetting_rate : float
