@@ -75,10 +75,13 @@ class PlainUCB:
             V = solve_triangular(L, k, lower=True)
             deviation = np.sqrt(np.maximum(1.0 - (V**2).sum(axis=0), 0.0))
             log_det_ratio = 2 * np.log(np.diag(L)).sum() - np.log(variance).sum()
-        beta = math.sqrt(2 * math.log(2 / self.delta) + log_det_ratio) + self.norm_bound
-        self.ucb = mean + beta * deviation
+        self.ucb = mean + self.width(t, log_det_ratio) * deviation
         best = int(self.ucb.argmax())
         return self.points[best : best + 1]
+
+    def width(self, t: float, log_det_ratio: float) -> float:  # noqa: ARG002 - one face
+        """SparQ-GP-UCB, Theorem 3.1."""
+        return math.sqrt(2 * math.log(2 / self.delta) + log_det_ratio) + self.norm_bound
 
     def tell(self, X: Array, y: Array, t: float) -> None:  # noqa: ARG002 - the face of a bandit
         """Keep a reward."""
