@@ -44,7 +44,11 @@ class Problem(Protocol):
 
     @property
     def variation(self) -> float | None:
-        """Mean of max_x abs(f(x, t+1) - f(x, t)) per unit of time, where it is known."""
+        """Mean of max_x abs(f(x, t+1) - f(x, t)) per unit of time, where it is known.
+
+        A problem whose reward lies in the RKHS of its kernel may also have `rkhs_variation`, the mean of
+        the norm of the change there.
+        """
 
     def value(self, X: Array, t: float) -> Array:
         """Return the noise-free reward at the points `X` (n, d) at time `t`, shape (n,)."""
