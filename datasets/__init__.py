@@ -1,5 +1,6 @@
 """Problems to compare policies on: made up, simulated, and read from files."""
 
+from tvbandits.datasets.architectures import nas_bench, simulate_nas_bench
 from tvbandits.datasets.arms import (
     AutoregressiveArms,
     Banners,
@@ -50,8 +51,10 @@ __all__ = [
     "abalone",
     "california",
     "fetch_ozone",
+    "nas_bench",
     "ozone",
     "ozone_network",
     "sensor_field",
+    "simulate_nas_bench",
     "table",
 ]

@@ -100,7 +100,7 @@ def table(
         points, means, which = merge_rows(X, y)
         if time is None:
             values, steps = means[None], 500 if horizon is None else horizon
-            noise = _noise_within(y, means, which)
+            noise = noise_within(y, means, which)
             size = f"{len(y)} rows, {len(points)} different points"
         else:
             rows = pd.DataFrame(
@@ -127,7 +127,7 @@ def _small_noise(y: Array) -> float:
     return max(1e-4 * float(np.var(y)), 1e-12)
 
 
-def _noise_within(y: Array, means: Array, which: NDArray[np.integer]) -> float:
+def noise_within(y: Array, means: Array, which: NDArray[np.integer]) -> float:
     """Return the variance of rows of equal inputs around their means; a small one without such rows."""
     within = float(((y - means[which]) ** 2).sum())
     # The rounding of equal rewards is no noise.

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.ozone_samples import airdata, field
 from tvbandits import Bandit, Campaign, Candidates, Clock, Integer, Limit, Recipe, Space, policies
-from tvbandits.datasets import DriftingBump, Switching
+from tvbandits.datasets import DriftingBump, Switching, simulate_nas_bench
 from tvbandits.experts import CallableExpert, SensorExpert, SimulatorExpert, Station, StubTransport
 from tvbandits.forgetting.aging import Linear
 from tvbandits.policies.adapter import PolicyAdapter
@@ -90,6 +90,7 @@ def folder() -> Path:
     places().to_csv(path / "places.csv", index=False)
     log().rename(columns={"value": "reward"}).to_csv(path / "rewards.csv", index=False)
     ozone().to_csv(path / "ozone.csv", index=False)
+    simulate_nas_bench(0, architectures=6).to_csv(path / "cells.csv", index=False)
     regression(
         ("sex", "length", "diameter", "height", "whole_weight", "shucked_weight"),
         ("viscera_weight", "shell_weight", "rings"),
@@ -283,4 +284,5 @@ TOGETHER: dict[str, Mapping[str, Any]] = {
     "datasets.fetch_ozone": {"base_url": "http://127.0.0.1:9/"},
     "datasets.abalone": {"file": at("abalone.csv")()},
     "datasets.california": {"file": at("california.csv")()},
+    "datasets.nas_bench": {"source": at("cells.csv")()},
 }
