@@ -1,0 +1,92 @@
+"""The experiment of variance starvation: its restatements, and what the figure shows."""
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+
+from benchmarks import starvation
+from tvbandits import policies
+
+
+def test_exact_posterior_is_that_of_scikit_learn() -> None:
+    one = starvation.draw(3)
+    mine = starvation.exact(one.X[:30], one.y[:30])
+    peer = GaussianProcessRegressor(starvation.KERNEL, alpha=starvation.NOISE, optimizer=None)
+    mean, deviation = peer.fit(one.X[:30], one.y[:30]).predict(starvation.PLACES, return_std=True)
+    np.testing.assert_allclose(mine.mean, mean, atol=1e-8)
+    np.testing.assert_allclose(np.sqrt(mine.variance), deviation, atol=1e-6)
+
+
+def test_subset_of_regressors_is_the_process_of_its_own_kernel() -> None:
+    """SoR is exact under Q = K_xS K_S^-1 K_Sx, and DTC adds K - Q to its variance."""
+    one = starvation.draw(1)
+    X, y, S, x = one.X[:40], one.y[:40], one.X[:5], starvation.PLACES
+    inverse = np.linalg.inv(starvation.KERNEL(S))
+
+    def q(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.asarray(starvation.KERNEL(a, S) @ inverse @ starvation.KERNEL(S, b))
+
+    gain = q(x, X) @ np.linalg.inv(q(X, X) + starvation.NOISE * np.eye(40))
+    variance = np.diag(q(x, x) - gain @ q(X, x))
+    dtc, sor = starvation.sketched(S, X, y)
+    for belief in (dtc, sor):
+        np.testing.assert_allclose(belief.mean, gain @ y, atol=1e-6)
+    np.testing.assert_allclose(sor.variance, variance, atol=1e-6)
+    np.testing.assert_allclose(dtc.variance, variance + 1.0 - np.diag(q(x, x)), atol=1e-6)
+
+
+def test_bkb_is_dtc_on_the_dictionary_that_it_drew() -> None:
+    one = starvation.draw(2)
+    mine = starvation.bkb(one.X[:63], one.y[:63], seed=2)
+    dtc, _ = starvation.sketched(mine.inducing, one.X[:63], one.y[:63])
+    assert len(mine.inducing) < 63
+    np.testing.assert_allclose(mine.mean, dtc.mean, atol=1e-6)
+    np.testing.assert_allclose(mine.variance, dtc.variance, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bkb_keeps_the_factor_of_theorem_1_and_the_subset_of_regressors_starves(seed: int) -> None:
+    found = starvation.beliefs(starvation.draw(seed), 63, seed)
+    exact = found["exact"].variance
+    ratio = found["BKB"].variance / exact
+    assert ratio.min() > 1 / 3  # (1 + e) / (1 - e) = 3 for e = 1/2
+    assert ratio.max() < 3
+    for name in (starvation.STARVED, "SoR, dictionary of BKB"):
+        assert (found[name].variance / exact)[~starvation.LEFT].min() < 1e-3
+
+
+def test_thinned_dictionary_holds_each_play_with_the_lowest_probability_so_far() -> None:
+    """[B] section 3.2, by frequencies: of plays 0 to 2 with three, two and one probabilities."""
+    history = [np.array([0.8]), np.array([0.4, 0.9]), np.array([0.6, 0.3, 0.5])]
+    rng, count = np.random.default_rng(0), 5_000
+    held = np.zeros(3)
+    for _ in range(count):
+        members, probability = np.empty(0, dtype=np.int64), np.empty(0)
+        for now in history:
+            members, probability = starvation.thinned(members, probability, now, rng)
+        held[members] += 1
+        np.testing.assert_array_equal(probability, np.array([0.4, 0.3, 0.5])[members])
+    np.testing.assert_allclose(held / count, [0.4, 0.3, 0.5], atol=0.03)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_dictionary_that_is_kept_holds_what_it_held(seed: int) -> None:
+    one = starvation.draw(seed)
+    early, late = (
+        starvation.bkb(one.X[:count], one.y[:count], seed, keep=True).inducing[:, 0]
+        for count in (8, 20)
+    )
+    assert set(early) <= set(late)
+    assert len(late) <= 20
+
+
+def test_played_functions_have_the_regret_of_their_best_place() -> None:
+    one = starvation.draw(0)
+    runs = [
+        starvation.play(policies.bkb, one, 60, 0, keep=False),
+        starvation.incremental(one, 60, 0),
+    ]
+    for run in runs:
+        assert run.regret.min() >= 0
+        assert run.regret[-10:].mean() < 0.1 * run.regret[:10].mean()
+        assert np.nanmax(run.sizes) < 30
