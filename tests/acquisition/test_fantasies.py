@@ -104,6 +104,21 @@ def test_the_sparse_batch_is_the_plain_one(kernel: Kernel, seed: int) -> None:
         np.testing.assert_allclose(here(step), here(other), rtol=1e-7, atol=1e-12)
 
 
+def test_a_variance_that_is_asked_for_is_brought_up_to_date() -> None:
+    """Of any candidate, at any time: few of them are after the first points of a batch."""
+    setting = Setting(KERNELS["matern"], candidates=300, times=0.3)
+    sparse, plain = setting.fantasy(SparseFantasy), setting.fantasy(PlainFantasy)
+    X = setting.domain.X
+    np.testing.assert_allclose(sparse.variances(X[7:8]), plain.variances(X[7:8]), rtol=1e-9)
+    points, _ = built(sparse, 20)
+    assert len(sparse.rows) < 300
+    for x in points:
+        plain.add(x)
+    late = X[[3, 7, 3, 250]]
+    np.testing.assert_allclose(sparse.variances(late), plain.variances(late), rtol=1e-9)
+    np.testing.assert_allclose(sparse.variances(X), plain.variances(X), rtol=1e-9)
+
+
 def test_a_batch_longer_than_the_dictionary() -> None:
     setting = Setting(KERNELS["matern"], n=6, times=3.0)
     sparse, plain = setting.fantasy(SparseFantasy), setting.fantasy(PlainFantasy)

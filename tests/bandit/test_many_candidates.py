@@ -17,6 +17,7 @@ from tests.bandit.test_measured_context import learnable
 from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Candidates, Every, Nystrom, Options, policies
+from tvbandits.acquisition import rules
 from tvbandits.bandit import recipe
 from tvbandits.domains import rows
 from tvbandits.gp import top_candidates
@@ -31,6 +32,7 @@ POINTS = np.random.default_rng(0).random((COUNT, 3)).astype(np.float32).astype(f
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "BLOCK", 300)
     monkeypatch.setattr(recipe, "MOST_LOOKED_AT", 100)
+    monkeypatch.setattr(rules, "CONFIG", replace(rules.CONFIG, largest_exact=100))
     config = replace(top_candidates.CONFIG, smallest_look=16)
     monkeypatch.setattr(top_candidates, "CONFIG", config)
 

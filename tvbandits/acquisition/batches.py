@@ -427,7 +427,8 @@ class SparseFantasy(FantasyModel):
 
     def variances(self, X: Array) -> Array:
         """Variances at candidates (m, d), now, shape (m,)."""
-        return np.asarray(self.variance[self._places(self.domain.index(X))])
+        places = self._places(self.domain.index(X))
+        return np.asarray(self.variance[places])
 
     def observe(self, X: Array, noise: Array) -> None:
         """Shrink the variances as if candidates (k, d) had been observed with noise (k,)."""
