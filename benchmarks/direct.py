@@ -86,7 +86,8 @@ class DirectBBKB:
         np.add.at(self.sums, played, y)
         self.spent += float(np.log1p(3 * self.start[played] / self.noise).sum())
         visited = np.flatnonzero(self.counts)
-        probability = self.q * self.start[visited] * self.counts[visited] / self.noise
+        coin = np.minimum(1.0, self.q * self.start[visited] / self.noise)
+        probability = 1.0 - (1.0 - coin) ** self.counts[visited]  # that of a coin for each play
         kept = visited[self.rng.random(len(visited)) < probability]
         self.dictionary = kept if len(kept) else visited[[int(probability.argmax())]]
         self.embed()

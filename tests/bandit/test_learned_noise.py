@@ -72,15 +72,15 @@ def play(bandit: Bandit, first: int, last: int) -> Array:
 @pytest.mark.parametrize("name", MAKERS)
 def test_after_the_first_sample_it_is_the_recipe_with_that_noise(name: str) -> None:
     bandit = MAKERS[name]()
-    play(bandit, 1, 17)
+    play(bandit, 1, 18)
     recipe = replace(bandit.recipe, noise_variance=bandit.noise.variance)
     fixed = Bandit.from_state(recipe, bandit.state)
     assert not np.isnan(fixed.state.rewards.variance).any()
-    for t in range(18, 26):
+    for t in range(19, 27):
         np.testing.assert_array_equal(play(bandit, t, t), play(fixed, t, t))
         if bandit.noise.variance != fixed.noise.variance:
             break  # learned once more
-    assert t >= 19
+    assert t >= 20
 
 
 @pytest.mark.parametrize("name", ["gp-ucb", "sw-gp-ucb", "adaptive"])

@@ -392,6 +392,8 @@ class SparseFantasy(FantasyModel):
         while True:
             bound = self.mean[self.rows] + self.width.times * np.sqrt(self.variance)
             self.largest = float(bound.max(initial=-math.inf))
+            if len(self.rows) == len(self.place):
+                break
             # What ties with the largest counts, too.
             rows = np.flatnonzero(self.stale >= self.largest - TOLERANCE * abs(self.largest))
             rows = rows[self.place[rows] < 0]
@@ -440,7 +442,9 @@ class SparseFantasy(FantasyModel):
         noise = self.noise if noise is None else noise
         row = self.grid.index(x)
         row = int(self.domain.index(x[None, :])[0]) if row is None else row
-        i = int(self._places(np.array([row]))[0])
+        if self.place[row] < 0:
+            self._bring_up_to_date(np.array([row]))
+        i = int(self.place[row])
         start, now, b = float(self.start.variance[row]), float(self.variance[i]), self.count
         if b == len(self.reductions):
             self._make_room()
