@@ -86,8 +86,9 @@ class DirectBBKB:
         np.add.at(self.sums, played, y)
         self.spent += float(np.log1p(3 * self.start[played] / self.noise).sum())
         visited = np.flatnonzero(self.counts)
-        coin = np.minimum(1.0, self.q * self.start[visited] / self.noise)
-        probability = 1.0 - (1.0 - coin) ** self.counts[visited]  # that of a coin for each play
+        # One coin for each point, as in the authors' program. With the paper's coin for each play,
+        # fresh dictionaries lack points that count (California: regret 0.52 for 0.20, 249 s for 52 s).
+        probability = self.q * self.start[visited] * self.counts[visited] / self.noise
         kept = visited[self.rng.random(len(visited)) < probability]
         self.dictionary = kept if len(kept) else visited[[int(probability.argmax())]]
         self.embed()
