@@ -515,8 +515,8 @@ def test_what_a_comparison_needs_it_estimates_from_the_first_sample() -> None:
     assert noise_to_add(prepared.problem) == 0.0
 
 
-def test_an_expert_on_it_must_state_its_own_noise() -> None:
-    refused(ValueError, "variance must be given", SimulatorExpert, measured())
+def test_an_expert_on_it_states_no_variance_unless_one_is_given() -> None:
+    assert SimulatorExpert(measured()).query(POINTS, 1.0).variance is None
     assert len(SimulatorExpert(measured(), variance=0.1).query(POINTS, 1.0)) == 12
 
 

@@ -70,7 +70,7 @@ class NoiseConfig:
     largest_size: float = 64.0
     sizes: int = 8
     mean_variance: float = 100.0
-    rounding: float = 1e-6
+    rounding: float = 5e-7
     smallest_noise: float = 1e-6
     largest_noise: float = 30.0
     noises: int = 201
