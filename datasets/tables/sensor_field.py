@@ -36,7 +36,7 @@ from tvbandits.datasets.tables.readings import (
     with_index_as_column,
 )
 from tvbandits.domains.problem import NamedProblem
-from tvbandits.validation import Array, finite_number
+from tvbandits.validation import Array, finite_number, of_kind
 
 
 def kilometres(latitude: Array, longitude: Array, radius: float = 6371.0088) -> Array:
@@ -165,7 +165,9 @@ def sensor_field(
      [4. 1.]]
     """
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
-    options = options or FileOptions()
+    if options is None:
+        options = FileOptions()
+    of_kind("options", options, FileOptions, "FileOptions(...)")
     site_rows = read_table(sites, "sites", replace(options, header=None))
     rows = read_table(values, "values", options)
     with naming_source(sites):

@@ -238,6 +238,7 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "datasets.sensor_field.values": readings,
     "datasets.sensor_field.sites": places,
     "datasets.table.file": at("rewards.csv"),
+    "datasets.nas_bench.source": at("cells.csv"),
     "tvbandits.Candidates.index.X": lambda: [[0.0, 5.0]],
     "datasets.TableProblem.value.X": lambda: [[1.0]],
     "tvbandits.Bandit.drop.X": lambda: asking().pending,

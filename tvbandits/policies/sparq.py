@@ -55,6 +55,7 @@ from tvbandits.validation import (
     is_finite_number,
     noise_variance_number,
     optional,
+    positive_number,
 )
 
 
@@ -119,7 +120,7 @@ def sparq_gp_ucb(
     optional(noise_variance_number, "noise_variance", noise_variance)
     # Line 3: y_t is told, and its noise grows with its age (eq. 15).
     rate, rule = learning_rule(forgetting_rate)
-    growth = aging.Linear(1.0 if rate is None else rate)
+    growth = aging.Linear(optional(positive_number, "forgetting_rate", rate) or 1.0)
     # Line 4: beyond sigma^2 log t it is discarded, but for the newest.
     discard = aging.DiscardAbove(LogThreshold(noise_variance))
     # Line 5: X^E, an approximate k-DPP of ceil(c log t) of the points played (Algorithms 2 and 3).
