@@ -202,7 +202,7 @@ class StubTransport:
     def read(self, station: str, t: float) -> Reading | None:
         """Return the reading of one station at time `t`; None where it does not answer."""
         when = as_time(t)
-        require(station in self.ids, "each of stations", "one of the table", station)
+        require(station in self.ids, "station", "one of the table", station)
         column, latest = self.ids.index(station), self._row(when)
         offset, variance, row = 0.0, float(self._variance[column]), max(latest, 0)
         for place, fault in enumerate(self._faults):

@@ -25,7 +25,9 @@ from tvbandits.validation import (
     as_floats,
     as_points,
     as_rows,
+    as_vector,
     describe,
+    function as check_function,
     is_whole,
     require,
     settle,
@@ -149,6 +151,7 @@ class Candidates(Domain):
 
     def evaluate(self, function: Callable[[Array], NDArray[Any]]) -> NDArray[Any]:
         """Return the values (A,) of a function of points (m, d) at all candidates."""
+        check_function("function", function)
         if self.in_memory:
             return function(self.X)
         return np.concatenate([function(X) for _, X in self.blocks()])
@@ -463,7 +466,8 @@ class CandidatesInContext(Domain):
 
         They stay candidates: searched one by one, by row or mask.
         """
-        points = append_context(self.candidates.X, values)
+        column = as_vector(values, len(self.context_columns), "values")
+        points = append_context(self.candidates.X, column)
         return Candidates(points, retired=self.candidates.retired)
 
     def maximize(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:

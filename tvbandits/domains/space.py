@@ -373,6 +373,7 @@ class Space(Domain):
         ValueError
             If there are more, or infinitely many.
         """
+        context = several("context", context, "names of parameters")
         if self._every is None:
             most = f"{self.size:g} points are more than {ENUMERATED}"
             raise ValueError(f"{most}: give some of them to `table`")
