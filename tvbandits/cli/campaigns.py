@@ -183,11 +183,11 @@ def tell_command(
     )
     if csv is not None and reading != readings.Reading():
         raise ValueError("--csv cannot be combined with options of one reading: use columns")
-    if csv is None and tables.given:
-        raise ValueError(f"--{next(iter(tables.given))} is for the table of --csv")
     if csv is None and (site is None or reward is None):
         raise ValueError("tell needs --site and --reward, or --csv")
-    with actions.open_campaign(call) as campaign:
+    with actions.open_campaign(call) as campaign:  # a file that is no campaign is named first
+        if csv is None and tables.given:
+            raise ValueError(f"--{next(iter(tables.given))} is for the table of --csv")
         lines = readings.tell(call, campaign, reading, csv, tables.given, yes=yes)
     if lines:
         raise typer.Exit(2)
