@@ -359,8 +359,9 @@ class FantasyModel:
         if self.grid is None:
             raise ValueError("the local rule needs a finite domain: give Candidates")
         covariance, variance = self._covariance(Z, rows), self._start_variance()[rows]
-        known = variance <= 0
-        return np.where(known, 0.0, covariance**2 / (np.where(known, 1.0, variance) * self.noise))
+        is_known = variance <= 0
+        noise = np.where(is_known, 1.0, variance) * self.noise
+        return np.where(is_known, 0.0, covariance**2 / noise)
 
 
 @dataclass

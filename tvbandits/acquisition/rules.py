@@ -29,9 +29,8 @@ from tvbandits.domains.moving import Move
 from tvbandits.domains.search import row_of_largest
 from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
-from tvbandits.gp.posterior import CandidateGrid, Data
+from tvbandits.gp.posterior import CandidateGrid, Data, dictionary_data
 from tvbandits.gp.predictions import ScaledPosterior
-from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.gp.top_candidates import Request, TopCandidates
 from tvbandits.validation import Array, describe, whole_number
 
@@ -75,16 +74,16 @@ class UncertaintySampling:
         self._enough: tuple[Any, Data, float] | None = None
 
     def exceeding(
-        self, posterior: SparsePosterior, grid: CandidateGrid, bound: float
+        self, kernel: Any, data: Data, now: float, grid: CandidateGrid, bound: float
     ) -> ExactPosterior | None:
-        """Return the exact posterior on the same data; None if no variance exceeds a bound."""
-        kernel, data, n = posterior.kernel, posterior.data, self.first_look
+        """Return the exact posterior on data; None if no variance at the candidates exceeds a bound."""
+        n = self.first_look
         if self._enough is not None:
             same, first, reached = self._enough
             if same is kernel and data.starts_with(first) and reached <= bound:
                 return None
         while True:
-            exact = by_cholesky(kernel, data.rows(0, n), grid=grid, now=posterior.now)
+            exact = by_cholesky(kernel, data.rows(0, n), grid=grid, now=now)
             if exact.predict(grid)[1].max() <= bound:
                 self._enough = kernel, exact.data, bound
                 return None
@@ -185,10 +184,14 @@ class Decision:
         return -math.inf < self.rest and bound - ties.TOLERANCE * abs(bound) <= self.rest
 
     @property
+    def is_single(self) -> bool:
+        """Whether one point is asked for, or as many as the batch rule says, and none is pending."""
+        return len(self.pending) == 0 and self.n in (None, 1)
+
+    @property
     def untold(self) -> bool:
         """Whether all of many candidates tie: nothing was told, and nothing is out."""
-        plain = len(self.pending) == 0 and self.n in (None, 1)
-        if not plain or self.top is None or self.view.posterior.summary.size > 0:
+        if not self.is_single or self.top is None or self.view.posterior.summary.size > 0:
             return False
         return bool(self.view.prior.kernel.is_stationary())
 
@@ -201,9 +204,8 @@ class Decision:
             mask = None if self.available is None else self.available.mask
             free = None if mask is None else np.flatnonzero(mask)
             return batches.UntoldFantasy(*parts, view.prior, free)  # type: ignore[arg-type]  # of candidates
-        joint = len(self.pending) > 0 or self.n not in (None, 1)
         fantasy: batches.FantasyModel
-        if joint and not summary.exact:
+        if not self.is_single and not summary.exact:
             # A batch rule adds its points to what the dictionary spans, and to nothing else ([BB]
             # Algorithm 1): beyond it, what is out and a number that is asked for lower variances, too.
             fantasy = batches.JointFantasy(*parts)
@@ -287,9 +289,9 @@ class UpperConfidenceBound(Acquisition):
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """Return the next points (b, d)."""
-        uncertain = decision.batching.smallest > 1 and self._uncertain(decision, rng)
-        if isinstance(uncertain, Decision):
-            return self._choose_from(uncertain, True, rng)
+        first = self._first_plays(decision, rng) if decision.batching.smallest > 1 else None
+        uncertain = first is not None
+        decision = decision if first is None else first
         if decision.top is None or decision.untold:
             return self._choose_from(decision, uncertain, rng)
         times = 1.0 if uncertain else decision.batching.rule.ratio_bound * decision.beta
@@ -307,40 +309,36 @@ class UpperConfidenceBound(Acquisition):
                 decision.top.count = max(count // 2, CONFIG.fewest_top)
                 return chosen
 
-    def _uncertain(self, decision: Decision, rng: np.random.Generator) -> bool | Decision:
-        """Whether the batch begins with the most uncertain points ([BB], section 4).
+    def _first_plays(self, decision: Decision, rng: np.random.Generator) -> Decision | None:
+        """Return the decision by which the batch is of the most uncertain points ([BB], section 4).
 
-        For a posterior on a dictionary it is a decision by the exact one, as Algorithm 3 has it; among
-        many candidates, and on a box, it is by the variances of the dictionary ([BB] Lemma 2).
+        None: no point is uncertain enough. For a posterior on a dictionary it is by the exact one, as
+        Algorithm 3 has it; among many candidates, and on a box, by the dictionary's ([BB] Lemma 2).
         """
-        smallest, view = decision.batching.smallest, decision.view
-        noise = decision.noise_variance / view.scale**2
-        posterior, sampling = view.posterior, decision.uncertainty
-        if (
-            sampling is not None
-            and view.grid is not None
-            and len(view.grid.points) <= CONFIG.largest_exact
-            and isinstance(posterior, SparsePosterior)
-            and posterior.filter is None
-            and posterior.data.levels is None
-        ):
-            exact = sampling.exceeding(posterior, view.grid, noise / smallest)
-            return exact is not None and replace(decision, view=replace(view, posterior=exact))
+        view, grid, sampling = decision.view, decision.view.grid, decision.uncertainty
+        bound = decision.noise_variance / view.scale**2 / decision.batching.smallest
+        few = grid is not None and len(grid.points) <= CONFIG.largest_exact
+        data = dictionary_data(view.posterior) if few else None
+        if data is not None and sampling is not None:
+            assert grid is not None
+            exact = sampling.exceeding(view.prior.kernel, data, view.now, grid, bound)
+            return None if exact is None else replace(decision, view=replace(view, posterior=exact))
         if decision.untold:
             drawn = decision.domain.sample(1, rng)  # they tie
-            return float(view.prior.kernel.diag(view.inputs(drawn))[0]) > noise / smallest
-        if decision.top is not None:
-            decision = decision.among_top(Request(with_mean=False, times=1.0, size=1))
-            view = decision.view
-        _, largest = decision.domain.maximize(lambda X: (view.predict(X)[1] / view.scale) ** 2, rng)
-        return largest > noise / smallest
+            largest = float(view.prior.kernel.diag(view.inputs(drawn))[0])
+        else:
+            domain = decision.domain
+            if decision.top is not None:
+                leading = decision.among_top(Request(with_mean=False, times=1.0, size=1))
+                domain, view = leading.domain, leading.view
+            _, largest = domain.maximize(lambda X: (view.predict(X)[1] / view.scale) ** 2, rng)
+        return decision if largest > bound else None
 
     def _choose_from(self, decision: Decision, uncertain: bool, rng: np.random.Generator) -> Array:
         """Return the next points (b, d)."""
         view, batching = decision.view, decision.batching
-        plain = len(decision.pending) == 0 and decision.n in (None, 1)
-        simple = plain and isinstance(batching.rule, batches.One) and not uncertain
-        if simple and (decision.top is None or not decision.untold):
+        simple = decision.is_single and isinstance(batching.rule, batches.One) and not uncertain
+        if simple and not decision.untold:
             # [S] Algorithm 1, line 8; before any reward all bounds tie, and it is a draw.
             bound = view.bound(decision.beta)
             if len(decision.same_time) > 0 or decision.is_restricted:

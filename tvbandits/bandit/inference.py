@@ -559,7 +559,7 @@ class Inference:
             model = replace(model.with_prior_of(model.next_model), next_model=None)
             state = replace(state, model=model, posterior=None)
         if every is not None and every.due(before, count):
-            fit = self._fit_kernel if self._space_time else self._fit_pace
+            fit = self._fit_kernel if self._space_time else self._fit_forgetting_rate
             state = fit(state, every)
         if every is None or not every.in_steps or state.model.fit is not None:
             return state
@@ -567,7 +567,7 @@ class Inference:
         same = kernel == state.model.kernel
         return state if same else replace(state.with_model(kernel=kernel), posterior=None)
 
-    def _fit_pace(self, state: State, _: Every) -> State:
+    def _fit_forgetting_rate(self, state: State, _: Every) -> State:
         """Return the state with the rate of the aging map that predicts the latest rewards best."""
         model, recipe = state.model, self.recipe
         scaling, rewards = model.scaling, self._to_maximize(state, state.rewards)

@@ -674,6 +674,15 @@ def discard_before(posterior: Posterior, t: float) -> Posterior | None:  # noqa:
     return None
 
 
+@singledispatch
+def dictionary_data(posterior: Posterior) -> Data | None:  # noqa: ARG001
+    """Return the data of a posterior on a dictionary, from which the exact posterior can be had, too.
+
+    None for one that is on none, and where not all of it comes from such data.
+    """
+    return None
+
+
 # --- rules ----------------------------------------------------------------------------------------
 
 

@@ -55,6 +55,7 @@ from tvbandits.gp.posterior import (
     Posterior,
     PosteriorRule,
     PosteriorSummary,
+    dictionary_data,
     expand,
     no_grid,
     without_levels,
@@ -285,6 +286,13 @@ class SparsePosterior:
         _, residual = self.dictionary.predict(grid)
         own = rng.standard_normal((count, len(residual))) * np.sqrt(residual)
         return self.combine_on_grid(w) + own
+
+
+@dictionary_data.register
+def _(posterior: SparsePosterior) -> Data | None:
+    """Return the data, but for a filter over time and for readings that share levels."""
+    plain = posterior.filter is None and posterior.data.levels is None
+    return posterior.data if plain else None
 
 
 @expand.register
