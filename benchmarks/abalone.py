@@ -12,21 +12,18 @@ BKB play fewer steps, because each of theirs takes longer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
-from sklearn.gaussian_process.kernels import RBF
 from threadpoolctl import threadpool_limits
 
 from benchmarks import regression
 from benchmarks.harness import arguments, cell, half_interval, heading, line
-from tvbandits import Options, policies
+from benchmarks.regression import Maker, bbkb_maker, free, modelled
+from tvbandits import policies
 from tvbandits.acquisition.widths import BBKBProgramWidth, BKBWidth, Theory, ThompsonWidth
-from tvbandits.bandit.options import Mean
-from tvbandits.datasets import TableProblem
 from tvbandits.validation import Array
 
 HORIZON, FIRST = 10_000, 30  # curves begin at the latter: before, they are noise
@@ -35,44 +32,19 @@ HORIZON, FIRST = 10_000, 30  # curves begin at the latter: before, they are nois
 class Contestant(NamedTuple):
     """Makes a policy for a problem, a horizon and a seed; how many steps it plays, how it is drawn."""
 
-    make: Callable[[TableProblem, int, int], Any]
+    make: Maker
     line: Any
     shade: str
     horizon: int = HORIZON
     weight: float = 1.6
 
 
-def modelled(policy: Any, width: Any = None, bandwidth: float | None = None, **options: Any) -> Any:
-    """Without a learned mean; with the bandwidth of BBKB, or its own."""
-
-    def make(problem: TableProblem, horizon: int, seed: int) -> Any:
-        beta = {} if width is None else {"beta": width(delta=1 / horizon)}
-        kernel = problem.kernel if bandwidth is None else RBF(bandwidth)
-        parts: dict[str, Any] = {"kernel": kernel, "noise_variance": problem.noise_variance}
-        parts |= {"options": Options(mean=0.0), "seed": seed, **beta, **options}
-        return policy(problem.domain, **parts)
-
-    return make
-
-
-def bbkb(rule: str, mean: Mean = 0.0) -> Any:
-    """BBKB as in its paper."""
-    return lambda problem, horizon, seed: regression.bbkb(
-        problem, horizon, seed, rule=rule, mean=mean
-    )
-
-
-def free(policy: Any) -> Any:
-    """A policy without a model."""
-    return lambda problem, _, seed: policy(problem.domain, seed=seed)
-
-
 # A wide pale line under a narrow dark one: neither hides the other where they run together.
 CONTESTANTS = {
-    "BBKB, global": Contestant(bbkb("global"), "-", "#c3aef0", weight=5.0),
-    "BBKB, local": Contestant(bbkb("local"), "--", "#5d24b2"),
-    "BBKB, global, online mean": Contestant(bbkb("global", "online"), "-", "#d55e00"),
-    "BBKB, local, online mean": Contestant(bbkb("local", "online"), "--", "#7f6000"),
+    "BBKB, global": Contestant(bbkb_maker("global"), "-", "#c3aef0", weight=5.0),
+    "BBKB, local": Contestant(bbkb_maker("local"), "--", "#5d24b2"),
+    "BBKB, global, online mean": Contestant(bbkb_maker("global", "online"), "-", "#d55e00"),
+    "BBKB, local, online mean": Contestant(bbkb_maker("local", "online"), "--", "#7f6000"),
     "BKB": Contestant(modelled(policies.bkb, BKBWidth), ":", "#0072b2", 2000, 2.0),
     "BBKB, global, as programmed": Contestant(
         modelled(policies.bbkb, BBKBProgramWidth), ":", "#991f5c"

@@ -10,7 +10,6 @@ are for these; 2 is the width that the package plays by default.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,8 +19,9 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import regression
 from benchmarks.harness import arguments, cell, heading, line
-from tvbandits import Options, policies
-from tvbandits.acquisition.widths import Theory
+from benchmarks.regression import Maker, bbkb_maker, free, modelled
+from tvbandits import policies
+from tvbandits.acquisition.widths import Theory, ThompsonWidth
 from tvbandits.datasets import TableProblem, nas_bench, simulate_nas_bench
 from tvbandits.validation import Array
 
@@ -31,44 +31,17 @@ FIRST = 30  # curves begin there: before, they are noise
 class Contestant(NamedTuple):
     """Makes a policy for a problem, a horizon and a seed; how it is drawn."""
 
-    make: Callable[[TableProblem, int, int], Any]
+    make: Maker
     line: Any
     grey: str
 
 
-def bbkb(rule: str) -> Callable[[TableProblem, int, int], Any]:
-    """BBKB with the settings of its authors."""
-    return lambda problem, horizon, seed: regression.bbkb(problem, horizon, seed, rule=rule)
-
-
-def modelled(policy: Any, **options: Any) -> Callable[[TableProblem, int, int], Any]:
-    """A policy with the problem's kernel and noise, and a prior mean of 0."""
-    return lambda problem, _, seed: policy(
-        problem.domain,
-        kernel=problem.kernel,
-        noise_variance=problem.noise_variance,
-        options=Options(mean=0.0),
-        seed=seed,
-        **options,
-    )
-
-
-def free(policy: Any) -> Callable[[TableProblem, int, int], Any]:
-    """A policy without a model."""
-    return lambda problem, _, seed: policy(problem.domain, seed=seed)
-
-
-def gp_bucb(problem: TableProblem, horizon: int, seed: int) -> Any:
-    """GP-BUCB at the width of its theorem."""
-    return modelled(policies.gp_bucb, beta=Theory(delta=1 / horizon))(problem, horizon, seed)
-
-
 CONTESTANTS = {
-    "BBKB, global": Contestant(bbkb("global"), "-", "0.6"),
-    "BBKB, local": Contestant(bbkb("local"), "--", "0.0"),
+    "BBKB, global": Contestant(bbkb_maker("global"), "-", "0.6"),
+    "BBKB, local": Contestant(bbkb_maker("local"), "--", "0.0"),
     "BBKB, global, width 2": Contestant(modelled(policies.bbkb, beta=2.0), "-", "0.0"),
-    "GP-BUCB": Contestant(gp_bucb, ":", "0.0"),
-    "Thompson, batch 30": Contestant(modelled(policies.thompson), "-.", "0.0"),
+    "GP-BUCB": Contestant(modelled(policies.gp_bucb, Theory), ":", "0.0"),
+    "Thompson, batch 30": Contestant(modelled(policies.thompson, ThompsonWidth), "-.", "0.0"),
     "regularised evolution": Contestant(free(policies.evolution), "--", "0.6"),
     "epsilon-greedy": Contestant(free(policies.eps_greedy), "-.", "0.6"),
     "uniform": Contestant(free(policies.uniform), ":", "0.6"),
@@ -77,25 +50,25 @@ CONTESTANTS = {
 
 def table(problem: TableProblem, plays: int, seeds: int) -> dict[str, Array]:
     """Print a row for each policy; the regret of its plays, shape (seeds, T), by name."""
-    found: dict[str, Array] = {}
+    regrets: dict[str, Array] = {}
     heading("policy", "regret / uniform", "simple regret", "batches", "seconds")
     for name, one in CONTESTANTS.items():
         runs = [
             regression.play(one.make(problem, plays, seed), problem, plays, seed)
             for seed in range(seeds)
         ]
-        regret = found[name] = np.array([run.regret for run in runs])
+        regret = regrets[name] = np.array([run.regret for run in runs])
         batches, seconds = (np.mean([run[i] for run in runs]) for i in (1, 2))
         ratio = regret.mean(axis=1) / regression.uniform_regret(problem)
         line(name, cell(ratio), cell(regret.min(axis=1), ".4f"), f"{batches:.0f}", f"{seconds:.1f}")
-    return found
+    return regrets
 
 
-def draw(problem: TableProblem, found: dict[str, Array], path: Path) -> None:
+def draw(problem: TableProblem, regrets: dict[str, Array], path: Path) -> None:
     """Means over seeds of both regrets."""
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for name, regret in found.items():
+    for name, regret in regrets.items():
         plays = np.arange(1, regret.shape[1] + 1)
         ratio = np.cumsum(regret, axis=1) / plays / regression.uniform_regret(problem)
         simple = np.minimum.accumulate(regret, axis=1)
@@ -120,12 +93,12 @@ def main() -> None:
     parser.add_argument("--table", type=Path, metavar="FILE", help="architectures and accuracies")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    made = simulate_nas_bench(architectures=12_416) if options.table is None else options.table
-    problem = nas_bench(made, horizon=options.plays)
+    source = simulate_nas_bench(architectures=12_416) if options.table is None else options.table
+    problem = nas_bench(source, horizon=options.plays)
     print(problem)
     with threadpool_limits(limits=1):
-        found = table(problem, options.plays, options.seeds)
-    draw(problem, found, options.out / "architectures.png")
+        regrets = table(problem, options.plays, options.seeds)
+    draw(problem, regrets, options.out / "architectures.png")
 
 
 if __name__ == "__main__":

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from sklearn.gaussian_process.kernels import RBF
 
 from benchmarks.harness import DATA, clock
 from tvbandits import Bandit, Options, policies
@@ -78,3 +80,32 @@ def bbkb(
         options=Options(mean=mean),
         **values,
     )
+
+
+# Makes a policy for a problem, a horizon and a seed.
+Maker: TypeAlias = Callable[[TableProblem, int, int], Any]
+
+
+def bbkb_maker(rule: str, mean: Mean = 0.0) -> Maker:
+    """Return what makes BBKB with the settings of its authors."""
+    return lambda problem, horizon, seed: bbkb(problem, horizon, seed, rule=rule, mean=mean)
+
+
+def modelled(
+    policy: Any, width: Any = None, bandwidth: float | None = None, **values: Any
+) -> Maker:
+    """Return what makes a policy without a learned mean, with the problem's bandwidth or another."""
+
+    def make(problem: TableProblem, horizon: int, seed: int) -> Any:
+        beta = {} if width is None else {"beta": width(delta=1 / horizon)}
+        kernel = problem.kernel if bandwidth is None else RBF(bandwidth)
+        parts: dict[str, Any] = {"kernel": kernel, "noise_variance": problem.noise_variance}
+        parts |= {"options": Options(mean=0.0), "seed": seed, **beta, **values}
+        return policy(problem.domain, **parts)
+
+    return make
+
+
+def free(policy: Any) -> Maker:
+    """Return what makes a policy without a model."""
+    return lambda problem, _, seed: policy(problem.domain, seed=seed)

@@ -51,7 +51,7 @@ def autoregressive(noise: Array, decay: float, share: float | None = None) -> Ar
 
 
 class Synthetic:
-    """A made-up reward without a unit, whose kernel and variations are unknown unless a class has them.
+    """A made-up reward without a unit, whose kernel and variation are unknown unless a class has them.
 
     `ranges` has the least and the largest value of parameters that are whole numbers, by name, where
     that is not from 1 to any.
@@ -60,7 +60,6 @@ class Synthetic:
     unit = ""
     kernel: Any = None
     variation: Any = None
-    rkhs_variation: Any = None
     name: Any
     horizon: Any
     noise_variance: Any

@@ -38,9 +38,12 @@ def tied_rows(scores: ArrayLike, share: float = TOLERANCE) -> Index:
     largest, smallest = float(values.max()), float(values.min())
     if not math.isfinite(largest):
         return np.flatnonzero(~(values < largest))
+    size = abs(largest)
+    rows = np.flatnonzero(values >= largest - share * size)  # the tolerance is no larger than that
+    if len(rows) == 1:
+        return rows
     if smallest == -math.inf:
         smallest = float(values[values > smallest].min())
-    size = abs(largest)
     tolerance = share * max(min(largest - smallest, size), ROUNDING * size)
     return np.flatnonzero(values >= largest - tolerance)
 

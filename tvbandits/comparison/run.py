@@ -20,7 +20,8 @@ from tvbandits.comparison.arguments import MakeExpert, Maker, NamedPolicy
 from tvbandits.comparison.environment import Environment, Stream
 from tvbandits.comparison.setup import Realisation
 from tvbandits.comparison.summary import NO_WIDTH, Run
-from tvbandits.domains.moving import costs_along
+from tvbandits.domains.domain import Domain
+from tvbandits.domains.moving import MoveCost, costs_along
 from tvbandits.experts.protocol import Expert
 from tvbandits.policies.theory import regret_bound
 from tvbandits.queries.plans import Asking, Following, RandomPoints
@@ -203,17 +204,12 @@ def _play_batch(
     player.tell(X.copy(), readings, float(times[0]) if size == 1 else times, **outcomes_by_keyword)
     seconds += time.process_time() - start
     # What moves cost in truth: as the problem says, or else as the bandit believes.
-    cost, move_costs = environment.move_cost, np.zeros(size)
-    cost = options.move_cost if cost is None else cost
-    if cost is not None:
-        path = np.concatenate([position, X])
-        move_costs = costs_along(cost, domain, path)[len(position) :]
+    cost = options.move_cost if environment.move_cost is None else environment.move_cost
+    move_costs = _move_costs(cost, domain, position, X)
     if points is not None:
         means = [each.mean(keepdims=True) for each in (best, rewards, violations, move_costs)]
         X, (best, rewards, violations, move_costs) = X[:1], means
     t, regret = step + np.arange(len(X)), best - rewards
-    info, first = _info(player), t == step
-    dictionary_size = info.posterior.dictionary_size
     columns = {
         "t": t,
         **{f"x{j}": coordinates for j, coordinates in enumerate(X.T)},
@@ -221,22 +217,20 @@ def _play_batch(
         "best": best,
         # What a violation earns is no gain.
         "regret": np.where(violations == 0, regret, np.maximum(regret, 0.0)),
-        # Questions and their cost stand in the row of the first point.
-        "queries": np.where(first, info.queries.asked, 0),
-        "answered": np.where(first, info.queries.answered, 0),
-        "cost": np.where(first, info.queries.cost, 0.0),
-        "seconds": np.full(len(X), seconds / len(X)),
-        "batch_size": np.full(len(X), size),
-        "dictionary_size": np.full(
-            len(X), math.nan if dictionary_size is None else float(dictionary_size)
-        ),
-        "beta": np.full(len(X), beta),
+        **_info_columns(_info(player), len(X), seconds, size, beta),
     }
     if environment.limits:
         columns["violations"] = violations
     if cost is not None:
         columns["move_cost"] = move_costs
     return columns, last
+
+
+def _move_costs(cost: MoveCost | None, domain: Domain, position: Array, X: Array) -> Array:
+    """Return what the moves to points (n, d) cost, in turn, from `position` (0 or 1, d) on, (n,)."""
+    if cost is None:
+        return np.zeros(len(X))
+    return costs_along(cost, domain, np.concatenate([position, X]))[len(position) :]
 
 
 def _read_rewards(environment: Environment, X: Array, times: Array, seed: int) -> Array:
@@ -264,6 +258,28 @@ def _info(player: Player) -> Info:
     """Return what a player says of itself; one that says nothing has no width, and asks nobody."""
     info = player.info if hasattr(player, "info") else None
     return Info() if info is None else info
+
+
+def _info_columns(
+    info: Info, rows: int, seconds: float, size: int, beta: float
+) -> dict[str, Array]:
+    """Return the columns of a batch of so many rows that say how its player chose.
+
+    Questions and their cost stand in the row of the first point.
+    """
+    first = np.arange(rows) == 0
+    dictionary_size = info.posterior.dictionary_size
+    return {
+        "queries": np.where(first, info.queries.asked, 0),
+        "answered": np.where(first, info.queries.answered, 0),
+        "cost": np.where(first, info.queries.cost, 0.0),
+        "seconds": np.full(rows, seconds / rows),
+        "batch_size": np.full(rows, size),
+        "dictionary_size": np.full(
+            rows, math.nan if dictionary_size is None else float(dictionary_size)
+        ),
+        "beta": np.full(rows, beta),
+    }
 
 
 def _width_text(maker: Maker, player: Player, width: str | None) -> str:

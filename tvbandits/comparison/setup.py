@@ -15,7 +15,7 @@ from tvbandits.comparison.environment import Environment, Stream
 from tvbandits.data import Dataset
 from tvbandits.datasets.base import mean_change
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.problem import Problem
+from tvbandits.domains.problem import Problem, stated_variation
 from tvbandits.experts.protocol import Expert
 from tvbandits.gp.fitting import standardisation
 from tvbandits.gp.fitting.evidence import fit, information_gains
@@ -106,11 +106,7 @@ def prepare(
     start, every = standardisation.Scaling(0.0, 1.0), np.ones(len(sample), bool)
     scale = standardisation.learn(start, kernel, sample, every, noise_variance).scale
     points = _representatives(problem, seed, most_points)
-    # In the norm of the papers where the reward lies in the RKHS of its kernel. The change of a reward
-    # that does not has no such norm, or on a few candidates one of thousands of deviations.
-    variation = getattr(problem, "rkhs_variation", None)
-    if variation is None:
-        variation = problem.variation
+    variation = stated_variation(problem)
     if variation is None:
         first = range(1, min(problem.horizon, 20) + 1)
         variation = mean_change((problem.value(points, t) for t in first), len(first))

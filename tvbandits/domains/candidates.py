@@ -22,10 +22,10 @@ from tvbandits.ties import first_of_largest
 from tvbandits.validation import (
     Array,
     Index,
+    as_column,
     as_floats,
     as_points,
     as_rows,
-    as_vector,
     describe,
     function as check_function,
     is_whole,
@@ -466,7 +466,7 @@ class CandidatesInContext(Domain):
 
         They stay candidates: searched one by one, by row or mask.
         """
-        column = as_vector(values, len(self.context_columns), "values")
+        column = as_column(np.atleast_1d(values), len(self.context_columns), "values")
         points = append_context(self.candidates.X, column)
         return Candidates(points, retired=self.candidates.retired)
 

@@ -25,7 +25,7 @@ from tvbandits.domains.parameters import (
 )
 from tvbandits.domains.search import Acquisition, SmoothAcquisition
 from tvbandits.errors import PlayError
-from tvbandits.validation import Array, as_floats, as_points, as_times, as_vector, describe, of_kind
+from tvbandits.validation import Array, as_column, as_floats, as_points, as_times, describe, of_kind
 
 # Values by name, such as {"outside": 3.2}, or numbers in the order of the names.
 Context = Mapping[str, Any] | ArrayLike | None
@@ -125,7 +125,9 @@ class Domain(ABC):
 
     def at_context(self, values: Array) -> Domain:
         """Return all points at one value of the measured context, given as columns (c,)."""
-        return AtContext(self, as_vector(values, len(self.context_columns), "values"))
+        return AtContext(
+            self, as_column(np.atleast_1d(values), len(self.context_columns), "values")
+        )
 
     # --- distances --------------------------------------------------------------------------------
 

@@ -44,11 +44,7 @@ class Problem(Protocol):
 
     @property
     def variation(self) -> float | None:
-        """Mean of max_x abs(f(x, t+1) - f(x, t)) per unit of time, where it is known.
-
-        A problem whose reward lies in the RKHS of its kernel may also have `rkhs_variation`, the mean of
-        the norm of the change there.
-        """
+        """Mean of max_x abs(f(x, t+1) - f(x, t)) per unit of time, where it is known."""
 
     def value(self, X: Array, t: float) -> Array:
         """Return the noise-free reward at the points `X` (n, d) at time `t`, shape (n,)."""
@@ -101,3 +97,24 @@ def noise_to_add(problem: Problem) -> float:
     """
     own = problem.added_noise if isinstance(problem, NoiseOfItsOwn) else None
     return (problem.noise_variance or 0.0) if own is None else own
+
+
+@runtime_checkable
+class HasRKHSVariation(Protocol):
+    """A problem whose reward lies in the RKHS of its kernel."""
+
+    @property
+    def rkhs_variation(self) -> float:
+        """Mean of the RKHS norm of f(., t+1) - f(., t) per unit of time ([S] eq. 20)."""
+
+
+def stated_variation(problem: Problem) -> float | None:
+    """Return the change of the reward per unit of time, where a problem says it.
+
+    It is in the norm of the papers where the reward lies in the RKHS of its kernel. The change of a
+    reward that does not has no such norm, or on a few candidates one of thousands of deviations: there
+    it is the largest change of any point.
+    """
+    if isinstance(problem, HasRKHSVariation):
+        return problem.rkhs_variation
+    return problem.variation

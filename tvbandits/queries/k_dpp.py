@@ -286,8 +286,7 @@ def sample_mcmc(
             raise ValueError(f"start must have {k} items, got {len(first)}")
     if k in (0, len(kernel)):  # there is only one set
         return Sample(_sort(first), 0)
-    L = kernel / scale
-    L[np.diag_indices_from(L)] += jitter
+    L = _likelihood_kernel(kernel, scale, jitter)
     chain = SwapChain(L, first, jitter)
     # [S] Algorithm 2, lines 4 to 9.
     chain.run(int(rng.binomial(steps, 0.5)), rng)
@@ -336,8 +335,7 @@ def mixing_steps(K: ArrayLike, k: int, accuracy: float, *, jitter: float = 1e-8)
     if k in (0, N):
         return 0
     first = _greedy(kernel, k, jitter * scale)
-    L = kernel / scale
-    L[np.diag_indices_from(L)] += jitter
+    L = _likelihood_kernel(kernel, scale, jitter)
     factor = cholesky(L[np.ix_(first, first)], "kernel matrix of a k-DPP set")
     log_determinant = 2.0 * float(np.log(np.diagonal(factor.L)).sum())
     # log e_0, ..., log e_k of more and more eigenvalues (Kulesza and Taskar 2012, algorithm 7).
@@ -385,8 +383,7 @@ def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: floa
     # Imported here: dppy takes as long to import as all of this package.
     from dppy.finite_dpps import FiniteDPP
 
-    L = kernel / scale
-    L[np.diag_indices_from(L)] += jitter
+    L = _likelihood_kernel(kernel, scale, jitter)
     # No factor changes the law. With this one the largest product of k eigenvalues is 1, and the
     # polynomials of degree 0 to k do not vanish.
     largest = np.maximum(np.linalg.eigvalsh(L)[-k:], jitter)
@@ -458,6 +455,13 @@ def _greedy(kernel: Array, k: int, tolerance: float) -> Index:
 def _scale(kernel: Array) -> float:
     """Mean of the diagonal; 1 where that is 0 or there is none."""
     return float(np.diagonal(kernel).sum()) / max(len(kernel), 1) or 1.0
+
+
+def _likelihood_kernel(kernel: Array, scale: float, jitter: float) -> Array:
+    """Return L of the k-DPP: a kernel over its scale, with a jitter on the diagonal."""
+    L = kernel / scale
+    L[np.diag_indices_from(L)] += jitter
+    return np.asarray(L)
 
 
 def _sort(items: Index) -> Index:
