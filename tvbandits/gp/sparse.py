@@ -592,7 +592,7 @@ class Nystrom(PosteriorRule):
     Parameters
     ----------
     oversampling : float or TheoryOversampling
-        q of the inclusion probabilities; 2 in the papers' experiments.
+        q of the inclusion probabilities; 2 in the experiments of [BB].
     keep : bool
         Keep the inducing points of before while the dictionary is at most twice the size of a fresh
         draw; otherwise every draw is fresh, as in the papers' pseudo-code.
