@@ -1,6 +1,5 @@
 """Problems to compare policies on: made up, simulated, and read from files."""
 
-from tvbandits.datasets.architectures import nas_bench, simulate_nas_bench
 from tvbandits.datasets.arms import (
     AutoregressiveArms,
     Banners,
@@ -15,6 +14,7 @@ from tvbandits.datasets.fields import Field
 from tvbandits.datasets.finite import abalone, california, table
 from tvbandits.datasets.lifted import Lifted
 from tvbandits.datasets.limited import BumpAndWall, HeatPump, QuietNetwork
+from tvbandits.datasets.network_architectures import nas_bench, simulate_nas_bench
 from tvbandits.datasets.peaks import GeneralisedMovingPeaks, MovingPeaks, NewPeak
 from tvbandits.datasets.synthetic import (
     DriftingBump,

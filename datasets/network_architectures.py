@@ -81,7 +81,7 @@ def nas_bench(
     ----------
     source : path or DataFrame
         The table, or a CSV or Parquet file of it with a header: architecture (19 digits, see
-        `tvbandits.datasets.architectures`) and accuracy, from 0 to 1.
+        `tvbandits.datasets.network_architectures`) and accuracy, from 0 to 1.
     bandwidth : float
         Length scale of the recommended RBF kernel. [BB] has 100, and 125 with an initial sample.
     horizon : int
@@ -193,7 +193,7 @@ def cells() -> Digits:
 
     Examples
     --------
-    >>> from tvbandits.datasets.architectures import cells
+    >>> from tvbandits.datasets.network_architectures import cells
     >>> codes = cells()
     >>> print(len(codes), *codes[0])
     12416 1 0 0 0 0 1 0 0 0 1 0 0 1 0 1 0 0 0 0

@@ -15,7 +15,7 @@ from tests.helpers.refusals import refused
 from tvbandits import compare
 from tvbandits.cli.problems import make_problem
 from tvbandits.datasets import TableProblem, nas_bench, simulate_nas_bench
-from tvbandits.datasets.architectures import cells
+from tvbandits.datasets.network_architectures import cells
 
 PAIRS = [(i, j) for i in range(6) for j in range(i + 1, 6)]  # row by row of the upper half
 
