@@ -80,6 +80,7 @@ CLASSES = {
     "tvbandits.forgetting.event_trigger": "EventTrigger",
     "tvbandits.gp.ensemble.arms": "ArmFilters ArmsPosterior EffectFilters GridSpec IndependentArms",
     "tvbandits.gp.ensemble.candidate_posterior": "Readings",
+    "tvbandits.gp.ensemble.empirical": "EmpiricalSpace",
     "tvbandits.gp.ensemble.dynamics": "Dynamics Transition",
     "tvbandits.gp.ensemble.filters": "Filters Innovations StepReadings StepScores",
     "tvbandits.gp.ensemble.mixture": "CurrentStep FilterEnsemble InactiveModels ModelGroup",

@@ -7,7 +7,7 @@ from typing import Any
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.domains.domain import Domain
-from tvbandits.policies.common import Seed, Width, make_bandit
+from tvbandits.policies.common import History, Seed, Width, make_bandit
 from tvbandits.policies.models import model_of
 
 
@@ -19,6 +19,7 @@ def adaptive_gp_ucb(
     beta: Width | None = None,
     minimize: bool = False,
     options: Options | None = None,
+    history: History | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """Learn by itself how the reward drifts: an ensemble of models, or a kernel that is fitted.
@@ -36,12 +37,17 @@ def adaptive_gp_ucb(
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     beta : Confidence, float or str, optional
-        2; on a box of d > 1 coordinates where kernel and posterior are not given, 2 sqrt(2 n) / d for a
-        mean of n rewards at a time, and 2 at most.
+        2, or 0.5 on a network with a history; on a box of d > 1 coordinates where kernel and posterior
+        are not given, 2 sqrt(2 n) / d for a mean of n rewards at a time, and 2 at most.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
     options : Options, optional
         How the reward is modelled, and what applies to any bandit: limits, a control, moves, outliers.
+    history : DataFrame or array of shape (T, A), optional
+        Readings before the first decision: a row for each time, a column for each candidate, NaN where
+        nothing was read. The index of a frame has the times; the rows of an array end at t = 0. On up
+        to 64 candidates that were read together 16 times or more, the bandit learns from it how they
+        vary together.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -56,13 +62,14 @@ def adaptive_gp_ucb(
     >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
-    model = model_of(domain, kernel, beta, options, asks=False)
+    model = model_of(domain, kernel, beta, options, asks=False, has_history=history is not None)
     return make_bandit(
         domain,
         noise_variance=noise_variance,
         minimize=minimize,
         options=options,
         refits=True,
+        history=history,
         seed=seed,
         **model.parts,
     )

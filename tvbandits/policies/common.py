@@ -7,12 +7,15 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.acquisition.batches import USUAL_LARGEST, Batching, BatchRule
 from tvbandits.acquisition.widths import DEFAULT_WIDTH as DEFAULT_WIDTH, Confidence
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Mean as Mean, Options, Refit, Season
+from tvbandits.bandit.past import state_with_history
 from tvbandits.bandit.recipe import NEEDED_POSTERIOR, Recipe
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.space import space_of
@@ -22,10 +25,11 @@ from tvbandits.gp.fitting.online import Every, as_every
 from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.sparse import Nystrom
-from tvbandits.validation import check_part, choice, describe, of_kind, optional
+from tvbandits.validation import as_generator, check_part, choice, describe, of_kind, optional
 
 Width: TypeAlias = Confidence | float | str
 Seed: TypeAlias = int | np.random.Generator
+History: TypeAlias = pd.DataFrame | ArrayLike
 
 # A number that a policy may learn while it plays: "learn", or a rule that says when.
 Rate: TypeAlias = float | Every | Literal["learn"] | None
@@ -46,6 +50,7 @@ def make_bandit(
     options: Options | None = None,
     batch_rule: BatchRule | None = None,
     refits: bool = False,
+    history: History | None = None,
     seed: Seed = 0,
     **parts: Any,
 ) -> Bandit:
@@ -61,6 +66,8 @@ def make_bandit(
         What ends a batch, of a policy whose batches are as large as `options` allow.
     refits : bool
         Whether the policy takes its rule of fits from `options.refit`.
+    history : DataFrame or array of shape (T, A), optional
+        Readings before the first decision, as of `history_readings`.
     parts
         Further fields of `Recipe`.
 
@@ -92,7 +99,9 @@ def make_bandit(
         options=options,
         **parts,
     )
-    return Bandit(recipe, seed=seed)
+    if history is None:
+        return Bandit(recipe, seed=seed)
+    return Bandit.from_state(recipe, state_with_history(recipe, history, as_generator(seed)))
 
 
 def prior_kernel(domain: Domain, kernel: Any | None) -> Any:

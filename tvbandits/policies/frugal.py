@@ -9,7 +9,7 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.domains.domain import Domain
 from tvbandits.experts.protocol import Expert
-from tvbandits.policies.common import DEFAULT_WIDTH, Seed, Width, make_bandit
+from tvbandits.policies.common import DEFAULT_WIDTH, History, Seed, Width, make_bandit
 from tvbandits.policies.models import model_of
 from tvbandits.queries.plans import (
     KDPP,
@@ -46,6 +46,7 @@ def frugal_gp_ucb(
     beta: Width = DEFAULT_WIDTH,
     minimize: bool = False,
     options: Options | None = None,
+    history: History | None = None,
     seed: Seed = 0,
 ) -> Bandit:
     """Learn the drift, keep every answer, and ask about what could change the next decision.
@@ -83,6 +84,11 @@ def frugal_gp_ucb(
         Whether smaller rewards are better; rewards and predictions keep their sign.
     options : Options, optional
         How the reward is modelled, and what applies to any bandit: limits, a control, moves, outliers.
+    history : DataFrame or array of shape (T, A), optional
+        Readings before the first decision: a row for each time, a column for each candidate, NaN where
+        nothing was read. The index of a frame has the times; the rows of an array end at t = 0. On up
+        to 64 candidates that were read together 16 times or more, the bandit learns from it how they
+        vary together.
     seed : int or numpy.random.Generator
         Source of all random choices; a generator does not advance, a child of it is spawned.
 
@@ -119,6 +125,7 @@ def frugal_gp_ucb(
         minimize=minimize,
         options=options,
         refits=True,
+        history=history,
         seed=seed,
         **model.parts,
     )

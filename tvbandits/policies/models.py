@@ -55,6 +55,9 @@ class ModelChoice:
     ----------
     ensemble_candidates : int
         An ensemble is the default on up to so many candidates: it holds a hundred features of each.
+    history_width : float
+        Width of a decision on a network with a history, which has explored it; chosen, among 0, 0.5, 1
+        and 2, on seven networks.
     arms_width : float
         How far draws on arms deviate, in lasting deviations; chosen, among 0.5, 0.7 and 1, on arms that
         keep their rate, walk, or switch.
@@ -74,6 +77,7 @@ class ModelChoice:
     """
 
     ensemble_candidates: int = 20_000
+    history_width: float = 0.5
     arms_width: float = 0.5
     length_spread: float = 2.0
     box_rewards: int = 400
@@ -122,7 +126,13 @@ class Model:
 
 
 def model_of(
-    domain: Domain, kernel: Any | None, beta: Width | None, options: Options | None, *, asks: bool
+    domain: Domain,
+    kernel: Any | None,
+    beta: Width | None,
+    options: Options | None,
+    *,
+    asks: bool,
+    has_history: bool = False,
 ) -> Model:
     """Return the model of a domain.
 
@@ -132,6 +142,8 @@ def model_of(
         As of the recipes; None: what suits.
     asks : bool
         Whether an expert is asked: then questions explore, and plays need not.
+    has_history : bool
+        Whether there are readings before the first decision: these have explored a network.
     """
     check_domain(domain)
     options = options_or_default(options)
@@ -154,6 +166,8 @@ def model_of(
         if not asks:
             network = len(domain) <= MODEL_CONFIG.largest_network  # type: ignore[arg-type]
             others["acquisition"] = LastingBound() if network else SpreadFirst()
+            if network and has_history and beta is None:
+                others["beta"] = CONFIG.history_width
     every = Every() if asks else Every(space_spread=CONFIG.length_spread)
     rule = as_rule(options.refit, every)
     start, rule, posterior = kernel_to_fit(domain, kernel, rule, posterior)

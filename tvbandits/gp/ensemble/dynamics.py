@@ -142,7 +142,7 @@ class Dynamics:
             distance, extent = pairwise_distances(points, points), largest_extent(points)
             static = drift = np.eye(count), np.zeros(count)
             correlations = [
-                [space.correlation(distance, extent) for space in both] for both in spaces
+                [space.over_points(distance, extent) for space in both] for both in spaces
             ]
         else:
             static, drift = (features_of(space, FEATURE_CONFIG.largest_rank) for space in spaces[0])

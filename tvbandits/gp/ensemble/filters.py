@@ -18,7 +18,7 @@ matters.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
@@ -432,6 +432,18 @@ def batch_slices(count: int) -> list[slice]:
     """Return slices of so many readings, each of them of at most a batch."""
     size = CONFIG.batch_size
     return [slice(start, start + size) for start in range(0, count, size)]
+
+
+def step_batches(steps: Sequence[StepReadings]) -> Iterator[Sequence[StepReadings]]:
+    """Split steps into batches of readings, or of a single step with more."""
+    first, readings = 0, 0
+    for i, each in enumerate(steps):
+        if i > first and readings + len(each.rows) > CONFIG.batch_size:
+            yield steps[first:i]
+            first, readings = i, 0
+        readings += len(each.rows)
+    if steps:
+        yield steps[first:]
 
 
 def batched_update(

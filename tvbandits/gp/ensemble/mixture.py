@@ -24,7 +24,7 @@ Prior art: dynamic model averaging [Raf], ensembles of Gaussian processes on ran
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -43,6 +43,7 @@ from tvbandits.gp.ensemble.filters import (
     batched_update,
     filters_at_prior,
     squared_differences,
+    step_batches,
 )
 from tvbandits.gp.ensemble.forecasts import (
     Forecast,
@@ -194,25 +195,13 @@ class ModelGroup:
     def catch_up(self, backlog: Sequence[StepReadings], step_length: float) -> ModelGroup:
         """Return the group, updated with all readings of the backlog since its time."""
         filters, log_weights, time = self.filters, self.log_weights, self.time
-        for steps in _batches([each for each in backlog if each.t > self.time]):
+        for steps in step_batches([each for each in backlog if each.t > self.time]):
             filters, scores = batched_update(filters, time, steps, step_length)
             variances = np.array([[each.difference_variance] for each in steps])
             for evidence in step_evidence(*scores, variances):
                 log_weights = CONFIG.forgetting * log_weights + evidence
             time = steps[-1].t
         return ModelGroup(filters, log_weights, time)
-
-
-def _batches(steps: Sequence[StepReadings]) -> Iterator[Sequence[StepReadings]]:
-    """Split steps into batches of readings, or of a single step with more."""
-    first, readings = 0, 0
-    for i, each in enumerate(steps):
-        if i > first and readings + len(each.rows) > FILTER_CONFIG.batch_size:
-            yield steps[first:i]
-            first, readings = i, 0
-        readings += len(each.rows)
-    if steps:
-        yield steps[first:]
 
 
 @dataclass(frozen=True)
@@ -615,6 +604,31 @@ class FilterEnsemble:
             _inactive=inactive,
         )
 
+    def with_group(self, filters: Filters, t: float) -> FilterEnsemble:
+        """Return the ensemble at a time of readings, with filters in place of the group of their number.
+
+        Together they have the weight that this group had, if it was active; else that of all others.
+        """
+        ensemble = self._begin_step(t)
+        parts = split_by_group(ensemble._log_weights, ensemble.filters)
+        pairs = list(zip(ensemble.filters, parts, strict=True))
+        same = [part for each, part in pairs if each.group == filters.group]
+        others = [pair for pair in pairs if pair[0].group != filters.group]
+        before = CONFIG.forgetting * np.concatenate(same or [part for _, part in others])
+        log_weight = float(np.logaddexp.reduce(before)) - math.log(len(filters))
+        inactive = ensemble._inactive
+        groups = tuple(g for g in inactive.groups if g.filters.group != filters.group)
+        active = (*(each for each, _ in others), filters)
+        share = np.full(len(filters), log_weight / CONFIG.forgetting)
+        log_weights = [*(part for _, part in others), share]
+        return replace_fields(
+            ensemble,
+            filters=active,
+            _log_weights=np.concatenate(log_weights),
+            _current=CurrentStep.empty(active, t),
+            _inactive=replace(inactive, groups=groups),
+        )
+
     @cached_property
     def _evidence(self) -> tuple[Array, float]:
         """Return the log evidence of the present step, and the variance of errors with it."""
@@ -701,7 +715,7 @@ class FilterEnsemble:
         ensemble = replace_fields(
             self, time=times[0], steps=-1, mean_squared_innovation=1.0, coverage=0.95
         )
-        for steps in _batches(past):
+        for steps in step_batches(past):
             pairs = [
                 batched_update(each, ensemble.time, steps, self.step_length)
                 for each in ensemble.filters

@@ -149,6 +149,10 @@ class SpatialSpec:
         of_distance: Callable[[Array], Array] = getattr(matern, self.shape)
         return of_distance(distance / (self.length * extent))
 
+    def over_points(self, distance: Array, extent: float) -> Array:
+        """Return the correlations (A, A) of all points, which are at these distances."""
+        return self.correlation(distance, extent)
+
 
 @dataclass(frozen=True)
 class Season:

@@ -33,6 +33,7 @@ from tvbandits.gp.ensemble.candidate_posterior import (
     readings_by_time,
 )
 from tvbandits.gp.ensemble.dynamics import largest_extent, pairwise_distances
+from tvbandits.gp.ensemble.empirical import CONFIG as EMPIRICAL_CONFIG, TimedReadings
 from tvbandits.gp.ensemble.forecasts import Forecast
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, ModelSpec
@@ -254,7 +255,10 @@ class ModelEnsemble(PosteriorRule):
         """Return the rule with weights and scale of another posterior as prior."""
         ensemble: FilterEnsemble = posterior.ensemble
         pairs = zip(ensemble.active_models, ensemble.weights.tolist(), strict=True)
-        heavy = tuple((each, w) for each, w in pairs if w >= CONFIG.carried_weight)
+        # An empirical model is about those places alone: `models` has none.
+        heavy = tuple(
+            (each, w) for each, w in pairs if w >= CONFIG.carried_weight and each in ensemble.models
+        )
         return replace(self, prior_weights=heavy, prior_scale=ensemble.transform.scale)
 
     def initial_ensemble(
@@ -354,7 +358,7 @@ class EnsemblePosterior(CandidatePosterior):
         for t, readings in readings_by_time(grid, new):
             if search is not None and t > search.latest:
                 buffer, search = self._search_season(search, buffer, t, data)
-            buffer = buffer.add(t, readings)
+            buffer = self._learn_covariance(buffer, t, data).add(t, readings)
         return EnsemblePosterior(self.kernel, grid, self.rule, data, buffer, now, search)
 
     def _search_season(
@@ -375,10 +379,37 @@ class EnsemblePosterior(CandidatePosterior):
             buffer = self.replay(buffer.start, period, earlier)
         return buffer, None if search.is_over(len(earlier)) else search
 
+    def _learn_covariance(self, buffer: ReplayBuffer, t: float, data: Data) -> ReplayBuffer:
+        """Return the buffer before the readings of a time, where due with empirical models.
+
+        Their covariance is that of rewards: an ensemble with them has no power transform.
+        """
+        start, times = buffer.start, buffer.times
+        is_due = start.steps + 1 + len(times) in EMPIRICAL_CONFIG.look_steps
+        network = len(self.grid.points) <= MODEL_CONFIG.largest_network
+        if not (network and is_due and start.filters and t > times[-1]):
+            return buffer
+        earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
+        history = TimedReadings(
+            earlier.Z[:, -1],
+            candidate_rows(self.grid, earlier.Z),
+            earlier.Y[:, 0],
+            earlier.variance,
+        )
+        models = history.models(len(self.grid.points), start.step_length)
+        if not models:
+            return buffer
+        if start.transform.power != 1:
+            period = None if self.search is None else self.search.period
+            buffer = self.replay(replace_fields(start, powers=(1.0,)), period, earlier)
+            start = buffer.start
+        filters = history.filters(models, start, times[0])
+        return ReplayBuffer(start.with_group(filters, times[0]), times, buffer.readings)
+
     def replay(self, start: FilterEnsemble, period: float | None, data: Data) -> ReplayBuffer:
         """Return a new ensemble, updated with `data`, with a season of this period or without."""
         ensemble = self.rule.initial_ensemble(start.points, start.noise_variance, period)
-        buffer = ReplayBuffer(ensemble)
+        buffer = ReplayBuffer(replace_fields(ensemble, powers=start.powers))
         for t, readings in readings_by_time(self.grid, data):
             buffer = buffer.add(t, readings)
         return buffer

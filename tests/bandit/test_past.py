@@ -1,0 +1,131 @@
+"""A table of readings before the first decision."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.helpers.networks import shared_weather
+from tvbandits import Answers, Box, Candidates, load, policies
+from tvbandits.bandit.past import history_readings
+from tvbandits.domains.space import Arms
+from tvbandits.validation import Array
+
+SITES = np.arange(6.0)[:, None]
+POLICIES = {
+    "adaptive": policies.adaptive_gp_ucb,
+    "frugal": lambda domain, **more: policies.frugal_gp_ucb(domain, expert=None, **more),
+}
+
+
+class CountingExpert:
+    """An expert that knows a table, and counts what it is asked."""
+
+    def __init__(self, table: Array) -> None:
+        self.table, self.times = table, []  # type: ignore[var-annotated]
+
+    def query(self, X: Array, t: float) -> Answers:
+        self.times.append(t)
+        return Answers(self.table[int(t), X[:, 0].astype(int)])
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_history_is_what_tell_would_have_told(policy: str) -> None:
+    table = shared_weather(30, seed=1)
+    table[3:7, 2] = np.nan
+    frame = pd.DataFrame(table[:25], index=np.arange(25.0))
+    make = POLICIES[policy]
+    bandit = make(Candidates(SITES), noise_variance=0.01, beta=1.0, history=frame)
+    other = make(Candidates(SITES), noise_variance=0.01, beta=1.0)
+    for t, row in enumerate(table[:25]):
+        read = np.isfinite(row)
+        other.tell(SITES[read], row[read], t)
+    pd.testing.assert_frame_equal(bandit.history, other.history)
+    for t in range(25, 30):
+        X = bandit.ask(t)
+        np.testing.assert_array_equal(X, other.ask(t))
+        reward = table[t, X[:, 0].astype(int)]
+        bandit.tell(X, reward, t)
+        other.tell(X, reward, t)
+
+
+def test_history_asks_no_expert_about_the_past() -> None:
+    table = shared_weather(30, seed=2)
+    expert = CountingExpert(table)
+    bandit = policies.frugal_gp_ucb(
+        Candidates(SITES), noise_variance=0.01, expert=expert,
+        history=pd.DataFrame(table[:25], index=np.arange(25.0)),
+    )  # fmt: skip
+    assert expert.times == []
+    X = bandit.ask(25)
+    bandit.tell(X, table[25, X[:, 0].astype(int)], 25)
+    assert set(expert.times) == {25}
+
+
+def test_history_teaches_which_places_vary_together() -> None:
+    """Regret of one reading a step, where two far places share their weather."""
+
+    def regret(history: Array | None, seed: int) -> float:
+        table = shared_weather(160, seed)
+        bandit = policies.adaptive_gp_ucb(
+            Candidates(SITES), noise_variance=0.01, history=None if history is None else table[:100]
+        )
+        total = 0.0
+        for t in range(1, 61):
+            X, rewards = bandit.ask(t), table[99 + t]
+            total += rewards.max() - rewards[int(X[0, 0])]
+            bandit.tell(X, rewards[X[:, 0].astype(int)], t)
+        return total / 60
+
+    with_past, without = (
+        np.mean([regret(past, seed) for seed in range(3)]) for past in (SITES, None)
+    )
+    assert with_past < 0.7 * without
+
+
+def test_bandit_with_history_goes_on_after_loading(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    table = shared_weather(40, seed=3)
+    bandit = policies.adaptive_gp_ucb(Candidates(SITES), noise_variance=0.01, history=table[:30])
+    for t in (1, 2):
+        X = bandit.ask(t)
+        bandit.tell(X, table[29 + t, X[:, 0].astype(int)], t)
+    bandit.save(tmp_path / "bandit.tvb")
+    loaded = load(tmp_path / "bandit.tvb")
+    for one, other in zip(bandit.predict(SITES, 3), loaded.predict(SITES, 3), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(bandit.ask(3), loaded.ask(3))
+
+
+def test_history_readings_of_arms_go_by_name() -> None:
+    arms = Arms(["a", "b", "c"])
+    X, y, t = history_readings(arms, pd.DataFrame({"c": [1.0], "a": [2.0], "b": [np.nan]}, [-4]))
+    np.testing.assert_array_equal(X, arms.X[[0, 2]])
+    np.testing.assert_array_equal(y, [2.0, 1.0])
+    np.testing.assert_array_equal(t, [-4.0, -4.0])
+
+
+def test_history_readings_of_array_end_at_zero() -> None:
+    _, y, t = history_readings(Candidates(SITES[:2]), [[1.0, 2.0], [3.0, np.nan]])
+    np.testing.assert_array_equal(y, [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(t, [-1.0, -1.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("history", "message"),
+    [
+        (np.zeros((3, 5)), r"a column for each of 6 candidates, got shape \(3, 5\)"),
+        (np.zeros(6), r"got shape \(6,\)"),
+        (np.full((2, 6), np.nan), "at least one reading"),
+        (pd.DataFrame(np.zeros((2, 6)), index=[1.0, 1.0]), "increase, got 1 after 1 in row 1"),
+        (pd.DataFrame(np.zeros((1, 6)), index=pd.to_datetime(["2024-01-01"])), "times as numbers.*2024"),
+        (pd.DataFrame([["x"] * 6]), "history must be numeric|numbers"),
+        (np.full((2, 6), np.inf), "inf"),
+    ],
+)  # fmt: skip
+def test_history_that_does_not_fit_is_refused(history: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        policies.adaptive_gp_ucb(Candidates(SITES), noise_variance=0.01, history=history)  # type: ignore[arg-type]
+
+
+def test_history_of_box_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs a finite domain"):
+        policies.adaptive_gp_ucb(Box([(0.0, 1.0)]), history=[[1.0]])

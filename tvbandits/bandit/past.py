@@ -1,0 +1,91 @@
+"""A table of earlier readings: what a network measured before the first decision.
+
+It is for a bandit that begins with a past. A table of times and candidates goes in; out comes the state
+of a bandit that was told all of it, and asked its expert nothing about it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tvbandits.bandit.inference import Inference
+from tvbandits.bandit.initial_state import first_state
+from tvbandits.bandit.observations import ReadingTable, validate_observations
+from tvbandits.bandit.recipe import Recipe
+from tvbandits.bandit.state import State
+from tvbandits.bandit.update import update
+from tvbandits.domains.candidates import as_finite
+from tvbandits.domains.space import Arms
+from tvbandits.validation import Array, as_floats, as_times, describe
+
+
+def state_with_history(recipe: Recipe, history: Any, rng: np.random.Generator) -> State:
+    """Return the first state of a recipe with the readings of a table.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        On candidates or arms.
+    history : DataFrame or array of shape (T, A)
+        As of `history_readings`.
+    rng : numpy.random.Generator
+
+    Raises
+    ------
+    ValueError
+        If the table does not fit the candidates, or has no reading.
+    """
+    X, y, t = history_readings(recipe.domain, history)
+    state, inference = first_state(recipe, rng), Inference(recipe)
+    new = validate_observations(recipe, state.record, X, y, t, None)
+    rewards = new.rewards
+    table = ReadingTable(rewards.X, rewards.t, rewards.y, rewards.variance)
+    for readings in table.in_turn():
+        state = update(inference, state, readings, rng)
+    return state
+
+
+def history_readings(domain: Any, history: Any) -> tuple[Array, Array, Array]:
+    """Return the points (n, d), the values (n,) and the times (n,) of a table, in order of time.
+
+    Parameters
+    ----------
+    domain : Candidates or Arms
+        Of A points.
+    history : DataFrame or array of shape (T, A)
+        A row for each time before the first decision and a column for each candidate, in their order;
+        the columns of arms may have their names, in any order. NaN where nothing was read. The index of
+        a frame has the times, in order; the rows of an array are one unit of time apart, the last at 0.
+    """
+    points, times = as_finite(domain, "history").X, None
+    if isinstance(history, pd.DataFrame):
+        names = list(domain.names) if isinstance(domain, Arms) else []
+        if names and set(history.columns) == set(names):
+            history = history[names]
+        index = history.index
+        if not pd.api.types.is_numeric_dtype(index):
+            raise ValueError(
+                "the index of history must have times as numbers, in the unit of t, "
+                f"got {describe(index[0] if len(index) else index)}"
+            )
+        times, history = as_times(index.to_numpy(), len(index)), history.to_numpy()
+    table = as_floats(history, "history")
+    if table.ndim != 2 or table.shape[1] != len(points):
+        raise ValueError(
+            f"history must have a column for each of {len(points)} candidates, got shape {table.shape}"
+        )
+    if times is None:
+        times = np.arange(1.0 - len(table), 1.0)
+    late = np.flatnonzero(np.diff(times) <= 0)
+    if len(late):
+        i = int(late[0])
+        raise ValueError(
+            f"the times of history must increase, got {times[i + 1]:g} after {times[i]:g} in row {i + 1}"
+        )
+    rows, columns = np.nonzero(~np.isnan(table))
+    if len(rows) == 0:
+        raise ValueError("history must have at least one reading, got none")
+    return points[columns], table[rows, columns], times[rows]

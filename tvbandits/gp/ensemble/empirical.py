@@ -1,0 +1,235 @@
+"""Models whose covariance over places is estimated from readings: what a past of a network tells.
+
+It is for networks whose places were read together often, as in a table of earlier readings. Such a table
+goes in; out come a few `ModelSpec`, which stand beside the models of distance in an ensemble, so that
+evidence decides between the two.
+
+A model of distance cannot know that two far places share a wind, or that one place swings more than
+its neighbour. The empirical covariance knows both. It is taken from pairs of places, so that gaps do no
+harm, and shrunk towards its diagonal, since there are often as many places as times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise, product
+from typing import NamedTuple
+
+import numpy as np
+
+from tvbandits.data import replace_fields
+from tvbandits.gp.ensemble.filters import (
+    Filters,
+    StepReadings,
+    batched_update,
+    filters_at_prior,
+    step_batches,
+)
+from tvbandits.gp.ensemble.mixture import FilterEnsemble
+from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, ModelSpec, SpatialSpec
+from tvbandits.validation import Array, Index
+
+
+@dataclass(frozen=True)
+class EmpiricalConfig:
+    """The constants of the empirical models.
+
+    Attributes
+    ----------
+    first_octave, last_step, looks_per_octave : int
+        The covariance is estimated after 16 times with readings, and then four times until their number
+        has doubled; no more after the last step.
+    fewest_pairs : int
+        Every two places must have been read together so often.
+    most_times : int
+        The covariance follows from so many of the latest times.
+    shrinkages : tuple of float
+        Shares of the diagonal in the covariances.
+    time_factors : tuple of float
+        The models forget the drift in these multiples of the time that the autocorrelation suggests.
+    static_shares : tuple of float
+        Variance of lasting changes of a place since the past, as a share of that of the drift.
+    nugget : float
+        Share of the variance of the drift that is new at every reading.
+    smallest_correlation, largest_correlation : float
+        Limits of the autocorrelation at one step.
+    length : float
+        Correlation length for points that are no place, as a share of the largest extent.
+    filter_steps : int
+        The models read so many of the latest times; what is older is in the covariance.
+    """
+
+    first_octave: int = 16
+    last_step: int = 4096
+    looks_per_octave: int = 4
+    fewest_pairs: int = 16
+    most_times: int = 1024
+    shrinkages: tuple[float, ...] = (0.1,)
+    time_factors: tuple[float, ...] = (1 / 3, 1.0, 3.0)
+    static_shares: tuple[float, ...] = (0.3, 1.0)
+    nugget: float = 0.01
+    smallest_correlation: float = 0.05
+    largest_correlation: float = 0.998
+    length: float = 0.3
+    filter_steps: int = 100
+
+    @property
+    def look_steps(self) -> tuple[int, ...]:
+        """Return the numbers of times after which the covariance is estimated."""
+        n, octaves = self.looks_per_octave, int(math.log2(self.last_step / self.first_octave))
+        starts = [self.first_octave * 2**k for k in range(octaves)]
+        return tuple(start * (n + i) // n for start in starts for i in range(n))
+
+
+CONFIG = EmpiricalConfig()
+
+
+@dataclass(frozen=True)
+class EmpiricalSpace(SpatialSpec):
+    """A correlation over places that was estimated; over other points it is that of `shape`.
+
+    Attributes
+    ----------
+    matrix : tuple of A tuples of A float
+        The covariances of the places, in units of their mean variance.
+    """
+
+    matrix: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
+
+    def over_points(self, distance: Array, extent: float) -> Array:  # noqa: ARG002 - needs no distance
+        """Return the covariances (A, A) of all places."""
+        return np.array(self.matrix)
+
+
+# The number of the group of the empirical models: others have smaller ones.
+GROUP = 15
+
+
+class TimedReadings(NamedTuple):
+    """Readings of a network, in order of time.
+
+    Attributes
+    ----------
+    times : array of shape (N,)
+    places : integer array of shape (N,)
+    values, noise : arrays of shape (N,)
+        Rewards, and variances of the sensor.
+    """
+
+    times: Array
+    places: Index
+    values: Array
+    noise: Array
+
+    def models(self, count: int, step_length: float) -> tuple[ModelSpec, ...]:
+        """Return the models that the latest times suggest for so many places."""
+        times, numbers = np.unique(self.times, return_inverse=True)
+        first = max(len(times) - CONFIG.most_times, 0)
+        part = numbers >= first
+        table = reading_table(numbers[part] - first, self.places[part], self.values[part], count)
+        return empirical_models(table, float(np.median(np.diff(times))) / step_length)
+
+    def filters(
+        self, models: Sequence[ModelSpec], ensemble: FilterEnsemble, until: float
+    ) -> Filters:
+        """Return the filters of models at a time, updated with the readings shortly before it.
+
+        Parameters
+        ----------
+        models : sequence of ModelSpec
+        ensemble : FilterEnsemble
+            The points, the origin and the step are its own.
+        until : float
+        """
+        values = self.values - ensemble.origin
+        (filters,) = filters_at_prior(models, ensemble.points, float(values.var()))
+        times = np.unique(self.times)
+        times = times[times < until][-CONFIG.filter_steps :]
+        ends = np.searchsorted(self.times, np.append(times, until))
+        parts = [slice(*pair) for pair in pairwise(ends.tolist())]
+        steps = [
+            StepReadings(float(t), self.places[part], values[part], self.noise[part])
+            for t, part in zip(times, parts, strict=True)
+        ]
+        time = steps[0].t
+        for batch in step_batches(steps):
+            filters, _ = batched_update(filters, time, batch, ensemble.step_length)
+            time = batch[-1].t
+        filters = filters.predict((until - time) / ensemble.step_length)
+        return replace_fields(filters, group=GROUP)
+
+
+def reading_table(numbers: Index, places: Index, values: Array, count: int) -> Array:
+    """Return readings (N,) as a table (T, count) of means, NaN where nothing was read.
+
+    Parameters
+    ----------
+    numbers : integer array of shape (N,)
+        The number of the time of each reading, from 0 on.
+    places : integer array of shape (N,)
+    values : array of shape (N,)
+    count : int
+        Number of places.
+    """
+    cells = numbers * count + places
+    size = (int(numbers.max()) + 1) * count
+    sums, reads = np.bincount(cells, values, size), np.bincount(cells, minlength=size)
+    table = np.full(size, np.nan)
+    table[reads > 0] = sums[reads > 0] / reads[reads > 0]
+    return table.reshape(-1, count)
+
+
+def empirical_models(table: Array, step: float) -> tuple[ModelSpec, ...]:
+    """Return the models that a table of readings suggests; none where places were rarely read together.
+
+    Parameters
+    ----------
+    table : array of shape (T, A)
+        Readings of A places at T times, in order of time; NaN where nothing was read.
+    step : float
+        Time between two rows, in steps of the ensemble.
+    """
+    seen = np.isfinite(table).astype(np.float64)
+    pairs = seen.T @ seen
+    if len(table) == 0 or pairs.min() < CONFIG.fewest_pairs:
+        return ()
+    mean = np.nansum(table, axis=0) / seen.sum(axis=0)
+    above = np.where(seen > 0, table - mean, 0.0)
+    covariance = above.T @ above / pairs
+    drift, between = float(np.trace(covariance)) / len(covariance), float(mean.var())
+    total = drift + between
+    if not drift > 0:
+        return ()
+    both = seen[1:] * seen[:-1]
+    correlation = float((above[1:] * above[:-1] * both).sum() / (above[:-1] ** 2 * both).sum())
+    correlation = min(max(correlation, CONFIG.smallest_correlation), CONFIG.largest_correlation)
+    time = -step / math.log(correlation)
+    matrices = [shrunk_covariance(covariance / drift, share) for share in CONFIG.shrinkages]
+    spaces = [
+        EmpiricalSpace("matern12", CONFIG.length, tuple(map(tuple, each.tolist())))
+        for each in matrices
+    ]
+    return tuple(
+        ModelSpec(
+            SpatialSpec("identity"),
+            space,
+            static=(between + share * drift) / total,
+            drift=drift / total,
+            trend=0.0,
+            nugget=CONFIG.nugget * drift / total,
+            static_time=MODEL_CONFIG.static_time,
+            drift_time=factor * time,
+            trend_time=1.0,
+        )
+        for space, factor, share in product(spaces, CONFIG.time_factors, CONFIG.static_shares)
+    )
+
+
+def shrunk_covariance(covariance: Array, share: float) -> Array:
+    """Return a covariance (A, A) of pairs with a share of its diagonal, positive semidefinite."""
+    shrunk = (1.0 - share) * covariance
+    shrunk[np.diag_indices_from(shrunk)] = np.diagonal(covariance)
+    values, vectors = np.linalg.eigh(shrunk)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
