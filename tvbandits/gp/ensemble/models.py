@@ -239,9 +239,10 @@ def network_models() -> tuple[ModelSpec, ...]:
 
     Twice the length scales with thrice the variance of the trend had a few per cent less regret on four
     networks, within noise, and intervals that were too wide where all places are read (coverage up to
-    0.995). A covariance over places that models learn from readings, by expectation maximization, had
-    0.92 times the regret on the 14 networks that it was made on, and 1.00 times on 13 others (standard
-    error 0.012); so there is none.
+    0.995). A covariance over places that models learn from the few readings of a bandit, by expectation
+    maximization, had 0.92 times the regret on the 14 networks that it was made on, and 1.00 times on 13
+    others (standard error 0.012); so a covariance is estimated only where most places were read at most
+    times (`empirical`).
     """
     alone, config = SpatialSpec("identity"), CONFIG
     trend, trend_time = config.network_trend
