@@ -118,6 +118,8 @@ class Info:
     posterior : PosteriorInfo
     model : ModelInfo
     queries : QueryInfo
+    health : tuple of str
+        Signs that the run is lost, in words; empty in good health.
 
     Examples
     --------
@@ -136,6 +138,7 @@ class Info:
     posterior: PosteriorInfo = field(default_factory=PosteriorInfo)
     model: ModelInfo = field(default_factory=ModelInfo)
     queries: QueryInfo = field(default_factory=QueryInfo)
+    health: tuple[str, ...] = ()
 
     @property
     def summary(self) -> list[tuple[str, object]]:
@@ -153,6 +156,7 @@ class Info:
             *([("noise variance", str(self.model.noise))] if self.model.noise else []),
             *([("asked", asked), ("answered", self.queries.total_answered)] if asked else []),
             *([("cost", self.queries.total_cost)] if self.queries.total_cost else []),
+            *(("health", each) for each in self.health),
         ]
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from tvbandits.bandit.health import signs_of_trouble
 from tvbandits.bandit.inference import Inference
 from tvbandits.bandit.initial_state import first_state
 from tvbandits.bandit.observations import ReadingTable, append_visited, decision_waiting
@@ -44,6 +45,12 @@ def update(
         readings=expired.rewards + len(record.rewards.t) + outliers,
         failed=expired.failed + len(record.failed.t),
         outliers=outliers,
+        health=signs_of_trouble(
+            recipe.domain,
+            record.rewards,
+            inference.noise_variance(state),
+            state.info.model.coverage,
+        ),
     )
     state = replace(state, record=record, visited=visited, queries=queries, info=info)
     if recipe.learn is not None or state.model.noise is not None:

@@ -61,6 +61,18 @@ class Domain(ABC):
         `acquisition` maps points (m, d) to values (m,).
         """
 
+    def near_ends(self, X: Array, share: float) -> tuple[Array, Array]:  # noqa: ARG002 - has no ends
+        """Return which coordinates of points (n, d) lie at the lower and at the upper end of a range.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        share : float
+            How near that is, as a share of the range.
+        """
+        nowhere = np.zeros(X.shape, dtype=bool)
+        return nowhere, nowhere
+
     # --- names ------------------------------------------------------------------------------------
 
     @property

@@ -1,0 +1,79 @@
+"""Signs that a run is lost."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from tvbandits import Box, Candidates, Dataset, policies
+from tvbandits.bandit.health import LEAST_COVERAGE, PLAYS, signs_of_trouble
+from tvbandits.validation import Array
+
+BOX = Box([(0.0, 10.0), (-1.0, 1.0)])
+RNG = np.random.default_rng(0)
+
+
+def rewards_at(X: Array, y: Array) -> Dataset:
+    return Dataset(X, np.arange(1.0, len(X) + 1), y, np.full(len(X), 0.01))
+
+
+def inside(count: int = PLAYS) -> Array:
+    return np.column_stack([RNG.uniform(3, 7, count), RNG.uniform(-0.5, 0.5, count)])
+
+
+def test_signs_of_trouble_are_none_in_good_health() -> None:
+    rewards = rewards_at(inside(), RNG.normal(size=PLAYS))
+    assert signs_of_trouble(BOX, rewards, 0.01, 0.95) == ()
+    assert signs_of_trouble(BOX, rewards, 0.01, math.nan) == ()
+
+
+@pytest.mark.parametrize(
+    ("coordinate", "value", "words"), [(0, 9.95, "upper.*x0"), (1, -1.0, "lower.*x1")]
+)
+def test_signs_of_trouble_name_the_end_where_all_plays_lie(
+    coordinate: int, value: float, words: str
+) -> None:
+    X = inside(PLAYS + 5)
+    X[5:, coordinate] = value
+    (sign,) = signs_of_trouble(BOX, rewards_at(X, RNG.normal(size=len(X))), 0.01, math.nan)
+    assert re.search(words, sign)
+    X[-1, coordinate] = 0.0
+    assert signs_of_trouble(BOX, rewards_at(X, RNG.normal(size=len(X))), 0.01, math.nan) == ()
+
+
+def test_signs_of_trouble_name_rewards_that_are_all_noise() -> None:
+    X = inside(40)
+    noise = 0.1 * RNG.standard_normal(40)
+    (sign,) = signs_of_trouble(BOX, rewards_at(X, noise), 0.01, math.nan)
+    assert "noise" in sign
+    # At one point there is nothing else to read.
+    assert (
+        signs_of_trouble(BOX, rewards_at(np.repeat(X[:1], 40, axis=0), noise), 0.01, math.nan) == ()
+    )
+    assert (
+        signs_of_trouble(BOX, rewards_at(X[: PLAYS - 1], noise[: PLAYS - 1]), 0.01, math.nan) == ()
+    )
+
+
+def test_signs_of_trouble_name_the_share_of_intervals_that_held() -> None:
+    rewards = rewards_at(inside(), RNG.normal(size=PLAYS))
+    (sign,) = signs_of_trouble(BOX, rewards, 0.01, LEAST_COVERAGE - 0.1)
+    assert "70%" in sign
+
+
+def test_info_has_the_signs_of_a_bandit_whose_best_lies_beyond_its_box() -> None:
+    bandit = policies.gp_ucb(Box([(0.0, 1.0)]), noise_variance=1e-4, beta=0.5)
+    for t in range(1, 41):
+        X = bandit.ask(t)
+        info = bandit.tell(X, 3.0 * X[:, 0], t)
+    assert [each for each in info.health if "upper end of x0" in each]
+    assert "upper end of x0" in repr(info)
+
+
+def test_info_of_a_network_says_nothing_of_edges() -> None:
+    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), noise_variance=1e-4)
+    for t in range(1, 31):
+        X = bandit.ask(t)
+        info = bandit.tell(X, X[:, 0], t)
+    assert info.health == ()

@@ -1,0 +1,70 @@
+"""Signs that a run is lost, in words: for `Info`, and for the page of a campaign.
+
+It is for a person who looks at a bandit once a day. What was played and read so far goes in; out come a
+few sentences, none in good health. Nothing that a bandit does depends on them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tvbandits.data import Dataset
+from tvbandits.domains.domain import Domain
+from tvbandits.validation import Array
+
+# So many plays are looked at, and so many are needed to say something.
+PLAYS = 20
+# A flat reward is a sign where the latest plays were at several points.
+MOST_PLAYS, FEWEST_POINTS = 400, 5
+# A play is at the edge within this share of the range of a coordinate.
+EDGE = 0.01
+# The variance of rewards is that of the noise up to this factor: the 99% quantile for 20 of them.
+FLAT = 1.9
+# Of intervals that hold 95% of readings, fewer than this share do in less than 1 of 1,000 cases.
+LEAST_COVERAGE = 0.8
+
+
+def signs_of_trouble(
+    domain: Domain, rewards: Dataset, noise_variance: float, coverage: float
+) -> tuple[str, ...]:
+    """Return what a person should look at.
+
+    Parameters
+    ----------
+    domain : Domain
+    rewards : Dataset
+        All rewards, in the order they were told.
+    noise_variance : float
+        Of a reward.
+    coverage : float
+        Share of the latest 95% intervals that held the reading; NaN where nobody watches them.
+    """
+    signs: list[str] = []
+    if len(rewards) >= PLAYS:
+        signs += _edges(domain, rewards.X[-PLAYS:])
+        flat = float(rewards.y.var()) <= FLAT * noise_variance
+        if flat and len(np.unique(rewards.X[-MOST_PLAYS:], axis=0)) >= FEWEST_POINTS:
+            signs.append(
+                "no reward has differed from the others by more than the noise: "
+                "the plays may all be where the reward is flat"
+            )
+    if not math.isnan(coverage) and coverage < LEAST_COVERAGE:
+        signs.append(
+            f"only {coverage:.0%} of the latest 95% intervals held their reading: "
+            "deviations are too small"
+        )
+    return tuple(signs)
+
+
+def _edges(domain: Domain, X: Array) -> list[str]:
+    """Return a sign for each coordinate at one of whose ends all plays (n, d) lie."""
+    low, high = domain.near_ends(X, EDGE)
+    names = domain.coordinate_names
+    return [
+        f"the latest {PLAYS} plays lie at the {end} end of {name}: the best may lie beyond it"
+        for end, near in (("lower", low), ("upper", high))
+        for name, always in zip(names, np.atleast_1d(near.all(axis=0)), strict=True)
+        if always
+    ]
