@@ -190,6 +190,9 @@ def _best(campaign: Campaign, context: list[str] | None) -> tuple[dict[str, Any]
     if (noise := campaign.info.model.noise) is not None:
         values["noise_variance"] = asdict(noise)
         parts.append(f"noise variance: {_noise_text(noise)}")
+    if health := campaign.info.health:
+        values["health"] = list(health)
+        parts += [f"look at this: {each}" for each in health]
     return values, parts
 
 

@@ -88,8 +88,8 @@ class Setting:
         return float(self.horizon)
 
 
-# Parameters of recipes that a comparison alone gives; users set the others.
-SET_BY_COMPARISON = ("domain", "kernel", "expert", "seed")
+# Parameters of recipes that a comparison alone gives; users set the others. It has no history to give.
+SET_BY_COMPARISON = ("domain", "kernel", "expert", "history", "seed")
 
 # Parameters that a recipe takes from the problem where the user says nothing else. A user who says None
 # for the noise variance has it learned.

@@ -82,6 +82,11 @@ def test_empirical_models_find_covariance_and_time(gaps: float) -> None:
     unit = np.trace(MATRIX) / 9.0
     estimate = middle.drift_space.over_points(np.zeros((9, 9)), 1.0)
     np.testing.assert_allclose(estimate, shrunk_covariance(MATRIX, 0.1) / unit, atol=0.08)
+    lasting = middle.static * middle.static_space.over_points(np.zeros((9, 9)), 1.0)
+    share = CONFIG.static_shares[0] * middle.drift / unit
+    between = np.diag(lasting) - share * np.diag(MATRIX)
+    np.testing.assert_allclose(between, between.mean(), atol=0.05)  # alike at all places
+    np.testing.assert_allclose(lasting, np.diag(np.diag(lasting)))
 
 
 def test_empirical_models_need_every_pair_of_places_together() -> None:

@@ -209,6 +209,7 @@ def _glance(facts: Facts) -> list[tuple[str, object]]:
         ("stations with problems", sum(bool(each.problems) for each in facts.stations)),
         ("unit of length scales", campaign.about.get("length_unit")),
         ("noise variance", campaign.info.model.noise),
+        *(("look at this", each) for each in campaign.info.health),
     ]
     return [(name, value) for name, value in values if value is not None]
 

@@ -98,6 +98,11 @@ class EmpiricalSpace(SpatialSpec):
 
     matrix: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
 
+    @classmethod
+    def of(cls, matrix: Array) -> EmpiricalSpace:
+        """Return the correlation of a matrix (A, A)."""
+        return cls("matern12", CONFIG.length, tuple(map(tuple, matrix.tolist())))
+
     def over_points(self, distance: Array, extent: float) -> Array:  # noqa: ARG002 - needs no distance
         """Return the covariances (A, A) of all places."""
         return np.array(self.matrix)
@@ -206,16 +211,15 @@ def empirical_models(table: Array, step: float) -> tuple[ModelSpec, ...]:
     correlation = float((above[1:] * above[:-1] * both).sum() / (above[:-1] ** 2 * both).sum())
     correlation = min(max(correlation, CONFIG.smallest_correlation), CONFIG.largest_correlation)
     time = -step / math.log(correlation)
-    matrices = [shrunk_covariance(covariance / drift, share) for share in CONFIG.shrinkages]
-    spaces = [
-        EmpiricalSpace("matern12", CONFIG.length, tuple(map(tuple, each.tolist())))
-        for each in matrices
-    ]
+    covariances = [shrunk_covariance(covariance / drift, share) for share in CONFIG.shrinkages]
+    # A place that varies much may also change for long by much.
+    own = np.diag(np.diagonal(covariance))
+    lasting = [between * np.eye(len(own)) + share * own for share in CONFIG.static_shares]
     return tuple(
         ModelSpec(
-            SpatialSpec("identity"),
-            space,
-            static=(between + share * drift) / total,
+            EmpiricalSpace.of(static / (np.trace(static) / len(own))),
+            EmpiricalSpace.of(matrix),
+            static=float(np.trace(static)) / len(own) / total,
             drift=drift / total,
             trend=0.0,
             nugget=CONFIG.nugget * drift / total,
@@ -223,7 +227,7 @@ def empirical_models(table: Array, step: float) -> tuple[ModelSpec, ...]:
             drift_time=factor * time,
             trend_time=1.0,
         )
-        for space, factor, share in product(spaces, CONFIG.time_factors, CONFIG.static_shares)
+        for matrix, factor, static in product(covariances, CONFIG.time_factors, lasting)
     )
 
 
