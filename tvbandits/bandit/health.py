@@ -60,11 +60,9 @@ def signs_of_trouble(
 
 def _edges(domain: Domain, X: Array) -> list[str]:
     """Return a sign for each coordinate at one of whose ends all plays (n, d) lie."""
-    low, high = domain.near_ends(X, EDGE)
     names = domain.coordinate_names
     return [
-        f"the latest {PLAYS} plays lie at the {end} end of {name}: the best may lie beyond it"
-        for end, near in (("lower", low), ("upper", high))
-        for name, always in zip(names, np.atleast_1d(near.all(axis=0)), strict=True)
-        if always
+        f"the latest {PLAYS} plays lie at the {end} end of {names[i]}: the best may lie beyond it"
+        for end, near in zip(("lower", "upper"), domain.near_ends(X, EDGE), strict=True)
+        for i in np.flatnonzero(near.all(axis=0)).tolist()
     ]

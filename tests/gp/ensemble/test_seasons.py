@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.signal import lfilter
 from scipy.stats import f as f_distribution, norm
@@ -11,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
-from tvbandits import Answers, Bandit, Candidates, load, policies
+from tvbandits import Answers, Bandit, Candidates, Options, load, policies
 from tvbandits.bandit.state import same_value
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.gp.ensemble import seasons
@@ -92,7 +93,7 @@ def test_period_is_found_in_unit_of_time_and_becomes_part_of_models(unit: float)
     assert all(each == pytest.approx(12.0 * unit) for each in periods[first:])
     before, after = posteriors[first - 1].buffer.latest, posteriors[first].buffer.latest
     assert all(each.season is None for each in before.active_models)
-    assert {each.season and each.season.period for each in after.models} == {None, 12.0 * unit}
+    assert {each.season and each.season.period for each in after.models} == {12.0 * unit}
 
 
 def test_season_replaces_rival_models_by_those_of_network() -> None:
@@ -333,3 +334,26 @@ def test_normal_scores_are_those_of_ranks() -> None:
     ranks = seasons.normal_scores(np.array([3.0, np.nan, -1e9, 7.0, 4.0]))
     assert np.isnan(ranks[1])
     np.testing.assert_allclose(ranks[[2, 0, 4, 3]], norm.ppf([0.125, 0.375, 0.625, 0.875]))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_named_season_is_in_the_forecast_of_a_network_with_fronts(seed: int) -> None:
+    """All places are read for eight days; fronts predict the next hour, and the cycle the later ones."""
+    rng, hours = np.random.default_rng([seed, 5]), np.arange(192 + 24)
+    cycle = 8.0 * np.sin(2.0 * np.pi * (hours - 9.0) / 24.0)
+    front = np.zeros(len(hours))
+    for t in hours[1:]:
+        front[t] = 0.9 * front[t - 1] + 1.3 * rng.standard_normal()
+    places = np.array([5.0 * rng.standard_normal(10), rng.uniform(0, 20, 10)]).T
+    values = 40.0 + places[:, 0] + cycle[:, None] + front[:, None]
+    values = values + 0.5 * rng.standard_normal(values.shape)
+    bandit = policies.adaptive_gp_ucb(
+        Candidates(places), noise_variance=0.25, options=Options(season=24),
+        history=pd.DataFrame(values[:192], index=hours[:192]),
+    )  # fmt: skip
+    forecasts = [bandit.predict(places, t)[0].mean() for t in hours[192:]]
+    truth = 40.0 + places[:, 0].mean() + cycle[192:]  # a front is unknown after some hours
+    error = np.sqrt(np.mean((np.array(forecasts) - truth) ** 2))
+    flat = np.sqrt(np.mean((values[191].mean() - truth) ** 2))
+    assert error < 0.6 * flat
+    assert np.ptp(forecasts) > 10.0

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ from tvbandits.gp.ensemble.filters import (
     step_batches,
 )
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
-from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, ModelSpec, SpatialSpec
+from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, ModelSpec, Season, SpatialSpec
 from tvbandits.validation import Array, Index
 
 
@@ -128,13 +128,29 @@ class TimedReadings(NamedTuple):
     values: Array
     noise: Array
 
-    def models(self, count: int, step_length: float) -> tuple[ModelSpec, ...]:
-        """Return the models that the latest times suggest for so many places."""
+    def models(
+        self, count: int, step_length: float, season: Season | None = None
+    ) -> tuple[ModelSpec, ...]:
+        """Return the models that the latest times suggest for so many places.
+
+        Parameters
+        ----------
+        count : int
+        step_length : float
+            Duration of a step of the ensemble.
+        season : Season, optional
+            Of the ensemble, its period in steps: the covariance is that of the rest, then.
+        """
         times, numbers = np.unique(self.times, return_inverse=True)
         first = max(len(times) - CONFIG.most_times, 0)
         part = numbers >= first
         table = reading_table(numbers[part] - first, self.places[part], self.values[part], count)
-        return empirical_models(table, float(np.median(np.diff(times))) / step_length)
+        step = float(np.median(np.diff(times))) / step_length
+        if season is None:
+            return empirical_models(table, step)
+        phases = (times[first:] - times[first]) / (season.period * step_length)
+        models = empirical_models(without_season(table, phases, season.harmonics), step)
+        return tuple(replace(each, season=season) for each in models)
 
     def filters(
         self, models: Sequence[ModelSpec], ensemble: FilterEnsemble, until: float
@@ -184,6 +200,27 @@ def reading_table(numbers: Index, places: Index, values: Array, count: int) -> A
     table = np.full(size, np.nan)
     table[reads > 0] = sums[reads > 0] / reads[reads > 0]
     return table.reshape(-1, count)
+
+
+def without_season(table: Array, phases: Array, harmonics: int) -> Array:
+    """Return a table (T, A) less the harmonics of each place, by least squares.
+
+    Parameters
+    ----------
+    table : array of shape (T, A)
+        NaN where nothing was read.
+    phases : array of shape (T,)
+        The times, in periods.
+    harmonics : int
+    """
+    angles = 2.0 * math.pi * phases[:, None] * np.arange(1, harmonics + 1)
+    waves = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+    basis = np.column_stack([np.ones(len(phases)), waves])
+    rest = table.copy()
+    for column in rest.T:
+        seen = np.isfinite(column)
+        column[seen] -= waves[seen] @ np.linalg.lstsq(basis[seen], column[seen], rcond=None)[0][1:]
+    return rest
 
 
 def empirical_models(table: Array, step: float) -> tuple[ModelSpec, ...]:

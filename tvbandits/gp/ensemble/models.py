@@ -327,9 +327,8 @@ def models_for(
 ) -> tuple[ModelSpec, ...]:
     """Return the models for points (A, d): those of a network, of a function, or `both` as rivals.
 
-    With a season, whose period is in the unit of time, there are eight models with it and the same eight
-    without. If all models stood beside these, they would have the weight until the second period, and
-    take most of the time of a step.
+    With a season, whose period is in the unit of time, there are eight models, all of them with it.
+    Models without it would often predict the next step as well, and forecast the hours after it flat.
     """
     if both and allows_both_kinds(points, season):
         return network_models() + function_models(points.shape[1])
@@ -340,7 +339,7 @@ def models_for(
     plain = tuple(filter(_suits_seasonal_network if network else _suits_seasonal_function, models))
     space = SpatialSpec("matern32", CONFIG.season_length)
     part = Season(season, CONFIG.season_variance, space)
-    return (*(replace(each, season=part) for each in plain), *plain)
+    return tuple(replace(each, season=part) for each in plain)
 
 
 def _suits_seasonal_network(model: ModelSpec) -> bool:

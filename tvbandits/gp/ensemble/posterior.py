@@ -396,7 +396,9 @@ class EnsemblePosterior(CandidatePosterior):
             earlier.Y[:, 0],
             earlier.variance,
         )
-        models = history.models(len(self.grid.points), start.step_length)
+        models = history.models(
+            len(self.grid.points), start.step_length, start.active_models[0].season
+        )
         if not models:
             return buffer
         if start.transform.power != 1:
