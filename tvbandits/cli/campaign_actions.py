@@ -18,6 +18,7 @@ from tvbandits.campaign.status import HALF_WIDTH, age_text, drop_command
 from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import escape, plural, print_result, without_formula
 from tvbandits.clock import parse_time, to_number
+from tvbandits.digits import interval_text
 from tvbandits.domains.candidates import candidates_of
 from tvbandits.io import without_nan
 from tvbandits.validation import Array, file_path
@@ -234,7 +235,7 @@ def forecast(
                     "interval_95": [mean[i] - half[i], mean[i] + half[i]],
                 }
             )
-            value = f"{mean[i]:.4g} +- {half[i]:.2g}{f' {unit}' if unit else ''}"
+            value = f"{interval_text(mean[i], half[i], '+-')} {unit}".rstrip()
             lines.append(f"{names.name(X[i])}: {value} (95%)")
         print_result(call.form, lines, {"t": t, "unit": unit, "forecast": rows})
 

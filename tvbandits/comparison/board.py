@@ -31,6 +31,7 @@ from tvbandits.comparison.summary import (
     summarise,
     winners,
 )
+from tvbandits.digits import number_text
 from tvbandits.domains.problem import Problem
 
 # Policies that this package proposes itself: a board shows first where they are beaten.
@@ -231,7 +232,11 @@ def write_ranks(table: pd.DataFrame, out: Path) -> None:
 def board_text(board: Board, origin: Mapping[str, Any]) -> str:
     """Return the board as Markdown; where ours are beaten comes first."""
     ranks = mean_ranks(board.table)
-    ranked = ranks.mean.map("{:.2f}".format).rename_axis("policy").reset_index(name="mean rank")
+    ranked = (
+        ranks.mean.map(lambda rank: number_text(rank, 3))
+        .rename_axis("policy")
+        .reset_index(name="mean rank")
+    )
     packages = ", ".join(f"{name} {version}" for name, version in origin["versions"].items())
     first = winners(board.table, OURS).rename(columns=WINNERS)
     parts = [
@@ -246,7 +251,7 @@ def board_text(board: Board, origin: Mapping[str, Any]) -> str:
     ]
     for problem, lines in board.summary.groupby("problem", sort=False):
         steps, seeds = lines["horizon"].iloc[0], lines["seeds"].min()
-        lines = lines.assign(ms_per_step=lines["ms_per_step"].map("{:.1f}".format))
+        lines = lines.assign(ms_per_step=lines["ms_per_step"].map(lambda ms: number_text(ms, 2)))
         columns = lines.sort_values("average_regret")[list(OF_PROBLEM)].rename(columns=OF_PROBLEM)
         parts += [f"## {problem}", f"{steps} steps, {seeds} seeds.", _markdown(columns)]
     return "\n\n".join(parts) + "\n"
@@ -289,4 +294,4 @@ def _cell(value: object, digits: int) -> str:
     """Return the text of a cell; a dash stands for NaN."""
     if not isinstance(value, float):
         return str(value)
-    return "-" if math.isnan(value) else f"{value:.{digits}g}"
+    return "-" if math.isnan(value) else number_text(value, digits)

@@ -23,7 +23,7 @@ from tvbandits.acquisition.widths import Confidence
 from tvbandits.bandit.bandit import MOST_POINTS
 from tvbandits.comparison.arguments import (
     MakeExpert,
-    Maker,
+    Policies,
     as_width,
     label_policies,
     label_problems,
@@ -103,7 +103,7 @@ class Comparison:
 
 def compare(
     problems: Problem | Sequence[Problem] | Mapping[str, Problem],
-    policies: Sequence[str] | Mapping[str, Maker],
+    policies: Policies,
     seeds: int | Sequence[int] = 10,
     horizon: int | None = None,
     n_jobs: int = 1,
@@ -118,8 +118,10 @@ def compare(
     Parameters
     ----------
     problems : problems, or a mapping of labels to problems
-    policies : names as on the command line ("sw-gp-ucb:window=40"), or a mapping of labels to makers
-        A maker takes a `tvbandits.policies.Setting` and returns something with `ask` and `tell`.
+    policies : policies, or a mapping of labels to policies
+        Names as on the command line ("sw-gp-ucb:window=40"), recipes (`policies.gp_ucb`) and makers, in
+        any mixture. A maker is a function or a class that is called with a
+        `tvbandits.policies.Setting`; what it returns has `ask` and `tell`, and its name is the label.
     seeds : int or sequence of int
         A number n means the seeds 0, ..., n - 1.
     horizon : int, optional
@@ -133,8 +135,9 @@ def compare(
         noise of the same variance.
     batch : int, optional
         So many points a step, all at the time of the step and told together: `ask(t, n=batch)`. The
-        reward and the regret of a step are means over its points, and x0, ... are its first point. By
-        default each policy plays as many points as it decides itself.
+        reward and the regret of a step are means over its points, x0, ... are its first point, and
+        `best_of_batch_regret` is the regret of its best point. By default each policy plays as many
+        points as it decides itself.
     equal_information : bool
         Every bandit that asks nobody gets as many of the expert's answers, at random points of the
         domain and in the same steps, as the policy of the comparison that gets most. It takes them as
