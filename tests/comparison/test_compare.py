@@ -410,6 +410,8 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
         ({"policies": {"mine": "no-ucb"}}, "no-ucb"),
         ({"policies": 3}, "policies must .*3"),
         ({"policies": {"mine": 3}}, '"mine" must .*3'),
+        ({"policies": [int]}, "makers.*<class 'int'>"),
+        ({"policies": ["uniform", lambda: None]}, "makers.*<lambda>"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_played(arguments: Mapping[str, Any], message: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import getattr_static
+from inspect import getattr_static, signature
 from types import FunctionType
 from typing import Any
 
@@ -157,7 +157,7 @@ def _maker(label: str | None, policy: Any, expert: MakeExpert | None) -> tuple[s
         if spec is not None:
             named(_two_points(expert))
         return named.text if label is None else label, named
-    if not callable(policy):
+    if not (callable(policy) and _takes_setting(policy)):
         what = "policies" if label is None else f'policy "{label}"'
         raise TypeError(
             f"{what} must be names, or makers: functions or classes of a Setting; got "
@@ -168,6 +168,15 @@ def _maker(label: str | None, policy: Any, expert: MakeExpert | None) -> tuple[s
     if not isinstance(policy, FunctionType | type) or policy.__name__ == "<lambda>":
         raise TypeError(f"{describe(policy)} has no name: give a mapping of labels to policies")
     return policy.__name__, policy
+
+
+def _takes_setting(maker: Callable[..., Any]) -> bool:
+    """Return whether a function or class can be called with a Setting alone."""
+    try:
+        signature(maker).bind(None)
+    except (TypeError, ValueError):  # it needs more, or takes nothing, or does not say
+        return False
+    return True
 
 
 def _two_points(expert: MakeExpert | None) -> Setting:

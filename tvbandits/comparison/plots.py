@@ -66,7 +66,7 @@ def styles_of(policies: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 # Luminance of the colours in turn, on a light and on a dark ground: all are seen on it.
-ON_LIGHT, ON_DARK = (0.32, 0.45, 0.2), (0.55, 0.75, 0.42)
+ON_LIGHT, ON_DARK = (0.32, 0.45, 0.2), (0.6, 0.8, 0.5)
 LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 
 
