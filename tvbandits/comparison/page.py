@@ -35,8 +35,8 @@ COLUMNS = {
     "violations a step": "violations_per_step",
     "move cost a step": "move_cost_per_step",
 }
-# The paper of a dark page, as in `page.css`.
-DARK = "#16191a"
+# The colours of a dark page, as in `page.css`.
+DARK = {"figure.facecolor": "#16191a", "axes.facecolor": "#16191a", "grid.color": "#454c4d"}
 
 # Those in the unit of the reward.
 REGRETS = ("average_regret", "average_regret_ci95", "last_fifth_regret", BEST_OF_BATCH)
@@ -89,7 +89,7 @@ def _figure(content: Content) -> str:
     A dark page has a picture of its own.
     """
     light = _picture(content)
-    with style.context(["dark_background", {"figure.facecolor": DARK, "axes.facecolor": DARK}]):
+    with style.context(["dark_background", DARK]):
         dark = _picture(content)
     about = "Average regret of each policy: the tables below have where the curves end"
     look = "width: 100%; min-width: 40rem; max-width: 60rem"
