@@ -58,7 +58,7 @@ def test_compare_prints_a_table(command: Command) -> None:
     for policy in FIRST_COMPARISON:
         assert re.search(rf"│ {policy} +│", out), policy
     found = problem_references(DriftingBump(candidates=41, horizon=6))
-    uniform, fixed, *_ = regret_texts(found, decimals=2)
+    uniform, fixed, *_ = regret_texts(found[:4], decimals=2)
     assert f"uniform {uniform}, best fixed point {fixed}" in out
 
 

@@ -232,11 +232,8 @@ def write_ranks(table: pd.DataFrame, out: Path) -> None:
 def board_text(board: Board, origin: Mapping[str, Any]) -> str:
     """Return the board as Markdown; where ours are beaten comes first."""
     ranks = mean_ranks(board.table)
-    ranked = (
-        ranks.mean.map(lambda rank: number_text(rank, 3))
-        .rename_axis("policy")
-        .reset_index(name="mean rank")
-    )
+    # Ranks have no unit: decimals do.
+    ranked = ranks.mean.map("{:.2f}".format).rename_axis("policy").reset_index(name="mean rank")
     packages = ", ".join(f"{name} {version}" for name, version in origin["versions"].items())
     first = winners(board.table, OURS).rename(columns=WINNERS)
     parts = [
