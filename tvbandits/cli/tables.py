@@ -66,7 +66,7 @@ def print_tables(
         uniform, fixed, last, forecast = regret_texts(references[name], decimals=2)
         console.print(
             f"references: uniform {uniform}, best fixed point {fixed}, last step's best {last}, "
-            f"forecast with all read {forecast}"
+            f"forecast from all readings {forecast}"
         )
         if summary := data_summary(problem):
             console.print(clean(f"data: {summary}", 10_000), markup=False)

@@ -232,14 +232,14 @@ class RunStore:
                 raise ValueError(
                     f'"{self._folder}" holds another comparison: its {name} is '
                     f"{json.dumps(before.get(name))}, not {json.dumps(value)}; give another folder, "
-                    "or remove it"
+                    "or remove this one"
                 )
         saved = self._saved_sources
         changed = [name for name, sum_ in self._sources.items() if saved.get(name, sum_) != sum_]
         if changed:
             raise ValueError(
-                f'"{self._folder}" holds runs of another {", ".join(changed)}, whose source was changed '
-                "since; give another folder, or remove it"
+                f'"{self._folder}" holds runs of another {", ".join(changed)}, whose source has changed '
+                "since; give another folder, or remove this one"
             )
 
     def load(self) -> dict[Key, pd.DataFrame]:

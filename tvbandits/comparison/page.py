@@ -56,7 +56,7 @@ def comparison_report(folder: Path) -> str:
     ]
     return page(
         f"Comparison on {', '.join(content.rows['problem'].unique())}",
-        "What each policy loses a step against the best point of that step: its regret.",
+        "Regret: what each policy loses in each step against the best point of that step.",
         "".join(parts),
         f"tvbandits {content.record['tvbandits']}",
     )
@@ -79,7 +79,7 @@ def _figure(content: Content) -> str:
     """Return the picture, which is part of the page itself; a narrow screen scrolls it."""
     picture = plots.regret_figure(content.rows, content.references, content.units).png()
     source = f"data:image/png;base64,{base64.b64encode(picture).decode()}"
-    about = "Average regret of each policy: the tables below have where the curves end"
+    about = "Average regret of each policy; the tables below have the last values"
     style = "width: 100%; min-width: 40rem; max-width: 60rem"
     return f'<figure class="scroll"><img src="{source}" alt="{about}" style="{style}"></figure>'
 
@@ -99,7 +99,9 @@ def _head(content: Content, panels: list[Panel]) -> str:
         lines.append(f"<p>{where}: <b>{escape(text)}</b>.</p>")
     interrupted = bool(content.record["arguments"].get("interrupted", False))
     if interrupted:
-        lines.append("<p>It was cut short: these are the runs that were finished.</p>")
+        lines.append(
+            "<p>Somebody stopped this comparison: these are the runs that were complete.</p>"
+        )
     return f'<div class="now{" warn" if interrupted else ""}">{"".join(lines)}</div>'
 
 
