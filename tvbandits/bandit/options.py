@@ -48,8 +48,8 @@ class OptionChanges(TypedDict, total=False):
 class Options:
     """The settings that any bandit has, whatever its policy.
 
-    You may change the first six while a bandit plays (`Bandit.with_options`). The others set how it models
-    the reward and plays in batches, and stay as they are from its start.
+    You may change the first six while a bandit plays (`Bandit.with_options`). The others set how it
+    models the reward and plays in batches, and stay as they are from its start.
 
     Parameters
     ----------
