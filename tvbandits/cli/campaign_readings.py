@@ -87,9 +87,9 @@ class Doubts:
     ----------
     campaign : Campaign
     far_ahead : float
-        A time is unusual if it is later than all others by so many spans of all times.
+        A time is unusual if it is later than all others by more than this many spans of all times.
     far_out : float
-        A value is unusual if it is outside of the range of all others by so many ranges.
+        A value is unusual if it lies more than this many ranges outside of the range of all others.
     fewest : int
         The number of readings that a comparison needs.
     """
