@@ -126,9 +126,9 @@ class Campaign:
         clock : Clock, optional
             With a clock, times may also be given as dates.
         about : mapping of str to str, optional
-            Texts to store with the campaign: `names` of the sites (a JSON list); a `title` and the `unit`
-            of a reward, for people; `drop_after`, a number: an `ask` drops the pending points that are
-            older than that, and the journal records it.
+            Texts of the campaign: `names` of the sites (a JSON list); a `title` and the `unit`
+            of a reward, for people; `drop_after`, a number: an `ask` drops points that have been pending
+            for longer, and the journal records it.
         trusted, who, timeout, snapshot_every
             As for `open`.
 
@@ -436,15 +436,15 @@ class Campaign:
     def record(self, readings: Iterable[Mapping[str, Any]], errors: Errors | None = None) -> int:
         """Write rewards as if `tell` told one after the other, all or none; return how many are new.
 
-        With a list of `errors`, the method leaves out readings with an error, appends the number of each,
-        from 0, and its error to the list, and tells the others.
+        With a list of `errors`, the method leaves out readings with an error, appends the number of
+        each, from 0, and its error to the list, and tells the others.
 
         Each reading has the arguments of `tell` by name. It may also have `counts`, [successes, trials]
         or [events, exposure], from which its rate was computed; the counts then identify it, since its
-        variance changes with other counts of its time. Readings that the journal already has are skipped.
+        variance changes with other counts of its time. Readings that are in the journal are skipped.
 
-        All readings are one transaction. If the campaign has an expert, which it asks after each reading,
-        the readings before one with an error stay in the journal.
+        All readings are one transaction. A campaign with an expert asks it after each reading; there the
+        readings before one with an error stay in the journal.
         """
         if errors is not None:
             of_kind("errors", errors, list, "a list, or None")
