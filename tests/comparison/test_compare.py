@@ -452,7 +452,7 @@ def test_ask_and_tell_are_enough() -> None:
 
 def test_a_maker_that_lacks_something_is_refused_before_anything_is_played() -> None:
     path = f"{__name__}:silent"
-    with pytest.raises(ValueError, match=r"called with a Setting, .*there is nothing for more"):
+    with pytest.raises(ValueError, match=r"called with a Setting .*there is nothing for more"):
         compare(BUMP, ["uniform", path], 1, 1)
     rows = records(compare(DriftingBump(0, horizon=3), [f"{path}:more=2"], 1, 1))
     assert rows[0]["policy"] == f"{path}:more=2"

@@ -199,7 +199,7 @@ class Names:
         mask = None if part is None else part.mask
         if len(without):
             candidates = candidates_of(self.domain)
-            require(candidates is not None, "without", "used with sites or arms only", without)
+            require(candidates is not None, "without", "for sites or arms only", without)
             mask = np.ones(len(candidates), dtype=bool) if mask is None else mask.copy()  # type: ignore[arg-type]
             mask[as_rows(np.asarray(self.rows(without)), len(mask), "without")] = False
             if not mask.any():

@@ -81,7 +81,7 @@ def _reference_text(references: References) -> str:
     if best_of[0] is None or best_of[1] is None:
         return (
             f"references: uniform {uniform}, best fixed point {fixed}, last step's best {last}, "
-            f"forecast with all read {forecast}"
+            f"forecast from all readings {forecast}"
         )
     best_uniform, best_fixed = regret_texts(best_of, decimals=2)  # type: ignore[arg-type]
     return (

@@ -86,7 +86,7 @@ class NamedPolicy:
         ]
         if missing:
             raise ValueError(
-                f'"{self.text}": a maker is called with a Setting, and with what the text gives; '
+                f'"{self.text}": a maker is called with a Setting and the values of the text; '
                 f"there is nothing for {', '.join(missing)}"
             )
         return options
@@ -260,7 +260,9 @@ def label_problems(
         names = [_check_members(problem).name for problem in each_problem]
         by_label = dict(zip(names, each_problem, strict=True))
         if len(by_label) < len(each_problem):
-            raise ValueError(f"problems must have different names, or labels of yours; got {names}")
+            raise ValueError(
+                f"problems must have different names, or labels in a mapping; got {names}"
+            )
     if not by_label:
         raise ValueError("problems must hold at least one problem, got none")
     for label, problem in by_label.items():
@@ -312,6 +314,6 @@ def steps_of(label: str, problem: Problem, horizon: int | None) -> int:
     if steps > problem.horizon:
         raise ValueError(
             f"{label} has {problem.horizon} steps, got horizon = {steps}; "
-            "where it is made up, make a longer one"
+            "if it is a simulated problem, make a longer one"
         )
     return steps

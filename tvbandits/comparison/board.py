@@ -235,12 +235,12 @@ def board_text(board: Board, origin: Mapping[str, Any]) -> str:
     # Ranks have no unit: decimals do.
     ranked = ranks.mean.map("{:.2f}".format).rename_axis("policy").reset_index(name="mean rank")
     packages = ", ".join(f"{name} {version}" for name, version in origin["versions"].items())
-    first = winners(board.table, OURS).rename(columns=WINNERS)
+    first, ours = winners(board.table, OURS).rename(columns=WINNERS), ", ".join(OURS)
     parts = [
         f"# Board {origin['suite']}",
         f"`{origin['command']}`, {origin['date']}, {origin['machine']}; {packages}.",
         "## Who wins where",
-        f"First where the policies of this suite ({', '.join(OURS)}) are beaten most.",
+        f"First the problems where other policies beat those of this package ({ours}) by most.",
         _markdown(first),
         "## Mean ranks",
         _test_text(ranks),
@@ -268,7 +268,7 @@ OF_PROBLEM = {
 def _test_text(ranks: Ranks) -> str:
     """Return a sentence on the ranks, and on which differences could be chance."""
     if ranks.problems < 2:
-        return "Over one problem alone: nothing can be tested."
+        return "Only one problem: no test of ranks."
     return (
         f"Over {ranks.problems} problems; mean ranks that differ by less than "
         f"{_cell(ranks.critical_difference, 3)} do not differ at the 5% level (Nemenyi); "

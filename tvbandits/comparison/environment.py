@@ -50,7 +50,8 @@ class Environment:
     move_cost : number or callable, optional
         As for a bandit.
     trials : int, optional
-        The reward is a chance to succeed, and a reading is the share of so many trials that did.
+        With trials, the reward is a chance to succeed, and a reading is the share of the trials that
+        succeeded.
     """
 
     problem: Problem

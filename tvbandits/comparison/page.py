@@ -64,7 +64,7 @@ def comparison_report(folder: Path) -> str:
     ]
     return page(
         f"Comparison on {', '.join(content.rows['problem'].unique())}",
-        "What each policy loses a step against the best point of that step: its regret.",
+        "Regret: what each policy loses in each step against the best point of that step.",
         "".join(parts),
         f"tvbandits {content.record['tvbandits']}",
     )
@@ -126,7 +126,9 @@ def _head(content: Content, panels: list[Panel]) -> str:
         lines.append(f"<p>{where}: <b>{escape(text)}</b>.</p>")
     interrupted = bool(content.record["arguments"].get("interrupted", False))
     if interrupted:
-        lines.append("<p>It was cut short: these are the runs that were finished.</p>")
+        lines.append(
+            "<p>Somebody stopped this comparison: these are the runs that were complete.</p>"
+        )
     return f'<div class="now{" warn" if interrupted else ""}">{"".join(lines)}</div>'
 
 

@@ -102,7 +102,7 @@ REFERENCES = {
     "uniform": ("uniform choice", (1, 6)),
     "best_fixed": ("best fixed point", (1, 3)),
     "last_best": ("last step's best point", (6, 3)),
-    "all_read": ("forecast with all read", (6, 3, 1, 3)),
+    "all_read": ("forecast, all read", (6, 3, 1, 3)),
 }
 
 

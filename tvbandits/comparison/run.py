@@ -109,8 +109,8 @@ def _adapt(player: Player, environment: Environment, points: int | None) -> Play
     if environment.control is not None and options.control is None:
         if points is None or points < 2:
             raise ValueError(
-                f"{environment.problem.name} has a control, which others are held against at one time: "
-                "give batch=2 or more"
+                f"{environment.problem.name} has a control, with which a batch compares the other "
+                "points: give batch=2 or more"
             )
         changes["control"] = environment.control
     if environment.limits and not options.limits:

@@ -36,13 +36,13 @@ class Realisation:
         The name of the problem in rows.
     environment : Environment
     setting : Setting
-        What the makers of policies are given, but for width and expert. Its forgetting rate has the
+        The argument of the makers of policies, without width and expert. Its forgetting rate has the
         largest log evidence on the first sample.
     gains : array of shape (horizon,)
         Maximum information gain of 1, 2, ... observations.
     noise_variance : float
-        Of a reward: the problem's, or the estimate out of the first sample. Policies are told the
-        problem's alone.
+        The noise variance of a reward: the problem's, or an estimate from the first sample, which
+        policies do not get.
     """
 
     label: str

@@ -239,7 +239,9 @@ class Facts:
         while expert:
             if pairs := expert.get("pairs"):
                 verdict = estimate(*np.array(pairs, dtype=np.float64).reshape(-1, 3).T)
-                sentences.append(f"The expert, by its answers and readings of the same: {verdict}.")
+                sentences.append(
+                    f"The expert, judged by answers and readings of the same point: {verdict}."
+                )
             expert = expert.get("expert")
         return sentences
 
