@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.harness import DATA, arguments, heading, line
 from tvbandits import Bandit, Options, policies
 from tvbandits.cli.problems import make_problem
-from tvbandits.domains.problem import Problem, noise_to_add
+from tvbandits.domains.problem import Problem, noise_to_add, usual_noise
 from tvbandits.validation import Array
 
 OZONE = [DATA / "ozone" / "daily_44201_2021.zip"]
@@ -58,7 +58,7 @@ Maker = Callable[[Problem, int], Bandit]
 ASKING: dict[str, Maker] = {
     "frugal": lambda problem, seed: policies.frugal_gp_ucb(
         problem.domain,
-        noise_variance=problem.noise_variance,
+        noise_variance=usual_noise(problem),
         expert=None,
         queries_per_step=ANSWERS,
         seed=seed,
@@ -70,7 +70,7 @@ def adaptive(posterior: Literal["ensemble"] | None) -> Maker:
     """A policy that asks nobody."""
     return lambda problem, seed: policies.adaptive_gp_ucb(
         problem.domain,
-        noise_variance=problem.noise_variance,
+        noise_variance=usual_noise(problem),
         seed=seed,
         options=Options(posterior=posterior),
     )

@@ -1,4 +1,4 @@
-"""Arms that switch, drift with a long memory, wear out by being played, or share days and nights.
+"""Arms that switch, drift with a long memory, wear out with each play, or share days and nights.
 
 References
 ----------
@@ -373,9 +373,9 @@ PROBLEMS = (
     NamedProblem(
         "ar-arms", AutoregressiveArms, "a grid of arms that drift with a memory of 20 steps"
     ),
-    NamedProblem("wearing-arms", WearingArms, "arms that wear out by being played"),
+    NamedProblem("wearing-arms", WearingArms, "arms that wear out with each play"),
     NamedProblem(
         "banners-by-day", BannersByDay, "banners over days and nights, in batches with a control"
     ),
-    NamedProblem("banners", Banners, "banners of which few visits convert, a visit at a time"),
+    NamedProblem("banners", Banners, "banners that convert few visits, one visit at a time"),
 )

@@ -72,7 +72,7 @@ def _ridge(X: Array, rng: np.random.Generator, steps: int) -> Array:
     return np.asarray(np.exp(-0.5 * ((along - 0.5) / 0.3) ** 2))
 
 
-@_kind("waves", _square(14), "a sum of forty waves, each of its own speed")
+@_kind("waves", _square(14), "a sum of forty waves with different speeds")
 def _waves(X: Array, rng: np.random.Generator, steps: int) -> Array:
     W, phase = 6 * rng.standard_normal((40, 2)), rng.uniform(0, 2 * np.pi, 40)
     speed, height = 0.06 * rng.standard_normal(40), np.sqrt(1 / 20) * rng.standard_normal(40)
@@ -91,7 +91,7 @@ def _graph(X: Array, rng: np.random.Generator, steps: int) -> Array:
     return np.asarray(first + 0.25 * np.cumsum([0 * first, *changes], axis=0))
 
 
-@_kind("jumps", np.linspace(0.0, 10.0, 150)[:, None], "a function that jumps each 28 to 44 steps")
+@_kind("jumps", np.linspace(0.0, 10.0, 150)[:, None], "a function that jumps every 28 to 44 steps")
 def _jumps(X: Array, rng: np.random.Generator, steps: int) -> Array:
     apart = np.abs(X - X.T) / 1.5
     root = cholesky((1 + apart) * np.exp(-apart) + 1e-8 * np.eye(len(X))).L

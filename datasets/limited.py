@@ -218,7 +218,7 @@ class QuietNetwork(LimitedProblem):
 PROBLEMS = (
     NamedProblem("bump-and-wall", BumpAndWall, "a bump that wanders towards a wall that wanders"),
     NamedProblem(
-        "heat-pump", HeatPump, "a compressor that may be so hot, while the weather changes"
+        "heat-pump", HeatPump, "a heat pump with a limit on its temperature, as the weather changes"
     ),
-    NamedProblem("quiet-network", QuietNetwork, "places of a network that may be so loud"),
+    NamedProblem("quiet-network", QuietNetwork, "a network of places with a limit on noise"),
 )

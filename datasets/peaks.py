@@ -296,7 +296,7 @@ class NewPeak(IntervalProblem):
 PROBLEMS = (
     NamedProblem("new-peak", NewPeak, "a peak that appears while another one is played"),
     NamedProblem(
-        "moving-peaks", MovingPeaks, "peaks on a box that move every so many steps (Branke 1999)"
+        "moving-peaks", MovingPeaks, "peaks on a box that move at fixed intervals (Branke 1999)"
     ),
     NamedProblem(
         "gmpb", GeneralisedMovingPeaks, "rotated, irregular peaks that move (arXiv 2106.06174)"

@@ -360,7 +360,7 @@ PROBLEMS = (
         "drifting-bump", DriftingBump, "the synthetic experiment of SparQ-GP-UCB on [-50, 50]"
     ),
     NamedProblem("gp-drift", GPDrift, "sample paths of the TV-GP-UCB model on the unit square"),
-    NamedProblem("switching", Switching, "a new draw of a Gaussian process every so many steps"),
+    NamedProblem("switching", Switching, "a new draw of a Gaussian process at fixed intervals"),
     NamedProblem(
         "bogunovic", bogunovic, "paths of the TV-GP-UCB model on 50 x 50 points, as in its paper"
     ),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.domains.problem import Problem, noise_to_add
+from tvbandits.domains.problem import Problem, noise_at, noise_to_add_at
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.experts.protocol import Answers, ExpertError
 from tvbandits.validation import (
@@ -60,23 +59,24 @@ class SimulatorExpert:
     seed: int = 0
     cost: float = 0.0
     stream: ClassVar[int] = 0xE1  # of the noise, which is not that of rewards
-    _added: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         # One method is enough: to look at all members of a problem may take long.
         check_part("problem", self.problem, "a problem such as DriftingBump()", "value")
-        added = noise_to_add(self.problem) if self.variance is None else self.variance
-        variance = self.problem.noise_variance if self.variance is None else self.variance
-        variance = optional(noise_variance_number, "variance", variance)
-        settle(self, variance=variance, cost=not_negative("cost", self.cost), _added=added)
+        optional(noise_variance_number, "variance", self.variance)
+        settle(self, cost=not_negative("cost", self.cost))
         whole_number("seed", self.seed, at_least=0)
 
     def query(self, X: Array, t: float) -> Answers:
         """Return problem.value(X, t) plus noise."""
         points, when = as_points(X), as_time(t)
-        noise = math.sqrt(self._added) * keyed_normal(self.seed, self.stream, points, when)
+        if self.variance is None:
+            added, stated = noise_to_add_at(self.problem, points), noise_at(self.problem, points)
+        else:
+            added = stated = np.full(len(points), self.variance)
+        noise = np.sqrt(added) * keyed_normal(self.seed, self.stream, points, when)
         values = self.problem.value(points, when) + noise
-        return Answers(values, self.variance, self.cost * len(points))
+        return Answers(values, stated, self.cost * len(points))
 
 
 @dataclass(frozen=True)

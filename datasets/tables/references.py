@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.validation import Array, as_floats, check_sizes
+from tvbandits.validation import Array, as_floats, check_sizes, whole_number
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,11 @@ class Forecaster:
 
 
 class References(NamedTuple):
-    """Average dynamic regret of players without a model, in the unit of reward."""
+    """Average dynamic regret of players without a model, in the unit of reward.
+
+    Players that choose n points a step have the mean over them, and choose their n best instead of the
+    best one.
+    """
 
     uniform: float
     """A site drawn uniformly at every step (expectation)."""
@@ -85,9 +89,29 @@ class References(NamedTuple):
     all_read: float
     """The site of the largest forecast by two numbers learned online, all sites having been read in all
     steps before (`tvbandits.datasets.tables.references`)."""
+    points: int = 1
+    """n."""
+    best_of_uniform: float | None = None
+    """Regret of the best of n different sites, drawn uniformly at every step (expectation)."""
+    best_of_fixed: float | None = None
+    """Regret of the best, at each step, of the n sites of `best_fixed`. Both are None for one point."""
+
+    @property
+    def averages(self) -> dict[str, float]:
+        """The first four, by name: what a mean over all points is compared with."""
+        return dict(zip(self._fields[:4], self[:4], strict=True))
+
+    def plus(self, excess: float) -> References:
+        """Return the same players where the best is larger by so much."""
+        regrets = {
+            name: value + excess
+            for name, value in self._asdict().items()
+            if name != "points" and value is not None
+        }
+        return self._replace(**regrets)
 
 
-def references(values: ArrayLike, allowed: ArrayLike | None = None) -> References:
+def references(values: ArrayLike, allowed: ArrayLike | None = None, points: int = 1) -> References:
     """Return the average dynamic regret of players without a model.
 
     The first two are means over all T steps. Nothing has been read before the first step, so
@@ -102,6 +126,8 @@ def references(values: ArrayLike, allowed: ArrayLike | None = None) -> Reference
     allowed : boolean array of shape (T, A), optional
         Where limits hold, at one point at least of each step. All players know it and keep to it: the
         best fixed site is left for a uniform draw while it is not allowed.
+    points : int
+        Number of different sites that a player chooses a step; all, where fewer are allowed.
 
     Raises
     ------
@@ -110,6 +136,7 @@ def references(values: ArrayLike, allowed: ArrayLike | None = None) -> Reference
         is no such mask.
     """
     table = as_table(values)
+    whole_number("points", points)
     free = np.ones(table.shape, dtype=bool) if allowed is None else np.asarray(allowed)
     if free.shape != table.shape or free.dtype != bool or not free.any(axis=1).all():
         raise ValueError(
@@ -123,19 +150,43 @@ def references(values: ArrayLike, allowed: ArrayLike | None = None) -> Reference
     last_best, all_read = list[float](), list[float]()
     steps = zip(Forecaster().forecasts(table), pairwise(table), free[1:], strict=True)
     for forecast, (before, now), mask in steps:
-        last_best.append(_regret(before[mask], now[mask]))
-        all_read.append(_regret(forecast[mask], now[mask]))
-    return References(
+        last_best.append(_regret(before[mask], now[mask], points))
+        all_read.append(_regret(forecast[mask], now[mask], points))
+    of_site = np.where(free, regret, random[:, None])
+    fixed = np.argsort(of_site.mean(axis=0), kind="stable")[:points]
+    found = References(
         uniform=uniform,
-        best_fixed=float(np.where(free, regret, random[:, None]).mean(axis=0).min()),
+        best_fixed=float(of_site[:, fixed].mean(axis=0).mean()),
         last_best=float(np.mean(last_best)) if last_best else uniform,
         all_read=sum(all_read) / len(all_read) if all_read else uniform,
     )
+    if points == 1:
+        return found
+    drawn = [_best_of_draw(row[mask], points) for row, mask in zip(regret, free, strict=True)]
+    return found._replace(
+        points=points,
+        best_of_uniform=float(np.mean(drawn)),
+        best_of_fixed=float(of_site[:, fixed].min(axis=1).mean()),
+    )
 
 
-def _regret(expected: Array, values: Array) -> float:
-    """Return the regret of playing the site that is expected to be the best."""
-    return float(values.max() - values[expected == expected.max()].mean())
+def _regret(expected: Array, values: Array, points: int) -> float:
+    """Return the mean regret of playing the sites that are expected to be the best."""
+    count = min(points, len(values))
+    least = np.partition(expected, -count)[-count]
+    sure, tied = expected > least, expected == least
+    total = values[sure].sum() + (count - np.count_nonzero(sure)) * values[tied].mean()
+    return float(values.max() - total / count)
+
+
+def _best_of_draw(regret: Array, points: int) -> float:
+    """Return the expected least regret of so many different sites that are drawn uniformly."""
+    sites, count = len(regret), min(points, len(regret))
+    # The j-th site of the order (from 0) is the best of a draw if the others come from those after it.
+    after = np.arange(sites - 1, count - 1, -1)
+    ratios = (after - count + 1) / after
+    chances = count / sites * np.concatenate([[1.0], np.cumprod(ratios)])
+    return float(np.sort(regret)[: len(chances)] @ chances)
 
 
 def as_table(values: ArrayLike) -> Array:

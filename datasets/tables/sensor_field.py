@@ -356,7 +356,7 @@ PROBLEMS = (
     NamedProblem(
         "sensor-field",
         sensor_field,
-        "your own network: two --data files, readings and sites; one with both, twice",
+        "your own network: two --data files, readings and sites; a file with both goes in twice",
         files=2,
     ),
 )

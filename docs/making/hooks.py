@@ -32,6 +32,7 @@ DISPLAYED = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(?<!\\)\$(?![\s$])([^$\n]+?)(?<!\s)\$(?![\d$])")
 ROW = re.compile(r"^\|.*$", re.MULTILINE)
 MADE = re.compile(r"^\*(Made by `[^*]+)\*$", re.MULTILINE)
+SOURCE = '<details class="mkdocstrings-source"'
 FETCHED = re.compile(
     r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"?(?:https?:)?//[^\s\">]+"
     r"|<link\b(?=[^>]*\brel=\"?(?:stylesheet|preload|preconnect|icon))[^>]*\bhref=\"?(?:https?:)?//[^\s\">]+"
@@ -85,6 +86,11 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     text = LINK.sub(lambda found: f"]({site_link(found[1], uri)}{found[2] or ''})", markdown)
     text = ROW.sub(lambda row: row[0].replace(" ± ", "&nbsp;±&nbsp;"), with_mathml(text))
     return MADE.sub(folded, text)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Leave the source of names out of the search: it would bury what the pages say of a word."""
+    return html.replace(SOURCE, f"{SOURCE} data-search-exclude")
 
 
 def on_post_build(config: MkDocsConfig, **_: Any) -> None:

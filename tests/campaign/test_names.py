@@ -107,7 +107,9 @@ def test_what_is_out_shows_its_age_and_how_to_drop_it(command: Command) -> None:
     assert "overdue" not in out
     tell(command, "AQ02", 21.0, 9)
     line = "tvbandits campaign drop c.db --site AQ05"
-    assert fine(command("status", "c.db")).endswith(f"; overdue: tell its reading, or {line}\n")
+    assert fine(command("status", "c.db")).endswith(
+        f"; overdue: tell its reading, or drop it: {line}\n"
+    )
     with Campaign.open("c.db") as campaign:
         (row,) = campaign.pending_points
         assert (row.place, row.t, row.who) == ("AQ05", 8.0, campaign.journal()[0].who)

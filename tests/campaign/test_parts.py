@@ -219,7 +219,7 @@ def test_what_stands_aside_is_counted(command: Command) -> None:
     rows = [f"{'ABCD'[t % 4]},{t},{900.0 if t == 30 else t % 4 / 10}" for t in range(40)]
     Path("rows.csv").write_text("\n".join(["site,time,reward", *rows]))
     command("tell", "c.db", "--csv", "rows.csv", "--yes")
-    assert "; set aside as outliers: 1;" in command("status", "c.db", "--best").out.strip() + ";"
+    assert "; outliers, not used: 1;" in command("status", "c.db", "--best").out.strip() + ";"
     assert '"outliers": 1' in command("status", "c.db", "--best", "--format", "json").out
 
 

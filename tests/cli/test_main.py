@@ -58,7 +58,7 @@ def test_compare_prints_a_table(command: Command) -> None:
     for policy in FIRST_COMPARISON:
         assert re.search(rf"│ {policy} +│", out), policy
     found = problem_references(DriftingBump(candidates=41, horizon=6))
-    uniform, fixed, *_ = regret_texts(found, decimals=2)
+    uniform, fixed, *_ = regret_texts(found[:4], decimals=2)
     assert f"uniform {uniform}, best fixed point {fixed}" in out
 
 
@@ -123,6 +123,62 @@ def test_files(command: Command, tmp_path: Path) -> None:
     said |= {"horizon": 8, "seeds": 2, "jobs": 1, "data": [], "interrupted": False}
     assert record["arguments"].items() >= said.items()
     assert pd.read_csv(out / files.SUMMARY)["policy"].tolist() == ["sparq-gp-ucb", "uniform"]
+
+
+def test_seeds_policies_and_problems_are_added_to_a_folder(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played: list[Any] = []
+
+    def counted(plan: Any, finished: Any) -> Iterator[Run]:
+        for run in iterate(plan, finished):
+            played.append(run.key)
+            yield run
+
+    monkeypatch.setattr("tvbandits.cli.comparing.iterate", counted)
+    other = SMALL.replace("41", "21")
+
+    def play(problem: str, policy: str, seeds: int) -> Any:
+        played.clear()
+        said = command(
+            "compare", problem, f"--policy={policy}", f"--seeds={seeds}", "--horizon=4", "--jobs=1",
+            "--out", tmp_path,
+        )  # fmt: skip
+        assert said.status == 0
+        return said
+
+    play(SMALL, "uniform", 2)
+    first = pd.read_csv(tmp_path / files.ROWS)
+    play(SMALL, "uniform", 3)
+    assert played == [(SMALL, "uniform", 2)]
+    said = play(SMALL, "eps-greedy", 1)
+    assert played == [(SMALL, "eps-greedy", 0)]
+    assert "uniform" in said.out
+    assert said.err.startswith("0 of 1 runs exist already; 3 more in the folder stay\n")
+    play(other, "uniform", 1)
+    assert played == [(other, "uniform", 0)]
+    play(SMALL, "uniform", 1)
+    assert played == []
+    rows = pd.read_csv(tmp_path / files.ROWS)
+    keys = list(
+        dict.fromkeys(rows[["problem", "policy", "seed"]].itertuples(index=False, name=None))
+    )
+    assert keys == [
+        *((SMALL, "uniform", seed) for seed in range(3)),
+        *((SMALL, "eps-greedy", 0), (other, "uniform", 0)),
+    ]
+    pd.testing.assert_frame_equal(rows[: len(first)], first)
+    record = json.loads((tmp_path / files.RUN).read_text())
+    said = {"problems": [SMALL, other], "policies": ["uniform", "eps-greedy"], "seeds": 3}
+    assert record["arguments"].items() >= {**said, "interrupted": False}.items()
+    assert set(record["references"]) == set(record["units"]) == {SMALL, other}
+    assert command("report", tmp_path).status == 0
+
+
+def test_another_horizon_is_another_comparison(command: Command, tmp_path: Path) -> None:
+    given = ("compare", SMALL, "--policy=uniform", "--seeds=1", "--jobs=1", "--out", tmp_path)
+    assert command(*given, "--horizon=3").status == 0
+    one_line(command(*given, "--horizon=4"), "its horizon is 3, not 4")
 
 
 def test_report_writes_a_page_beside_the_rows(command: Command, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,13 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.commands import Command
 from tests.helpers.refusals import refused
-from tvbandits import Bandit, policies
+from tvbandits import Bandit, Box, Candidates, policies
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.bandit.info import Info, QueryInfo
+from tvbandits.comparison.arguments import NamedPolicy
 from tvbandits.comparison.compare import Comparison, compare, iterate, simulator
 from tvbandits.comparison.page import comparison_report
+from tvbandits.comparison.run import Conditions, play_run
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Run, summarise
 from tvbandits.datasets import DriftingBump, GPDrift, TableProblem, ozone_network
@@ -211,6 +214,34 @@ def test_names_with_parameters_and_makers() -> None:
     assert [setting.horizon for setting in seen] == [12]  # makers of users are called for runs only
 
 
+def test_names_recipes_makers_and_classes_can_be_mixed() -> None:
+    def narrow(setting: Setting) -> Any:
+        return POLICIES["gp-ucb"].make(setting, beta=1.0)
+
+    class Fixed:
+        def __init__(self, setting: Setting) -> None:
+            self.X = setting.domain.sample(1, np.random.default_rng(setting.seed))
+
+        def ask(self, t: float) -> Any:
+            return self.X + 0.0 * t
+
+        def tell(self, X: Any, y: Any, t: Any) -> None:
+            assert len(X) == len(y) == t / t
+
+    both = compare(BUMP, ["gp-ucb:beta=1", narrow, Fixed, policies.sw_gp_ucb], 1)
+    assert list(both["policy"].unique()) == ["gp-ucb:beta=1", "narrow", "Fixed", "sw-gp-ucb"]
+    assert list(both["width"].unique()) == ["1", "none", "2"]
+    of = dict(tuple(both.groupby("policy")["x0"]))
+    assert list(of["gp-ucb:beta=1"]) == list(of["narrow"])
+    assert list(of["sw-gp-ucb"]) == list(compare(BUMP, ["sw-gp-ucb"], 1)["x0"])
+    assert of["Fixed"].nunique() == 1
+    named = compare(BUMP, {"a": "gp-ucb:beta=1", "b": narrow}, 1)
+    assert list(named["policy"].unique()) == ["a", "b"]
+    assert list(named[named["policy"] == "a"]["x0"]) == list(of["narrow"])
+    (one,) = compare(BUMP, narrow, 1)["policy"].unique()
+    assert one == "narrow"
+
+
 def test_a_player_may_play_several_points_at_a_time() -> None:
     """Each point of a batch is a step of its own; what is counted once stands in its first row."""
     grid = np.linspace(-50, 50, 41)
@@ -269,6 +300,29 @@ def test_so_many_points_a_step() -> None:
     assert one[-1]["bound"] == plain[-1]["bound"]
     match = '"b" plays one point a step: its ask takes no n, got batch=2'
     refused(TypeError, match, compare, BUMP, {"b": Recording(at_origin)}, 1, 5, batch=2)
+
+
+def test_the_best_of_a_batch_has_its_regret() -> None:
+    player = PlaysTwo()
+    rows = compare(BUMP, {"two": lambda _: player}, 1, batch=2)  # type: ignore[dict-item, return-value]
+    pair = np.array([[0.0], [10.0]])
+    for _, row in rows.iterrows():
+        values = BUMP.value(pair, row["t"])
+        assert row["regret"] == pytest.approx(BUMP.best(row["t"]) - values.mean())
+        assert row["best_of_batch_regret"] == pytest.approx(BUMP.best(row["t"]) - values.max())
+    line = summarise(rows).iloc[0]
+    assert line["best_of_batch_regret"] == pytest.approx(rows["best_of_batch_regret"].mean())
+    assert "best_of_batch_regret" not in summarise(compare(BUMP, ["uniform"], 1))
+
+
+class PlaysTwo:
+    """Plays the same two points at every step."""
+
+    def ask(self, t: float, n: int) -> Any:
+        return np.array([[0.0], [10.0]])[:n] + 0.0 * t
+
+    def tell(self, X: Any, y: Any, t: Any) -> None:
+        assert len(X) == len(y) == len(t)
 
 
 def test_every_policy_plays_two_a_step() -> None:
@@ -350,10 +404,15 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
          "problems must .*'drifting-bump'"),
         ({"problems": DriftingBump}, "problems must .*DriftingBump'>"),
         ({"problems": ozone_network}, "<function ozone_network .*best"),
-        ({"policies": ["uniform", at_origin]}, "makers; .*<function at_"),
+        ({"policies": ["uniform", lambda setting: setting]}, "<lambda>.* has no name"),
+        ({"policies": ["gp-ucb", partial(at_origin)]}, "partial.* has no name"),
+        ({"policies": [at_origin, Recorder, at_origin, type("Recorder", (Recorder,), {})]},
+         '"Recorder"'),
+        ({"policies": {"mine": "no-ucb"}}, "no-ucb"),
         ({"policies": 3}, "policies must .*3"),
-        ({"policies": {"mine": "gp-ucb"}},
-         '"mine" must .*\'gp-ucb\''),
+        ({"policies": {"mine": 3}}, '"mine" must .*3'),
+        ({"policies": [int]}, "makers.*<class 'int'>"),
+        ({"policies": ["uniform", lambda: None]}, "makers.*<lambda>"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_played(arguments: Mapping[str, Any], message: str) -> None:
@@ -393,7 +452,7 @@ def test_ask_and_tell_are_enough() -> None:
 
 def test_a_maker_that_lacks_something_is_refused_before_anything_is_played() -> None:
     path = f"{__name__}:silent"
-    with pytest.raises(ValueError, match=r"called with a Setting, .*there is nothing for more"):
+    with pytest.raises(ValueError, match=r"called with a Setting .*there is nothing for more"):
         compare(BUMP, ["uniform", path], 1, 1)
     rows = records(compare(DriftingBump(0, horizon=3), [f"{path}:more=2"], 1, 1))
     assert rows[0]["policy"] == f"{path}:more=2"
@@ -627,3 +686,111 @@ def test_tables_files_and_the_page_show_what_else_is_counted(
         assert said.status == 0, said.err
         assert said.out.count(shown) == 1
     assert f">{shown} a step</th>" in comparison_report(tmp_path / "out")
+
+
+# --- a noise variance for each candidate
+
+LEVELS = np.array([0.5, 0.6, 0.55, 0.4, 0.45])
+VARIANCES = np.array([1e-6, 4.0, 1e-6, 0.25, 1e-6])
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Levels that stand still, with a noise variance for each candidate."""
+
+    noise_variance: Any
+    horizon: int = 12
+    added_noise: float | None = None
+    name, unit, kernel, variation = "levels", "", RBF(1.0), 0.1
+    domain = Candidates(np.arange(5.0)[:, None])
+
+    def value(self, X: Array, t: float) -> Array:
+        return LEVELS[self.domain.index(X)] + 0.0 * t
+
+    def best(self, t: float) -> float:
+        return float(LEVELS.max() + 0.0 * t)
+
+
+class Readings(Recorder):
+    """Keeps the noise variances that it is told, too."""
+
+    stated: list[Any]
+
+    def tell(self, X: Any, y: Any, t: Any, noise_variance: Any = None) -> None:
+        super().tell(X, y, t)
+        self.stated.append(noise_variance)
+
+
+def test_readings_have_the_noise_variance_of_their_candidate() -> None:
+    player = Readings(lambda t: [t % 5])
+    player.stated = []
+    made = {"player": lambda _: player}
+    compare(Levels(VARIANCES, 2000), made, 1, 2000)  # type: ignore[arg-type]
+    rows = np.arange(1, 2001) % 5
+    assert [each.tolist() for each in player.stated] == [[VARIANCES[row]] for row in rows]
+    assert len(player.told) == 2000
+    noise = np.array([y - LEVELS[int(x)] for (_, x), y in player.told.items()])
+    for row, variance in enumerate(VARIANCES):
+        # 400 readings: the deviation of the estimate is 7% of the variance.
+        assert noise[rows == row].var() == pytest.approx(variance, rel=0.3)
+
+
+def test_a_noise_variance_for_all_is_not_told_again() -> None:
+    player = Readings(lambda t: [t % 5])
+    player.stated = []
+    compare(Levels(0.1), {"player": lambda _: player}, 1)  # type: ignore[arg-type, return-value]
+    assert player.stated == [None] * 12
+
+
+@pytest.mark.parametrize("name", ["gp-ucb", "adaptive-gp-ucb", "sw-gp-ucb:window=5"])
+def test_a_wrong_noise_variance_of_a_candidate_changes_decisions(name: str) -> None:
+    # The same readings in both, and the same mean.
+    right, wrong = (
+        Levels(VARIANCES[order], 12, 1e-6) for order in ([0, 1, 2, 3, 4], [1, 0, 2, 3, 4])
+    )
+    assert noise_to_add(Levels(VARIANCES)) == VARIANCES.mean()
+    one, same, other = (compare(each, [name], 1)["x0"] for each in (right, right, wrong))
+    assert list(one) == list(same) != list(other)
+
+
+def test_bandits_keep_the_noise_variance_of_each_candidate() -> None:
+    bandits: list[Bandit] = []
+
+    def made(setting: Setting) -> Bandit:
+        assert setting.noise_variance == VARIANCES.mean()
+        bandits.append(policies.gp_ucb(**setting.parts))
+        return bandits[-1]
+
+    compare(Levels(VARIANCES), {"mine": made}, 1, batch=2)
+    (bandit,) = bandits
+    data = bandit.state.rewards
+    assert data.variance.tolist() == [VARIANCES[int(x)] for x in data.X[:, 0]]
+    (said,) = SimulatorExpert(Levels(VARIANCES)).query(np.array([[1.0], [0.0]]), 1.0).variance[None]
+    assert said.tolist() == [4.0, 1e-6]
+
+
+def test_a_policy_with_a_noise_variance_of_its_own_is_told_no_other() -> None:
+    made: list[Any] = []
+    spy = Spy("gp-ucb:noise_variance=0.3", made)
+    play_run(prepare("flat", Levels(VARIANCES), 0, 12), "own", spy, Conditions(None, None, None))
+    assert set(made[0].state.rewards.variance) == {0.3}
+
+
+@dataclass(frozen=True)
+class Spy(NamedPolicy):
+    """Keeps the player that it makes."""
+
+    made: list[Any]
+
+    def __call__(self, setting: Setting) -> Any:
+        self.made.append(super().__call__(setting))
+        return self.made[-1]
+
+
+@pytest.mark.parametrize("noise", [[0.1] * 4, [0.1] * 4 + [0.0], [0.1] * 4 + [np.nan], [[0.1] * 5]])
+def test_noise_variances_that_fit_no_candidates_are_refused(noise: Any) -> None:
+    refused(
+        ValueError, "levels: noise_variance must", compare, Levels(np.array(noise)), ["uniform"], 1
+    )
+    box = Changed(BUMP, noise_variance=np.ones(2), domain=Box([[0.0, 1.0]]))
+    refused(ValueError, "drifting-bump: noise_variance must be a number", compare, box, ["uniform"])

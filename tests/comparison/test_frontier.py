@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import style
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
+from matplotlib.colors import rgb_to_hsv, to_rgb
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.image import imread
@@ -17,15 +18,18 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.cli.campaign.test_campaigns import stopped_after
 from tests.helpers.commands import Command
-from tvbandits import Candidates
+from tests.helpers.refusals import refused
+from tvbandits import Box, Candidates
 from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.compare import compare
 from tvbandits.comparison.frontier import PAPER, WITHOUT, frontier_policies, frontier_table
 from tvbandits.comparison.plots import (
+    MARKERS,
     REFERENCES,
     NotebookFigure,
     beliefs,
     frontier_figure,
+    profile_figure,
     rank_figure,
     regret_figure,
     styles_of,
@@ -349,6 +353,73 @@ def test_styles_of_three_policies_never_share_a_colour() -> None:
     colours = np.array([to_rgb(style["color"]) for style in styles_of(POLICIES).values()])
     alike = np.linalg.norm(colours[:, None] - colours[None], axis=2) < 0.1
     assert alike.sum(axis=1).max() <= 2
+
+
+def test_policies_of_one_marker_never_have_one_hue() -> None:
+    """Hues are a share of a circle; those of one marker are a twentieth apart, for all that are free."""
+    styles = list(styles_of([*POLICIES, *(f"own-{i}" for i in range(15))]).values())
+    hues = np.array([rgb_to_hsv(to_rgb(each["color"]))[0] for each in styles])
+    for marker in MARKERS:
+        mine = hues[[each["marker"] == marker for each in styles]]
+        apart = np.abs(mine[:, None] - mine[None])[np.triu_indices(len(mine), 1)]
+        assert np.minimum(apart, 1 - apart).min(initial=1.0) > 0.05, marker
+
+
+def test_styles_on_a_dark_ground_are_seen_on_it() -> None:
+    light = styles_of(POLICIES)
+    with style.context(["dark_background", {"axes.facecolor": "#16191a"}]):
+        dark = styles_of(POLICIES)
+    ground = contrast_base("#16191a")
+    for name, each in dark.items():
+        assert (contrast_base(each["color"]) + 0.05) / (ground + 0.05) > 4.0
+        assert each["markeredgecolor"] == "#16191a"
+        same = ("marker", "linestyle", "linewidth")
+        assert [each[part] for part in same] == [light[name][part] for part in same]
+
+
+def contrast_base(colour: str) -> float:
+    """The luminance of a colour as the rules for contrast take it."""
+    values = np.array(to_rgb(colour))
+    linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def test_pictures_are_drawn_into_axes_of_a_user() -> None:
+    figure = Figure()
+    first, second, third, fourth = figure.subplots(2, 2).ravel()
+    rows = make_rows(["gp-ucb", "uniform"])
+    whole = regret_figure(rows).axes[0]
+    assert regret_figure(rows, ax=first) is first
+    assert [line.get_label() for line in first.get_lines()] == [
+        line.get_label() for line in whole.get_lines()
+    ]
+    assert first.get_title("left") == whole.get_title("left")
+    ranked = mean_ranks(pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0]}))
+    assert rank_figure(ranked, ax=second) is second
+    shares = pd.DataFrame({"a": [0.5, 1.0], "b": [0.5, 0.6]}, index=[1.0, 2.0])
+    assert profile_figure(shares, ax=third) is third
+    assert all(axes.has_data() for axes in (second, third))
+    bandit = gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.1)
+    assert beliefs(bandit, ax=fourth) is fourth
+    assert fourth.get_legend() is not None
+    assert figure.axes == [first, second, third, fourth]
+    figure.savefig("/dev/null", format="png")
+
+
+def test_axes_that_cannot_hold_a_picture_are_refused() -> None:
+    ax = Figure().add_subplot()
+    several = pd.concat([make_rows(["a"]), make_rows(["a"], problem="q")])
+    refused(
+        ValueError,
+        "ax holds one panel, and 2 .* one problem and width",
+        regret_figure,
+        several,
+        ax=ax,
+    )
+    plane = gp_ucb(Box([[0, 1], [0, 1]]), kernel=RBF(1.0), noise_variance=0.1)
+    refused(ValueError, "ax holds one panel, and 2 ", beliefs, plane, ax=ax)
+    refused(ValueError, "ax must be matplotlib Axes", regret_figure, make_rows(["a"]), ax=Figure())
+    assert not ax.has_data()
 
 
 def test_a_policy_looks_the_same_in_all_company() -> None:

@@ -2,18 +2,22 @@
 
 import json
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from tests.helpers.commands import Command, one_line
+from tests.helpers.commands import Command
+from tests.helpers.refusals import refused
 from tvbandits.comparison import files
-from tvbandits.comparison.compare import Comparison, iterate
+from tvbandits.comparison.compare import Comparison, compare, iterate
 from tvbandits.comparison.files import RunStore
+from tvbandits.comparison.sources import sources_of
 from tvbandits.datasets import DriftingBump
-from tvbandits.policies.names import sources_of
 
 MODULES = {
     "paper.py": "import paper_parts.inner\nfrom tvbandits.policies import POLICIES\n"
@@ -61,25 +65,61 @@ def play(command: Command) -> Any:
 
 def test_compare_keeps_the_sources_of_plug_ins(folder: Path, play: Any) -> None:
     assert play().status == 0
-    record = json.loads((folder / "done" / files.RUN).read_text())
-    assert set(record["arguments"][files.SOURCES]) == ALL
+    saved = sources(folder / "done")
+    assert {name for each in saved.values() for name in each} == ALL
+    assert set(saved["uniform"]) == {"paper_expert", "paper_width"}
     (folder / "aside.py").write_text("# of no consequence")
     assert play().status == 0
 
 
+def sources(folder: Path) -> dict[str, dict[str, int]]:
+    saved: dict[str, dict[str, int]] = json.loads((folder / files.RUN).read_text())["arguments"][
+        files.SOURCES
+    ]
+    return saved
+
+
+def rows_of(folder: Path) -> pd.DataFrame:
+    return files.read(folder).rows
+
+
+SHARED = {"paper_problem.py", "paper_expert.py", "paper_width.py"}
+
+
 @pytest.mark.parametrize("name", sorted(set(MODULES) - {"aside.py"}))
-def test_compare_refuses_a_plug_in_that_was_changed(folder: Path, play: Any, name: str) -> None:
+def test_compare_plays_again_what_a_changed_plug_in_played(
+    folder: Path, play: Any, name: str
+) -> None:
     assert play().status == 0
-    rows = (folder / "done" / files.ROWS).read_bytes()
+    before = rows_of(folder / "done").assign(seconds=0.0)
     (folder / name).write_text(MODULES[name] + "# changed\n")
     module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    one_line(play(), rf'"done" holds runs of another {module}, ')
-    assert (folder / "done" / files.ROWS).read_bytes() == rows
-    (folder / name).write_text(MODULES[name])
+    again = 3 if name in SHARED else 1
+    runs = "3 runs" if again == 3 else "1 run"
+    said = play()
+    changed, *left, _ = said.err.splitlines()
+    assert changed == f"{module} has changed: {runs} of it will be played again"
+    assert left == ([] if again == 3 else ["2 of 3 runs exist already"])
+    pd.testing.assert_frame_equal(rows_of(folder / "done").assign(seconds=0.0), before)
+    assert "has changed" not in play().err
+
+
+def test_compare_plays_the_new_code_of_a_changed_plug_in(folder: Path, play: Any) -> None:
     assert play().status == 0
+    for policy in ("uniform", "eps-greedy"):
+        (folder / "paper.py").write_text(MODULES["paper.py"].replace("uniform", policy))
+        for module in ("paper", "paper_parts", "paper_parts.inner"):
+            sys.modules.pop(module, None)  # as in another process
+        assert play().status == 0
+        rows = rows_of(folder / "done")
+        mine = rows[rows["policy"] == "paper:maker"]
+        problem = sys.modules["paper_problem"].problem
+        expected = compare(problem, [policy], 1, 3)
+        np.testing.assert_array_equal(mine["x0"], expected["x0"])
+        assert set(rows["policy"]) == {*("paper:maker", "uniform", "gp-ucb:beta=paper_other:width")}
 
 
-def test_compare_refuses_a_changed_plug_in_after_an_interruption(
+def test_compare_plays_a_changed_plug_in_again_after_an_interruption(
     folder: Path, play: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(plan: Comparison, there: Any) -> Any:
@@ -90,10 +130,40 @@ def test_compare_refuses_a_changed_plug_in_after_an_interruption(
         context.setattr("tvbandits.cli.comparing.iterate", interrupted)
         assert play().status == 130
     (folder / "paper.py").write_text("changed = True\n" + MODULES["paper.py"])
-    one_line(play(), r"runs of another paper, ")
+    with (
+        monkeypatch.context() as context
+    ):  # stopped before it was played again: nothing old is left
+        context.setattr("tvbandits.cli.comparing.iterate", lambda *_: iter(()))
+        assert "paper has changed: 1 run of it" in play().err
+    assert "exist already" not in play().err
+    assert sources(folder / "done")["paper:maker"]["paper"] == zlib.crc32(
+        (folder / "paper.py").read_bytes()
+    )
 
 
-def test_board_refuses_a_newcomer_that_was_changed(folder: Path, command: Command) -> None:
+def test_compare_removes_a_changed_policy_that_it_does_not_name(folder: Path, command: Any) -> None:
+    shared = ("compare", "drifting-bump:candidates=21", "--horizon=3", "--seeds=1", "--jobs=1")
+    assert command(*shared, "--policy=paper:maker", "--out=done").status == 0
+    (folder / "paper_parts" / "inner.py").write_text("WIDTH = 2.0\n")
+    said = command(*shared, "--policy=uniform", "--out=done")
+    removed = "1 run of paper:maker removed (name it to play it again)"
+    assert said.err.splitlines()[0] == f"paper_parts.inner has changed: {removed}"
+    assert set(rows_of(folder / "done")["policy"]) == {"uniform"}
+
+
+def test_a_policy_whose_module_cannot_be_found_stays(
+    folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = ("compare", "drifting-bump:candidates=21", "--horizon=3", "--seeds=1", "--jobs=1")
+    assert command(*shared, "--policy=paper:maker", "--out=done").status == 0
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each != str(folder)])
+    del sys.modules["paper"]
+    (folder / "paper.py").rename(folder / "gone.py")
+    assert command(*shared, "--policy=uniform", "--out=done").status == 0
+    assert set(rows_of(folder / "done")["policy"]) == {"paper:maker", "uniform"}
+
+
+def test_board_plays_a_newcomer_again_that_was_changed(folder: Path, command: Command) -> None:
     def play(*more: str) -> Any:
         given = ("--problem=drifting-bump:candidates=21", "--only=uniform", "--only=eps-greedy")
         more = ("--horizon=3", "--seeds=2", "--jobs=1", "--out=done", *more)
@@ -102,24 +172,52 @@ def test_board_refuses_a_newcomer_that_was_changed(folder: Path, command: Comman
     assert play().status == 0
     assert play("--policy=paper:maker").status == 0  # a board may take up another one
     assert play("--policy=paper_two:maker").status == 2  # no such module
-    record = json.loads((folder / "done" / files.RUN).read_text())
-    assert set(record["arguments"][files.SOURCES]) >= {"paper", "paper_parts.inner"}
+    assert set(sources(folder / "done")["paper:maker"]) >= {"paper", "paper_parts.inner"}
     (folder / "paper.py").write_text(MODULES["paper.py"] + "# changed\n")
-    one_line(play("--policy=paper:maker"), "runs of another paper, ")
-    assert play().status == 0  # without it
+    said = play("--policy=paper:maker").err
+    assert "paper has changed: 2 runs of it will be played again" in said
+    assert "4 of 6 runs exist already" in said
 
 
 def test_a_store_keeps_the_sources_of_all_its_runs(tmp_path: Path) -> None:
-    plan = Comparison(DriftingBump(candidates=21), ["uniform"], 3, 3)
-    runs = list(iterate(plan))
-    for run, sources in zip(runs, ({"a": 1}, {"b": 2}, {}), strict=True):
-        RunStore(tmp_path, {"x": 1, files.SOURCES: sources}, plan.steps).save(run)
-    record = json.loads((tmp_path / files.RUN).read_text())
-    assert record["arguments"][files.SOURCES] == {"a": 1, "b": 2}
-    for sources in ({"a": 2}, {"c": 0, "b": 1}):
-        with pytest.raises(ValueError, match=r"runs of another [ab], "):
-            RunStore(tmp_path, {"x": 1, files.SOURCES: sources}, plan.steps)
-    assert len(RunStore(tmp_path, {"x": 1}, plan.steps).load()) == 3
+    plan = Comparison(DriftingBump(candidates=21), ["uniform", "eps-greedy"], 1, 3)
+    uniform, greedy = iterate(plan)
+
+    def store(**sums: int) -> RunStore:
+        return RunStore(tmp_path, {"x": 1, files.SOURCES: {"uniform": sums} if sums else {}}, {})
+
+    RunStore(tmp_path, {"x": 1, files.SOURCES: {"uniform": {"a": 1}}}, plan.steps).save(uniform)
+    store().save(greedy)
+    assert sources(tmp_path) == {"uniform": {"a": 1}}
+    assert store(a=1, b=2).remove_changed() == ([], [])
+    assert len(store(a=1).load()) == 2
+    changed = store(a=2)
+    assert changed.remove_changed() == (["a"], [uniform.key])
+    assert list(changed.load()) == [greedy.key]
+    assert list(store(a=1).load()) == [greedy.key]
+
+
+def test_equal_information_plays_all_again_with_a_changed_policy(tmp_path: Path) -> None:
+    plan = Comparison(DriftingBump(candidates=21), ["uniform", "eps-greedy"], 1, 3)
+    keys = [run.key for run in iterate(plan)]
+    arguments = {"equal_information": True, "policies": list(plan.policies)}
+    before = RunStore(tmp_path, {**arguments, files.SOURCES: {"uniform": {"a": 1}}}, plan.steps)
+    for run in iterate(plan):
+        before.save(run)
+    after = RunStore(tmp_path, {**arguments, files.SOURCES: {"uniform": {"a": 2}}}, plan.steps)
+    assert set(after.remove_changed().keys) == set(keys)
+    fewer = {**arguments, "policies": ["uniform"]}
+    refused(ValueError, "policies with equal information", RunStore, tmp_path, fewer, plan.steps)
+
+
+def test_sources_are_all_that_a_module_imports_and_no_other_text(folder: Path) -> None:
+    (folder / "lazy.py").write_text("def maker(setting):\n    from paper_parts import inner\n")
+    (folder / "broken.py").write_text("def (")
+    assert set(sources_of(["lazy:maker"])) == {"lazy", "paper_parts", "paper_parts.inner"}
+    assert set(sources_of(["broken:maker"])) == {"broken"}
+    assert "lazy" not in sys.modules  # nothing is imported for it
+    (folder / "points.csv").write_text("1,2\n")
+    assert sources_of(["table:points.csv:noise=1"]) == {"points.csv": zlib.crc32(b"1,2\n")}
 
 
 def test_sources_of_what_is_no_plug_in_are_left_out(folder: Path) -> None:

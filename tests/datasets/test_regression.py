@@ -138,9 +138,9 @@ def test_it_is_a_problem(kind: str, request: pytest.FixtureRequest) -> None:
 
 def test_references(shells: TableProblem) -> None:
     uniform = statistics.fmean(1.0 - reward for reward in shells.values[0].tolist())
-    np.testing.assert_allclose(shells.references(), (uniform, 0.0, 0.0, 0.0), rtol=1e-14)
+    np.testing.assert_allclose(shells.references()[:4], (uniform, 0.0, 0.0, 0.0), rtol=1e-14)
     once = replace(shells, steps=1)
-    np.testing.assert_allclose(once.references(), (uniform, 0.0, uniform, uniform), rtol=1e-14)
+    np.testing.assert_allclose(once.references()[:4], (uniform, 0.0, uniform, uniform), rtol=1e-14)
 
 
 # --- files
@@ -243,7 +243,7 @@ def test_tables_of_the_paper(make: Make, name: str, rows: int, target: str, unif
     assert (problem.values.min(), problem.values.max(), problem.best(1)) == (0.0, 1.0, 1.0)
     np.testing.assert_allclose(problem.points.mean(axis=0), 0.0, atol=1e-11)
     np.testing.assert_allclose(problem.points.std(axis=0), 1.0, rtol=1e-12)
-    np.testing.assert_allclose(problem.references(), (uniform, 0.0, 0.0, 0.0), atol=1e-6)
+    np.testing.assert_allclose(problem.references()[:4], (uniform, 0.0, 0.0, 0.0), atol=1e-6)
     some = slice(None, None, 97)
     np.testing.assert_array_equal(problem.value(problem.points[some], 5), problem.values[0, some])
 

@@ -1,5 +1,6 @@
 """The problem on a fixed table, and the references to read regret against."""
 
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,14 @@ def test_table_problem_by_hand() -> None:
     # between the first column (1 behind) and the third (5 behind). With all read: the second column on
     # day 2, and then the third, which was better than the first on day 1 and as good on day 2.
     expected = (13 / 9, 1.0, 3.5, 4.5)
-    np.testing.assert_allclose(problem.references(), expected, rtol=1e-14)
-    np.testing.assert_allclose(references(TABLE[:, ::-1]), expected, rtol=1e-14)
+    np.testing.assert_allclose(problem.references()[:4], expected, rtol=1e-14)
+    np.testing.assert_allclose(references(TABLE[:, ::-1])[:4], expected, rtol=1e-14)
 
 
 def test_table_of_one_step() -> None:
     problem = table_problem(TABLE[:1])
     assert problem.variation is None
-    assert problem.references() == (1.0, 0.0, 1.0, 1.0)
+    assert problem.references()[:4] == (1.0, 0.0, 1.0, 1.0)
 
 
 def test_references_keep_to_what_is_allowed() -> None:
@@ -53,8 +54,40 @@ def test_references_keep_to_what_is_allowed() -> None:
     # The second column was the best on day 1, the first of what is allowed on day 3 on day 2, equally.
     assert found.last_best == pytest.approx((4.0 + 2.0) / 2)
     everything = references(TABLE, np.ones((3, 3), dtype=bool))
-    np.testing.assert_allclose(everything, references(TABLE), rtol=1e-14)
-    assert references(TABLE[:1], allowed[:1])[2:] == (0.5, 0.5)
+    np.testing.assert_allclose(everything[:4], references(TABLE)[:4], rtol=1e-14)
+    assert references(TABLE[:1], allowed[:1])[2:4] == (0.5, 0.5)
+
+
+@pytest.mark.parametrize("points", [1, 2, 3, 4, 9])
+def test_references_of_several_points_against_all_subsets(points: int) -> None:
+    rng = np.random.default_rng(points)
+    values = rng.integers(0, 4, (6, 4)).astype(float)  # with ties
+    allowed = rng.random((6, 4)) < 0.8
+    allowed[:, 0] = True
+    found = references(values, allowed, points)
+    regrets = np.where(allowed, values, -np.inf).max(axis=1, keepdims=True) - values
+    uniform, best_of_uniform, last = [], [], []
+    for t, (regret, mask) in enumerate(zip(regrets, allowed, strict=True)):
+        sites = np.flatnonzero(mask)
+        sets = [list(each) for each in combinations(sites, min(points, len(sites)))]
+        uniform.append(np.mean([regret[each].mean() for each in sets]))
+        best_of_uniform.append(np.mean([regret[each].min() for each in sets]))
+        if t:
+            before = [values[t - 1][each].sum() for each in sets]
+            most = [each for each, total in zip(sets, before, strict=True) if total == max(before)]
+            last.append(np.mean([regret[each].mean() for each in most]))
+    of_site = np.where(allowed, regrets, np.array(uniform)[:, None])
+    sets = [list(each) for each in combinations(range(4), min(points, 4))]
+    assert found.uniform == pytest.approx(np.mean(uniform))
+    assert found.best_fixed == pytest.approx(min(of_site[:, each].mean() for each in sets))
+    assert found.last_best == pytest.approx(np.mean(last))
+    if points == 1:
+        assert found[4:] == (1, None, None)
+        return
+    assert found.points == points
+    assert found.best_of_uniform == pytest.approx(np.mean(best_of_uniform))
+    fixed = min(sets, key=lambda each: of_site[:, each].mean())
+    assert found.best_of_fixed == pytest.approx(of_site[:, fixed].min(axis=1).mean())
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.limits import Limit
 from tvbandits.data import Dataset, Plays, at_times
+from tvbandits.digits import number_text
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import MoveCost, costs_along
 from tvbandits.validation import Array, cut
@@ -65,7 +66,7 @@ def as_text(title: str, rows: Iterable[tuple[str, object]]) -> str:
 
 
 def _shown(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return number_text(value) if isinstance(value, float) else str(value)
 
 
 # Of a history; what an outcome is called stands beside them.

@@ -46,65 +46,64 @@ class OptionChanges(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Options:
-    """What applies to any bandit, whatever its policy.
+    """The settings that any bandit has, whatever its policy.
 
-    The first six may change while a bandit plays (`Bandit.with_options`); the others say how it models
-    the reward and plays in batches, and are chosen when it is made.
+    You may change the first six while a bandit plays (`Bandit.with_options`). The others set how it
+    models the reward and plays in batches, and stay as they are from its start.
 
     Parameters
     ----------
     limits : sequence of Limit
-        Limits on further outcomes: the bandit plays only points that are known to satisfy them. The
-        model of an outcome has the kernel, aging, posterior and learning of the policy, in the unit of
-        the outcome.
+        Limits on outcomes beside the reward. The model of an outcome has the kernel, aging, posterior
+        and learning of the policy, in the unit of the outcome.
     safe : array of shape (s, d)
-        Points to start from under limits, five or more: those that were not played yet come first.
+        Points to start from under limits, five or more: the bandit plays those first.
     control : array of shape (d,), optional
-        A point that is part of every batch, with which the bandit compares the others. Where rewards go
-        up and down for all points together, as by day and night, it learns how points differ. The level
-        of each time is one unknown number, so only the differences between readings of one time tell
-        which point is better: tell the rewards of a batch at one time. It needs the exact posterior
-        and a kernel that is given, or an ensemble on at most 200 candidates.
+        A point that is part of every batch, with which the bandit compares the others. If rewards rise
+        and fall for all points together, as by day and night, the bandit then learns how points differ.
+        The level of each time is one unknown number, so only differences between readings of one time
+        show which point is better: tell the rewards of a batch at one time. It needs the exact posterior
+        and your own kernel, or an ensemble on at most 200 candidates.
     move_cost : float or callable, optional
         What it costs, in the unit of reward, to move to another point than that of the last play: a
         number for each unit of distance, or a function of two points (d,), from and to. The bandit
-        leaves a point once the regret there would have paid for the move. See `domains.moving`.
+        leaves a point once its regret there has reached the price of the move. See `domains.moving`.
     robust : bool
-        Set incredible readings aside, until others agree with them (`bandit.outliers`).
+        Ignore incredible readings until others agree with them (`bandit.outliers`).
     max_history : int, optional
-        So many of the latest rewards are kept, and up to twice as many, for a run whose memory is not to
-        grow; at least 500, all by default. Older ones leave once no decision needs them: what is in a
-        window or not aged away stays, filters and ensembles hold in their states what they observed.
-        What is computed anew, such as a unit, a kernel, or all after `correct` and a late reward to a
-        filter, comes of what is kept. A campaign has all on its disk.
+        Bounds the memory of a long run: the bandit keeps this many of the latest rewards, at least 500,
+        and up to twice as many; all by default. It drops older ones once no decision needs them: not
+        those in a window, or that still count; filters and ensembles have them in their states. Units,
+        kernels, and everything after `correct` or a late reward to a filter, are then computed from the
+        rewards that remain. A campaign has all of them on its disk.
     mean : float or "online"
         A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
         "online" learns mean and scale from the rewards; the kernel describes the standardised reward.
     posterior : Exact, Nystrom, NystromFilter, StateSpace, ModelEnsemble or a word, optional
         How the posterior is computed: "exact"; on a dictionary of inducing points, "nystrom"; by a
-        Kalman filter; or by an ensemble of models, "ensemble". None: as suits the policy.
+        Kalman filter; or by an ensemble of models, "ensemble". None: the policy's own.
     refit : Every, int or bool, optional
         When a policy that learns its kernel fits it: a rule, a number of rewards between two fits, or
-        True for the usual rule of the policy.
+        True for the policy's own rule.
     season : float, "find" or None
-        Time after which a part of the reward returns: 24 for a day where times count hours. An ensemble
-        then also holds models with that season. "find": on up to 64 candidates look for a period in the
-        readings, for 1,024 steps. None: no season (`season=none` on the command line, `season = "none"`
-        in campaign.toml).
+        The period of a cycle in the reward: where times count hours, 24 for the hour of the day, 168 for
+        the weekday. An ensemble then also has models with that season. "find": on up to 64 candidates,
+        look for a period in the readings, for 1,024 steps. None: no season (`season=none` on the command
+        line, `season = "none"` in campaign.toml).
     consult : "after tell" or "before ask"
-        When to ask the expert: once you have told a decision's rewards, about their time, or before a
-        decision, about its own time.
+        When to ask the expert: when you have told the rewards of a decision, about their time, or before
+        a decision, about its own time.
     minimum_batch : int
         P: a policy that plays in batches starts by uncertainty sampling until no batch can be smaller
         ([BB] Algorithm 3, in batches of P). Its variances are exact on a box for `gp_bucb`, and on up to
         4,096 candidates; elsewhere they are those of the dictionary.
     largest_batch : int
-        A batch ends here at the latest, with a warning if the rule would go on.
+        The largest size of a batch; the bandit warns if it cuts one off.
 
     Raises
     ------
     ValueError
-        If an option is not of its form. Whether it suits the policy is checked with the policy.
+        If an option has the wrong form. The policy checks whether it can use the option.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """`Campaign`: a bandit in a database, which several processes share and which no crash can lose.
 
 A call that changes something is checked, performed while the process holds the write lock, and written
-to the journal; it is on the disk before the call returns. What is believed is a replay of the journal: a
+to the journal; it is on the disk before the call returns. The state is a replay of the journal: a
 process that opens the campaign reads the latest snapshot, replays the rows after it, and has the same
 state as all others, to the last bit. An operation that may query the expert is announced in the journal,
 and every answer is written before it is used: if the process dies in between, the next one completes the
@@ -126,18 +126,18 @@ class Campaign:
         clock : Clock, optional
             With a clock, times may also be given as dates.
         about : mapping of str to str, optional
-            Texts to keep with the campaign: `names` of the sites (a JSON list); a `title` and the `unit`
-            of a reward, for people; `drop_after`, a number: an `ask` that is so much later than a
-            pending point drops that point, and the journal records it.
+            Texts of the campaign: `names` of the sites (a JSON list); a `title` and the `unit`
+            of a reward, for people; `drop_after`, a number: an `ask` drops points that have been pending
+            for longer, and the journal records it.
         trusted, who, timeout, snapshot_every
             As for `open`.
 
         Raises
         ------
         CampaignError
-            If there is something at that location already, or it cannot be written.
+            If that location is not empty, or the package cannot write there.
         ValueError
-            If a part of the bandit has no name by which it could be read back.
+            If a part of the bandit has no name by which `open` could import it.
         """
         from tvbandits.bandit.bandit import Bandit
         from tvbandits.campaign.replay import JournaledExpert, snapshot_data
@@ -186,11 +186,11 @@ class Campaign:
         ----------
         location : path or URL
         expert : Expert, optional
-            The campaign's expert, if it has one. It is not needed to read.
+            The campaign's expert, if it has one; needed only to ask and to tell.
         trusted : mapping of str to object, optional
             The user's own parts of the bandit, by "module:name".
         who : str, optional
-            The name in the journal for what is done here; user and host by default.
+            Your name in the journal; user and host by default.
         timeout : float
             Seconds to wait for other writers.
         snapshot_every : int
@@ -201,7 +201,7 @@ class Campaign:
         NoCampaignError
             If there is none.
         DamagedCampaignError
-            If a row is not as it was written.
+            If somebody has changed a row.
         """
         _check_options(trusted, who, timeout, snapshot_every)
         if expert is not None:
@@ -436,16 +436,15 @@ class Campaign:
     def record(self, readings: Iterable[Mapping[str, Any]], errors: Errors | None = None) -> int:
         """Write rewards as if `tell` told one after the other, all or none; return how many are new.
 
-        With a list of `errors`, readings that cannot be told are left out: their numbers, from 0, and
-        the error of each are put into the list, and the others are told.
+        With a list of `errors`, the method leaves out readings with an error, appends the number of
+        each, from 0, and its error to the list, and tells the others.
 
         Each reading has the arguments of `tell` by name. It may also have `counts`, [successes, trials]
-        or [events, exposure], from which its rate was computed. It is then recognised by its counts,
-        since its variance changes if other counts are told at its time. Readings that are in the journal
-        already are skipped.
+        or [events, exposure], from which its rate was computed; the counts then identify it, since its
+        variance changes with other counts of its time. Readings that are in the journal are skipped.
 
-        All are one transaction, unless the campaign has an expert, which is queried reading by reading:
-        then the readings before a refused one stay told.
+        All readings are one transaction. A campaign with an expert asks it after each reading; there the
+        readings before one with an error stay in the journal.
         """
         if errors is not None:
             of_kind("errors", errors, list, "a list, or None")

@@ -17,6 +17,7 @@ import numpy as np
 from tvbandits.campaign.store.errors import report_damage
 from tvbandits.campaign.store.journal import to_points
 from tvbandits.clock import Clock
+from tvbandits.digits import number_text
 from tvbandits.domains.availability import (
     Availability,
     NothingAvailableError,
@@ -198,7 +199,7 @@ class Names:
         mask = None if part is None else part.mask
         if len(without):
             candidates = candidates_of(self.domain)
-            require(candidates is not None, "without", "used with sites or arms only", without)
+            require(candidates is not None, "without", "for sites or arms only", without)
             mask = np.ones(len(candidates), dtype=bool) if mask is None else mask.copy()  # type: ignore[arg-type]
             mask[as_rows(np.asarray(self.rows(without)), len(mask), "without")] = False
             if not mask.any():
@@ -335,8 +336,9 @@ class Names:
             i = int(exchanged.argmax())
             right = ",".join(map(exactly, table[i, ::-1] if len(columns) == 2 else swapped[i]))
             raise ValueError(
-                f"{','.join(map(exactly, table[i]))} is {away[i]:.0f} km from the nearest site: the "
-                f"order is {', '.join(columns)}; {right} would be {other[i]:.0f} km away"
+                f"{','.join(map(exactly, table[i]))} is {number_text(away[i])} km from the nearest "
+                f"site: the order is {', '.join(columns)}; {right} would be "
+                f"{number_text(other[i])} km away"
             )
         return points
 
@@ -348,10 +350,10 @@ class Names:
             return []
         width = 2 if self.table else X.shape[1]
         sites = domain.X[:, :width]
-        extent, unit = np.linalg.norm(np.ptp(sites, axis=0)), " km" if self.table else ""
+        extent, unit = float(np.linalg.norm(np.ptp(sites, axis=0))), " km" if self.table else ""
         return [
-            f'"{name}" is {away:.4g}{unit} from the nearest site, and all others lie within '
-            f"{extent:.4g}{unit} of each other"
+            f'"{name}" is {number_text(away)}{unit} from the nearest site, and all others lie within '
+            f"{number_text(extent)}{unit} of each other"
             for name, away in zip(change["names"], _distances(sites, X[:, :width]), strict=True)
             if away > far * extent > 0
         ]

@@ -96,9 +96,7 @@ class JournaledExpert:
         """End an operation; raise a `ReplayError` if it did not use all replies."""
         count, self._replies, self._write = len(self._replies), deque(), None
         if count:
-            raise ReplayError(
-                f"the journal has {count} more replies of the expert than were needed"
-            )
+            raise ReplayError(f"the journal has {count} more replies of the expert than questions")
 
     def skip(self, rows: Iterable[Row]) -> None:
         """Restore the state of the expert after an operation that failed."""
@@ -134,9 +132,7 @@ class JournaledExpert:
         if self._write is None:
             raise ReplayError(f"the journal has no reply about {len(X)} points at t = {t:g}")
         if self._expert is None:
-            raise ExpertNeededError(
-                "the expert must be queried, and the campaign was opened without it"
-            )
+            raise ExpertNeededError("the campaign must ask its expert, but was opened without it")
         # An answer that could not be written the last time was paid for: the expert is not asked again.
         body = self._unsaved.get((X.tobytes(), t)) or self._query_expert(self._expert, X, t)
         self._unsaved[X.tobytes(), t] = body
@@ -447,7 +443,7 @@ class Writer:
         if expert is not None and kind in ("ask", "tell"):
             if not expert.present:
                 raise ExpertNeededError(
-                    "the campaign has an expert, which is needed to ask and to tell: give it by "
+                    "the expert of the campaign is needed to ask and to tell: give it by "
                     "expert= or --expert"
                 )
             self._write("intent", {"kind": kind, "key": key, **body}, None, who)

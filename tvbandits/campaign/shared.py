@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tvbandits.campaign.replay import Replay, Unsaved, Writer
     from tvbandits.experts.protocol import Expert
 
-# The name in the journal for points that are dropped because nobody has told them in time.
+# Who the journal names for points that are dropped because nobody has reported them in time.
 EXPIRY = "expiry"
 
 # A request, its number, its key, and the name of who makes it.

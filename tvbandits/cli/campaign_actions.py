@@ -18,6 +18,7 @@ from tvbandits.campaign.status import HALF_WIDTH, age_text, drop_command
 from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import escape, plural, print_result, without_formula
 from tvbandits.clock import parse_time, to_number
+from tvbandits.digits import interval_text
 from tvbandits.domains.candidates import candidates_of
 from tvbandits.io import without_nan
 from tvbandits.validation import Array, file_path
@@ -94,7 +95,7 @@ def _parse_names(campaign: Campaign, text: str) -> list[str]:
     except ValueError as error:
         if len(parts) == 1:
             raise
-        hint = 'give a name with a comma alone, or use semicolons: "A, B; C"'
+        hint = 'if a name has a comma, separate names with semicolons: "A, B; C"'
         raise ValueError(f"{error}; {hint}") from error
 
 
@@ -164,7 +165,9 @@ def status(call: Call, context: list[str] | None = None, *, best: bool = False) 
         parts.append(questions)
         overdue = [each.place for each in points if each.t < (status.time or -math.inf)]
         if overdue:
-            parts.append(f"overdue: tell its reading, or {drop_command(call.file, overdue[0])}")
+            parts.append(
+                f"overdue: tell its reading, or drop it: {drop_command(call.file, overdue[0])}"
+            )
         values = {
             **status.summary,
             "pending_sites": [each.place for each in points],
@@ -186,7 +189,7 @@ def _best(campaign: Campaign, context: list[str] | None) -> tuple[dict[str, Any]
     parts = [f"best: {values['best'] or 'unknown without readings'}"]
     if outliers := campaign.info.outliers:
         values["outliers"] = outliers
-        parts.append(f"set aside as outliers: {outliers}")
+        parts.append(f"outliers, not used: {outliers}")
     if (noise := campaign.info.model.noise) is not None:
         values["noise_variance"] = asdict(noise)
         parts.append(f"noise variance: {_noise_text(noise)}")
@@ -237,7 +240,7 @@ def forecast(
                     "interval_95": [mean[i] - half[i], mean[i] + half[i]],
                 }
             )
-            value = f"{mean[i]:.4g} +- {half[i]:.2g}{f' {unit}' if unit else ''}"
+            value = f"{interval_text(mean[i], half[i], '+-')} {unit}".rstrip()
             lines.append(f"{names.name(X[i])}: {value} (95%)")
         print_result(call.form, lines, {"t": t, "unit": unit, "forecast": rows})
 
@@ -286,7 +289,7 @@ def report(file: str, out: str | None) -> None:
     from tvbandits.cli.terminal import write_page
 
     if out is None and "://" in file:
-        raise ValueError("--out must say where to write the page of a campaign on a server")
+        raise ValueError("--out is needed for the page of a campaign on a server")
     path = file_path("--out", out or f"{file}.html")
     check_file_name(path)
     with open_campaign(Call(file)) as campaign:

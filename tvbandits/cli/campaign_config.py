@@ -100,7 +100,7 @@ Section = Mapping[str, Any]
 def read_config(
     path: Path, expert_name: str | None = None
 ) -> tuple[Bandit, Clock | None, dict[str, str]]:
-    """Return the campaign that a file describes: its bandit, its clock, and the texts to keep with it.
+    """Return the campaign that a file describes: its bandit, its clock, and the texts to store with it.
 
     The texts are the names of sites and coordinates, the file itself, and the name of the expert.
 
@@ -304,7 +304,7 @@ def _add_limits(bandit: Bandit, sections: Any, safe: Any, about: Mapping[str, st
     safe = several("safe", safe, "a list of places")
     if sections is None:
         if safe:
-            raise ValueError("[domain] safe is for a campaign with [[limits]]")
+            raise ValueError("[domain] safe needs [[limits]]")
         return bandit
     if not isinstance(sections, list):
         raise ValueError("write each limit as a section [[limits]]")
@@ -387,7 +387,7 @@ def _expert(section: Section, expert_name: str | None) -> Expert | None:
         raise ValueError('[expert] must have maker = "package.module:name"')
     if expert_name is None:
         raise ValueError(
-            f"the expert {maker} is code of your own: allow its import by --expert {maker}"
+            f"the expert {maker} is your own code: allow its import with --expert {maker}"
         )
     return make_expert(load(maker), section.get("budget"))
 

@@ -87,9 +87,9 @@ class Doubts:
     ----------
     campaign : Campaign
     far_ahead : float
-        A time is unusual if it is later than all others by so many spans of all times.
+        A time is unusual if it is later than all others by more than this many spans of all times.
     far_out : float
-        A value is unusual if it is outside of the range of all others by so many ranges.
+        A value is unusual if it lies more than this many ranges outside of the range of all others.
     fewest : int
         The number of readings that a comparison needs.
     """
@@ -153,7 +153,7 @@ def confirm(doubts: Sequence[str], yes: bool) -> None:
         return
     text = doubts[0] + (f" (and {len(doubts) - 1} more like it)" if len(doubts) > 1 else "")
     if not (sys.stdin.isatty() and typer.confirm(f"{escape(text)}; is that right?", err=True)):
-        raise ValueError(f"{text}; nothing was changed: add --yes if it is right")
+        raise ValueError(f"{text}; nothing has changed: add --yes if it is right")
 
 
 def as_column(number: float | None) -> list[float] | None:
@@ -260,7 +260,9 @@ def _print_recorded(
 ) -> None:
     """Print how many readings of a call are in the campaign now, and how many of them are new."""
     status = campaign.status
-    text = f"{plural(new, f'new {noun}')}{f', {total - new} already known' if new < total else ''}"
+    text = (
+        f"{plural(new, f'new {noun}')}{f', {total - new} already recorded' if new < total else ''}"
+    )
     text += f"; {plural(status.readings, 'reading')} in all, {status.pending} pending"
     values = {"received": total, "new": new, "readings": status.readings, **(others or {})}
     if "left_out" in values:
@@ -299,7 +301,7 @@ def _check_readings(
         with collect_errors(errors, reading.line):
             t, key = to_number(campaign.clock, parse_time(reading.at), "--at"), reading.key
             if is_table and t is None and key is None:
-                raise ValueError("a row needs a time or a key, so that it counts once if repeated")
+                raise ValueError("a row needs a time or a key, by which a repeated row counts once")
             site = str(reading.site)
             arguments: dict[str, Any] = {
                 "y": [reading.value],
@@ -331,8 +333,8 @@ def _check_readings(
                 if (first := first_lines.setdefault(play, reading.line)) != reading.line:
                     raise ValueError(
                         f"line {first} already has a reading of {name} at "
-                        f"{campaign.format_time(play[1])}: give each a key in a column key if both are "
-                        "to count, or remove one"
+                        f"{campaign.format_time(play[1])}: remove one, or give each a key in a column "
+                        "key if both should count"
                     )
             rows.append((reading.line, arguments))
     confirm(doubts, yes)
@@ -452,7 +454,7 @@ def _foreign_readings(
     grouped = rows.groupby(["time", "station"], sort=False, as_index=False)
     means = grouped.agg({"value": "mean", "line": "first"})
     if len(means) < len(rows):
-        left_out.append(f"{len(rows) - len(means)} rows averaged with others of their time")
+        left_out.append(f"{len(rows) - len(means)} rows, averaged with others of the same time")
     readings = [
         Reading(site=site, at=str(time), value=float(value), line=int(line))
         for time, site, value, line in means.itertuples(index=False)
@@ -476,7 +478,7 @@ def _check_header(
     pairs = [pair for pair in COUNTS if set(pair) <= columns]
     counts = pairs[0] if pairs else ()
     if pairs and (others := {"reward", "variance", *sum(pairs[1:], ())} & columns):
-        raise ValueError(f"{' and '.join(counts)} replace {min(others)}: make two tables of it")
+        raise ValueError(f"{' and '.join(counts)} replace {min(others)}: split the table in two")
     has_place = "site" in columns or {name.lower() for name in names.columns} <= columns
     if not (counts or "reward" in columns) or not has_place:
         places = "site" if arms else f"site (or {', '.join(names.columns)})"

@@ -37,7 +37,7 @@ else:
 app = typer.Typer(no_args_is_help=True, help="Run a bandit for weeks: a campaign in a file.")
 
 At = Annotated[
-    Text, Option("--at", metavar="TIME", help="A number, or a date if there is a clock.")
+    Text, Option("--at", metavar="TIME", help="A number, or a date if the campaign has a clock.")
 ]
 
 Outcome = Annotated[
@@ -62,7 +62,7 @@ Context = Annotated[
     Texts,
     Option(
         metavar="NAME=VALUE,...",
-        help="The context that is measured and not chosen: outside=3.2; repeat it for more.",
+        help="The context, which you measure and do not choose: outside=3.2; repeat it for more.",
     ),
 ]
 
@@ -73,7 +73,7 @@ ReadingSite = Annotated[
     Option("--site", metavar="SITE", help="The site of the reading; without --at the latest one."),
 ]
 
-Yes = Annotated[bool, Option("--yes", help="Accept unusual values without a question.")]
+Yes = Annotated[bool, Option("--yes", help="Accept unusual values without asking.")]
 
 
 @command(app, "new")
@@ -82,10 +82,12 @@ def new_command(
     tables: TableOptions,
     config: Annotated[
         Path | None,
-        Option(help="A TOML file that describes the campaign; campaign.toml with --policy."),
+        Option(
+            help="The TOML file of the campaign; with --policy the file to write, campaign.toml."
+        ),
     ] = None,
     policy: Annotated[
-        Text, Option(metavar="NAME[:key=value,...]", help="Write that file for this policy.")
+        Text, Option(metavar="NAME[:key=value,...]", help="Write the TOML file for this policy.")
     ] = None,
     sites: Annotated[Text, Option(help="With --policy: the table of sites.")] = None,
     noise_sd: Annotated[
@@ -93,9 +95,7 @@ def new_command(
     ] = None,
     clock: Annotated[
         Text,
-        Option(
-            metavar="UNIT", help="With --policy: times may be dates, and count 1h, 15min or 1D."
-        ),
+        Option(metavar="UNIT", help="With --policy: the unit of time for dates, 1h, 15min or 1D."),
     ] = None,
     like: Annotated[
         Text,
@@ -134,7 +134,7 @@ def ask_command(
     context: Context = None,
     yes: Yes = False,
 ) -> None:
-    """Say where to go next; the same --key gives the same answer."""
+    """Print where to go next; the same --key prints the same points."""
     with actions.open_campaign(call) as campaign:
         t = actions.parse_at(campaign, at)
         if t is not None:
@@ -164,13 +164,13 @@ def tell_command(
     context: Context = None,
     csv: Annotated[
         Path | None,
-        Option("--csv", help="A table of readings; `tvbandits data info` says how it is read."),
+        Option("--csv", help="A table of readings; `tvbandits data info` shows how it is read."),
     ] = None,
     yes: Yes = False,
 ) -> None:
     """Record a reading, or those of a table; a repeated reading counts once.
 
-    Another reading of the same place and time needs a --key of its own.
+    A second reading of the same place and time needs a --key of its own.
     """
     reading = readings.Reading(
         site=site,
@@ -195,7 +195,7 @@ def tell_command(
 
 @command(app, "questions")
 def questions_command(call: Change, at: At = None, available: Availability = None) -> None:
-    """Say what to ask an expert who answers later."""
+    """Print the questions for an expert who answers later."""
     with actions.open_campaign(call) as campaign:
         t = actions.parse_at(campaign, at)
         X = campaign.questions(t, actions.parse_available(campaign, available), key=call.key)
@@ -206,7 +206,7 @@ def questions_command(call: Change, at: At = None, available: Availability = Non
 def answer_command(
     call: Change,
     site: Annotated[str, Option("--site", metavar="SITE", help="The site of the question.")],
-    value: Annotated[float, Option(help="The answer; nan if there is none.")],
+    value: Annotated[float, Option(help="The answer; nan for none.")],
     at: At = None,
     variance: Annotated[float | None, Option(help="The noise variance of the answer.")] = None,
 ) -> None:
@@ -256,7 +256,7 @@ def retract_command(call: Change, site: ReadingSite, at: At = None) -> None:
 def drop_command(
     call: Change, site: Annotated[str, Option(metavar="SITE", help="The pending site.")]
 ) -> None:
-    """Give up a pending point that nobody goes to."""
+    """Drop a pending point that nobody will go to."""
     with actions.open_campaign(call) as campaign:
         campaign.drop(site, key=call.key)
         actions.print_dropped(call, campaign)
@@ -290,7 +290,7 @@ def sites_command(
 def status_command(
     call: Call,
     best: Annotated[
-        bool, Option("--best", help="Also say which point is the best, which takes longer.")
+        bool, Option("--best", help="Also print the best point, which takes longer.")
     ] = False,
     context: Context = None,
 ) -> None:
@@ -348,11 +348,11 @@ def report_command(
 @command(app, "token")
 def token_command(
     file: File,
-    name: Annotated[str, Argument(help="The holder's name, which the journal will show.")],
+    name: Annotated[str, Argument(help="The holder's name, as the journal shows it.")],
     role: Annotated[Texts, Option("--role", help="read, tell or ask; read by default.")] = None,
     revoke: Annotated[bool, Option("--revoke", help="Revoke the token.")] = False,
 ) -> None:
-    """Create a token for the service, which is shown once, or revoke one."""
+    """Create a token for the service and print it once, or revoke one."""
     roles = role or ["read"]
     with tokens.Tokens(file) as table:
         if revoke:
@@ -360,7 +360,9 @@ def token_command(
             terminal.say(f"the token of {name} is revoked")
         else:
             print(table.new(name, roles))
-            terminal.say(f"for {name}, to {', '.join(roles)}; it is not shown again")
+            terminal.say(
+                f"for {name}, to {', '.join(roles)}; store it now: nobody can print it again"
+            )
 
 
 @command(app, "serve")

@@ -7,7 +7,7 @@ import json
 import shlex
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pandas as pd
 from rich.progress import MofNCompleteColumn
 
 from tvbandits.cli.options import BoardOptions, Comparing, TableOptions
+from tvbandits.cli.output import plural
 from tvbandits.cli.problems import READS_FILES, READS_OPTIONS, make_problem, problem_label
 from tvbandits.cli.stopping import (
     INTERRUPTED,
@@ -40,7 +41,6 @@ from tvbandits.domains.problem import Problem
 from tvbandits.io import without_nan
 from tvbandits.policies import FIRST_COMPARISON
 from tvbandits.policies.frugal import PLANS
-from tvbandits.policies.names import sources_of
 from tvbandits.validation import file_path
 
 
@@ -52,13 +52,18 @@ class Result:
     exit_status: int
     problems: dict[str, Problem]
     references: dict[str, References]
+    units: dict[str, str]
     arguments: dict[str, Any]
     folder: Path | None
 
     @property
-    def units(self) -> dict[str, str]:
-        """The unit of the reward of each problem."""
-        return {text: problem.unit for text, problem in self.problems.items()}
+    def shown(self) -> pd.DataFrame:
+        """The rows of the problems that the command names; a folder may have more."""
+        return self.rows[self.rows["problem"].isin(list(self.problems))]
+
+    def print(self) -> None:
+        """Print the tables."""
+        print_tables(self.shown, self.references, self.problems)
 
     def write(self, *more: str) -> None:
         """Write rows, summary and picture, if there is a folder; exit if the user has stopped it."""
@@ -76,11 +81,11 @@ def compare(
     """Run policies on problems, print a summary, and write files into the folder `out`."""
     result = _run("compare", options, tables, policies or list(FIRST_COMPARISON), out)
     if form == "json":
-        summary = without_nan(summarise(result.rows).to_dict(orient="records"))
-        references = {name: each._asdict() for name, each in result.references.items()}
+        summary = without_nan(summarise(result.shown).to_dict(orient="records"))
+        references = {name: result.references[name]._asdict() for name in result.problems}
         print(json.dumps({"summary": summary, "references": references}, allow_nan=False))
     else:
-        print_tables(result.rows, result.references, result.problems)
+        result.print()
     result.write()
 
 
@@ -95,7 +100,7 @@ def frontier(
     policies = frontier_policies(budgets, plans or list(PLANS))
     options = replace(options, beta="2") if options.beta is None else options
     result = _run("frontier", options, tables, policies, out)
-    print_tables(result.rows, result.references, result.problems)
+    result.print()
     if result.folder is not None:
         frontier_table(result.rows).to_csv(result.folder / "frontier.csv", index=False)
         figure = plots.frontier_figure(result.rows, result.units)
@@ -140,8 +145,8 @@ def board(options: BoardOptions) -> None:
         for label, problem in problems.items()
     ]
     lengths = {label: plan.steps[label] for plan, label in zip(plans, problems, strict=True)}
-    sources = sources_of([*problems, *policies])
-    arguments = {"command": "board", "suite": name, **lengths, files.SOURCES: sources}
+    arguments = {"command": "board", "suite": name, **lengths}
+    arguments[files.SOURCES] = files.label_sources([*problems, *policies], {})
     store = RunStore(out, arguments, lengths)
     runs, exit_status = _collect_runs(plans, store, options.cluster)
     if exit_status or not runs:
@@ -163,22 +168,24 @@ def _run(
     if tables.given:
         arguments["tables"] = tables.given
     store = None if folder is None else RunStore(folder, arguments, plan.steps)
+    earlier = None if folder is None or not (folder / files.ROWS).exists() else files.read(folder)
     runs, exit_status = _collect_runs([plan], store, options.cluster)
     if not runs:
         say("stopped before the first run was complete: there is nothing to show")
         raise StoppedError(exit_status)
+    arguments = arguments if store is None else store.arguments
+    arguments["interrupted"] = not runs.keys() >= {*plan.runs}
     references = {
-        text: problem_references(problem, options.seeds, options.horizon)
+        text: problem_references(problem, arguments["seeds"], options.horizon, options.batch)
         for text, problem in plan.problems.items()
     }
-    return Result(
-        pd.concat([runs[key] for key in plan.runs if key in runs], ignore_index=True),
-        exit_status,
-        plan.problems,
-        references,
-        {**arguments, "interrupted": len(runs) < len(plan.runs)},
-        folder,
-    )
+    units = {text: problem.unit for text, problem in plan.problems.items()}
+    if earlier is not None:
+        references, units = earlier.references | references, earlier.units | units
+    order = [arguments["problems"], arguments["policies"]]
+    keys = sorted(runs, key=lambda key: (order[0].index(key[0]), order[1].index(key[1]), key[2]))
+    rows = pd.concat([runs[key] for key in keys], ignore_index=True)
+    return Result(rows, exit_status, plan.problems, references, units, arguments, folder)
 
 
 def _plan(options: Comparing, tables: Mapping[str, Any], policies: list[str]) -> Comparison:
@@ -218,7 +225,6 @@ def _arguments(command: str, options: Comparing, plan: Comparison) -> dict[str, 
     """Return the arguments that are kept with the rows, without the cluster that runs are played on."""
     arguments = {name: value for name, value in vars(options).items() if name != "cluster"}
     data = options.data or []
-    specs = [*plan.problems, *plan.policies, options.beta or "", options.expert or ""]
     return {
         "command": command,
         **arguments,
@@ -226,7 +232,7 @@ def _arguments(command: str, options: Comparing, plan: Comparison) -> dict[str, 
         "policies": list(plan.policies),
         "data": [path.name for path in data],
         "checksums": [_checksum(path) for path in data],
-        files.SOURCES: sources_of(specs),
+        files.SOURCES: files.label_sources([*plan.problems, *plan.policies], arguments),
     }
 
 
@@ -244,16 +250,34 @@ def _collect_runs(
 ) -> tuple[dict[Key, pd.DataFrame], int]:
     """Return the rows of all runs, of which those in the store are not repeated, and the exit status."""
     keys = {key for plan in plans for key in plan.runs}
-    stored = {} if store is None else store.load()
+    stored = {} if store is None else _load(store, keys)
     earlier = {key: rows for key, rows in stored.items() if key in keys}
+    others = len(stored) - len(earlier)
+    if stored:
+        more = f"; {others} more in the folder stay" if others else ""
+        say(f"{len(earlier)} of {len(keys)} runs exist already{more}")
     runs: Iterator[Run] = (run for plan in plans for run in iterate(plan, earlier))
     if cluster is not None:
         missing = earlier.keys() != keys
         runs = Cluster(cluster, say)(plans, earlier) if missing else iter(())
     rows, exit_status = _play(runs if store is None else store.save_each(runs), len(keys), earlier)
-    if exit_status and store is not None:  # another process may have played more in the same folder
+    if store is not None:  # another process may have played more in the same folder
         rows = store.load() | rows
     return rows, exit_status
+
+
+def _load(store: RunStore, keys: Collection[Key]) -> dict[Key, pd.DataFrame]:
+    """Return the rows in a folder, without those whose code has changed: a line says which."""
+    modules, removed = store.remove_changed()
+    if removed:
+        again = sum(key in keys for key in removed)
+        gone = sorted({key[1] for key in removed if key not in keys})
+        fates = [f"{plural(again, 'run')} of it will be played again"] if again else []
+        if gone:
+            count = plural(len(removed) - again, "run")
+            fates.append(f"{count} of {', '.join(gone)} removed (name it to play it again)")
+        say(f"{', '.join(modules)} has changed: {'; '.join(fates)}")
+    return store.load()
 
 
 def _play(
@@ -261,8 +285,6 @@ def _play(
 ) -> tuple[dict[Key, pd.DataFrame], int]:
     """Return the rows of earlier runs and of all others, and the exit status of an interrupt, or 0."""
     rows, exit_status = dict(earlier), 0
-    if earlier:
-        say(f"{len(earlier)} of {total} runs exist already")
     with interrupt_on_termination(), progress_bars(MofNCompleteColumn()) as bars:
         task = bars.add_task("preparing", total=total, completed=len(rows))
         try:

@@ -1,4 +1,4 @@
-"""The command `data info`: what is in a file of readings, and which option reads it otherwise."""
+"""The command `data info`: what is in a file of readings, and which option changes how it is read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tvbandits.io import naming
 
 
 def inspect(paths: Sequence[Path], tables: TableOptions, form: Format) -> None:
-    """Print what is in each file, what would be done with it, and what is open."""
+    """Print what is in each file, how it would be read, and which questions remain."""
     facts = []
     for path in paths:
         with naming(path):

@@ -44,7 +44,9 @@ app = typer.Typer(
 )
 
 
-data = typer.Typer(no_args_is_help=True, help="Get data, and look at files of readings.")
+data = typer.Typer(
+    no_args_is_help=True, help="Download data, and show what is in files of readings."
+)
 app.add_typer(data, name="data")
 app.add_typer(campaigns.app, name="campaign")
 
@@ -165,7 +167,7 @@ def compare_command(
         Texts,
         Option(
             "--policy",
-            help="NAME[:key=value,...], or package.module:maker; repeat it; eight by default.",
+            help="NAME[:key=value,...], or package.module:maker; repeat it for more; eight by default.",
         ),
     ] = None,
     out: Folder = None,
@@ -202,7 +204,7 @@ def frontier_command(
 
 @command(app, "board")
 def board_command(options: BoardOptions) -> None:
-    """Run a named suite, which can be stopped and resumed, and write tables and pictures."""
+    """Run a named suite, or continue one that was stopped, and write tables and pictures."""
     comparing.board(options)
 
 
@@ -229,7 +231,7 @@ def report_command(
 def policies_command() -> None:
     """List the policies: name, title, and parameters with their defaults.
 
-    A parameter without a default is recommended or estimated for each problem.
+    For a parameter without a default, each problem recommends a value, or a fit finds one.
     """
     problems.list_policies()
 
@@ -248,7 +250,7 @@ def info_command(
     tables: TableOptions,
     form: Annotated[Literal["text", "json"], Option("--format")] = "text",
 ) -> None:
-    """Say what is in files of readings, how they are read, and which option would change that."""
+    """Show what is in files of readings, how the package reads them, and which options change that."""
     inspecting.inspect(paths, tables, form)
 
 
@@ -259,7 +261,7 @@ def fetch_command(
         list[int], Option(min=1980, help="2008 2009, or repeat --years; from 1980 on.")
     ],
     state: Annotated[
-        Text, Option(help='One state: "New York", or 36; adds a small csv a year.')
+        Text, Option(help='One state, "New York" or 36: also writes a small csv for each year.')
     ] = None,
 ) -> None:
     """Download a data set once, into $TVBANDITS_CACHE if that is set, and print how to use it.

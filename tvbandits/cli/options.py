@@ -22,18 +22,17 @@ File = Annotated[
 ]
 Who = Annotated[Text, Option(help="Your name in the journal; user and host by default.")]
 ExpertName = Annotated[
-    Text, Option("--expert", metavar="MODULE:NAME", help="The maker of the campaign's expert.")
+    Text, Option("--expert", metavar="MODULE:NAME", help="What makes the campaign's expert.")
 ]
-Steps = Annotated[int | None, Option(min=1, help="Steps; the problem's own by default.")]
+Steps = Annotated[
+    int | None, Option(min=1, help="Number of steps; by default that of the problem.")
+]
 Jobs = Annotated[int, Option(min=-1, max=1024, help="Runs in parallel; -1 for all cores.")]
 Scheduler = Annotated[
     Text, Option("--cluster", help="Run on Dask: local:N, or the address of a scheduler.")
 ]
 Folder = Annotated[
-    Text,
-    Option(
-        metavar="DIR", help="Folder for tables and pictures; a run that was stopped is resumed."
-    ),
+    Text, Option(metavar="DIR", help="Folder for tables and pictures; a stopped run continues.")
 ]
 
 
@@ -50,7 +49,7 @@ class Change(Call):
     """The options of every command that changes a campaign."""
 
     key: Annotated[
-        Text, Option(help="A name for this call, which then counts once if repeated.")
+        Text, Option(help="A name for this call: repeated under it, the call counts once.")
     ] = None
     who: Who = None
     expert: ExpertName = None
@@ -64,9 +63,9 @@ class TableOptions:
         int | None, Option(min=1, metavar="LINE", help="The line with the names of the columns.")
     ] = None
     decimal: Annotated[
-        Text, Option(metavar="comma|point", help="The decimal mark, where 1.012 is unclear.")
+        Text, Option(metavar="comma|point", help="The decimal mark, if 1.012 is ambiguous.")
     ] = None
-    dates: Annotated[Text, Option(metavar="day|month", help="What comes first in 03/02/2026.")] = (
+    dates: Annotated[Text, Option(metavar="day|month", help="Which comes first in 03/02/2026.")] = (
         None
     )
     time: Annotated[
@@ -76,7 +75,8 @@ class TableOptions:
         Text, Option("--station", metavar="COLUMN", help="The column of stations.")
     ] = None
     parameter: Annotated[
-        Text, Option("--parameter", metavar="NAME", help="Which of several parameters to read.")
+        Text,
+        Option("--parameter", metavar="NAME", help="The parameter to read, if there are several."),
     ] = None
     value: Annotated[Text, Option("--value", metavar="COLUMN", help="The column of values.")] = None
     missing: Annotated[
@@ -84,13 +84,13 @@ class TableOptions:
         Option(
             "--missing",
             metavar="CELL",
-            help="A cell of no reading, such as -999; none: such numbers are readings. Repeat it.",
+            help="A code for no reading, such as -999; none if such numbers are readings. Repeat it.",
         ),
     ] = None
 
     @property
     def given(self) -> dict[str, Any]:
-        """The options that are given, by name."""
+        """The options that the user has set, by name."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
@@ -127,15 +127,14 @@ class Comparing:
     batch: Annotated[
         int | None,
         Option(
-            min=1,
-            help="Points per step, whose regret is their mean; by default each policy decides.",
+            min=1, help="Points per step, with their mean regret; by default each policy decides."
         ),
     ] = None
     equal_information: Annotated[
         bool,
         Option(
             "--equal-information",
-            help="Give policies without an expert as many answers, about random points.",
+            help="Policies without an expert get as many answers, about random points.",
         ),
     ] = False
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +14,7 @@ from tvbandits.datasets.registry import problems
 from tvbandits.domains.problem import Problem
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import (
+    TABLE,
     find_spec,
     load,
     parameter_text,
@@ -33,9 +33,6 @@ READS_FILES = {name for name, problem in PROBLEMS.items() if problem.files != 0}
 READS_OPTIONS = {
     name for name, problem in PROBLEMS.items() if "options" in parameters_of(problem.make)
 }
-
-# table:FILE or table:FILE:key=value,...
-TABLE = re.compile(r"table:(.+?)(:[^\W\d]\w*=[^:]*)?")
 
 
 def problem_label(text: str) -> str:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tvbandits.comparison.summary import (
+    BEST_OF_BATCH,
     count_text,
     pairwise_differences,
     panels_of,
@@ -20,15 +21,19 @@ from tvbandits.comparison.summary import (
     summarise,
 )
 from tvbandits.datasets.tables.references import References
+from tvbandits.digits import number_text
 from tvbandits.domains.problem import Problem
 from tvbandits.validation import clean
 
 # Columns of the summary that are regrets, and those of the differences to the best policy.
-REGRETS = ("average_regret", "average_regret_sd", "average_regret_ci95", "last_fifth_regret")
+REGRETS = (
+    *("average_regret", "average_regret_sd", "average_regret_ci95", "last_fifth_regret"),
+    BEST_OF_BATCH,
+)
 DIFFERENCES = ("difference", "ci95")
 
 # Columns that are left out if no policy has a value.
-OPTIONAL = ("violations", "move cost")
+OPTIONAL = ("best of batch", "cost", "violations", "move cost")
 
 
 def print_tables(
@@ -63,13 +68,27 @@ def print_tables(
         for line in lines:
             table.add_row(*(Text(line[heading]) for heading in headings))
         console.print(table)
-        uniform, fixed, last, forecast = regret_texts(references[name], decimals=2)
-        console.print(
-            f"references: uniform {uniform}, best fixed point {fixed}, last step's best {last}, "
-            f"forecast with all read {forecast}"
-        )
+        console.print(_reference_text(references[name]), soft_wrap=True)
         if summary := data_summary(problem):
             console.print(clean(f"data: {summary}", 10_000), markup=False)
+
+
+def _reference_text(references: References) -> str:
+    """Return a line on the players without a model."""
+    texts = regret_texts([*references.averages.values()], decimals=2)
+    uniform, fixed, last, forecast = texts
+    n, best_of = references.points, (references.best_of_uniform, references.best_of_fixed)
+    if best_of[0] is None or best_of[1] is None:
+        return (
+            f"references: uniform {uniform}, best fixed point {fixed}, last step's best {last}, "
+            f"forecast from all readings {forecast}"
+        )
+    best_uniform, best_fixed = regret_texts(best_of, decimals=2)  # type: ignore[arg-type]
+    return (
+        f"references: uniform {uniform}, {n} best fixed points {fixed}, last step's {n} best {last}, "
+        f"{n} best of a forecast with all read {forecast}; best of the batch: {n} random points "
+        f"{best_uniform}, {n} best fixed points {best_fixed}"
+    )
 
 
 def data_summary(problem: Problem) -> str:
@@ -82,13 +101,16 @@ def _format_lines(
 ) -> list[dict[str, str]]:
     """Return the cells of each policy by heading; all regrets have the same number of digits."""
     regrets = [
-        [*(line[name] for name in REGRETS), *(pair.get(name, math.nan) for name in DIFFERENCES)]
+        [
+            *(line.get(name, math.nan) for name in REGRETS),
+            *(pair.get(name, math.nan) for name in DIFFERENCES),
+        ]
         for line, pair in zip(policies, pairs, strict=True)
     ]
     texts = iter(regret_texts([value for line in regrets for value in line]))
     lines = []
     for line in policies:
-        average, deviation, interval, last, difference, half_width = (
+        average, deviation, interval, last, best, difference, half_width = (
             next(texts) for _ in (*REGRETS, *DIFFERENCES)
         )
         lines.append(
@@ -102,8 +124,10 @@ def _format_lines(
                 if half_width == "-"
                 else f"{difference} {sign} {half_width}",
                 "last fifth": last,
-                "queries": f"{line['queries_per_step']:.1f}",
-                "ms": f"{1e3 * line['seconds_per_step']:.2f}",
+                "best of batch": best,
+                "queries": number_text(line["queries_per_step"], 3),
+                "ms": number_text(1e3 * line["seconds_per_step"], 3),
+                "cost": _or_dash(line.get("cost_per_step") or None, ".3g"),
                 "violations": _or_dash(line.get("violations_per_step"), ".1%"),
                 "move cost": _or_dash(line.get("move_cost_per_step"), ".3g"),
             }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import getattr_static
+from inspect import getattr_static, signature
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from tvbandits.policies.names import (
     path_of,
 )
 from tvbandits.validation import (
+    as_variances,
     describe,
     is_finite_number,
     optional,
@@ -84,7 +86,7 @@ class NamedPolicy:
         ]
         if missing:
             raise ValueError(
-                f'"{self.text}": a maker is called with a Setting, and with what the text gives; '
+                f'"{self.text}": a maker is called with a Setting and the values of the text; '
                 f"there is nothing for {', '.join(missing)}"
             )
         return options
@@ -113,37 +115,68 @@ class NamedPolicy:
         return None if own is None else text_of_width(own)
 
 
-def label_policies(
-    policies: Sequence[str] | Mapping[str, Maker], expert: MakeExpert | None
-) -> dict[str, Maker]:
+# Names, recipes of the package, functions of a Setting, and classes that are called with one.
+Policies = str | Maker | Sequence[str | Maker] | Mapping[str, str | Maker]
+
+
+def label_policies(policies: Policies, expert: MakeExpert | None) -> dict[str, Maker]:
     """Return the makers of policies by label.
 
     Each named policy is made once for a problem of two points, so that a mistake in its text is reported
     before the first run and not after hours.
     """
     if isinstance(policies, Mapping):
-        makers = dict(policies)
-        for label, maker in makers.items():
-            if not callable(maker):
-                raise TypeError(
-                    f'policy "{label}" must be a function of a Setting, got {describe(maker)}'
-                )
+        labelled: list[tuple[str | None, Any]] = list(policies.items())
     else:
-        makers = {}
         one = isinstance(policies, str | pd.DataFrame) or not isinstance(policies, Iterable)
-        needs = "names, or a mapping of labels to makers"
-        for text in [policies] if one else several("policies", policies, needs):
-            if not isinstance(text, str):
-                raise TypeError(f"policies must be {needs}; got {describe(text)}")
-            spec = find_spec("policy", text, POLICIES)
-            label = text if spec is None else spec
-            named = makers[label] = NamedPolicy(label)
-            named.options()
-            if spec is not None:
-                named(_two_points(expert))
+        needs = "names, makers, or a mapping of labels to them"
+        each = [policies] if one else several("policies", policies, needs)
+        labelled = [(None, policy) for policy in each]
+    makers: dict[str, Maker] = {}
+    for label, policy in labelled:
+        name, maker = _maker(label, policy, expert)
+        if name in makers and makers[name] != maker:
+            raise ValueError(
+                f'two policies are named "{name}"; give a mapping of labels of yours to policies'
+            )
+        makers[name] = maker
     if not makers:
         raise ValueError("policies must name at least one policy, got none")
     return makers
+
+
+def _maker(label: str | None, policy: Any, expert: MakeExpert | None) -> tuple[str, Maker]:
+    """Return label and maker of a policy: of a name, a recipe of the package, a function or a class."""
+    recipes = {each.recipe: name for name, each in POLICIES.items()}
+    if isinstance(policy, FunctionType) and policy in recipes:
+        policy = recipes[policy]
+    if isinstance(policy, str):
+        spec = find_spec("policy", policy, POLICIES)
+        named = NamedPolicy(policy if spec is None else spec)
+        named.options()
+        if spec is not None:
+            named(_two_points(expert))
+        return named.text if label is None else label, named
+    if not (callable(policy) and _takes_setting(policy)):
+        what = "policies" if label is None else f'policy "{label}"'
+        raise TypeError(
+            f"{what} must be names, or makers: functions or classes of a Setting; got "
+            f"{describe(policy)}"
+        )
+    if label is not None:
+        return label, policy
+    if not isinstance(policy, FunctionType | type) or policy.__name__ == "<lambda>":
+        raise TypeError(f"{describe(policy)} has no name: give a mapping of labels to policies")
+    return policy.__name__, policy
+
+
+def _takes_setting(maker: Callable[..., Any]) -> bool:
+    """Return whether a function or class can be called with a Setting alone."""
+    try:
+        signature(maker).bind(None)
+    except (TypeError, ValueError):  # it needs more, or takes nothing, or does not say
+        return False
+    return True
 
 
 def _two_points(expert: MakeExpert | None) -> Setting:
@@ -227,7 +260,9 @@ def label_problems(
         names = [_check_members(problem).name for problem in each_problem]
         by_label = dict(zip(names, each_problem, strict=True))
         if len(by_label) < len(each_problem):
-            raise ValueError(f"problems must have different names, or labels of yours; got {names}")
+            raise ValueError(
+                f"problems must have different names, or labels in a mapping; got {names}"
+            )
     if not by_label:
         raise ValueError("problems must hold at least one problem, got none")
     for label, problem in by_label.items():
@@ -258,7 +293,14 @@ def _check_problem(label: str, problem: Problem) -> None:
     """Raise a `ValueError` for a noise variance or a kernel that cannot be computed with."""
     noise = _check_members(problem).noise_variance
     kernel: Any = problem.kernel
-    optional(positive_number, f"{label}: noise_variance", noise)
+    name = f"{label}: noise_variance"
+    if np.ndim(noise) == 0:  # type: ignore[arg-type]
+        optional(positive_number, name, noise)
+    else:
+        domain = problem.domain
+        fixed = isinstance(domain, Candidates)
+        require(fixed, name, "a number where the domain is no Candidates", noise)
+        as_variances(noise, len(domain), name)  # type: ignore[arg-type]
     with np.errstate(all="ignore"):
         logarithms = kernel.theta if hasattr(kernel, "theta") else np.zeros(0)
     name = f"{label}: the numbers of a kernel"
@@ -272,6 +314,6 @@ def steps_of(label: str, problem: Problem, horizon: int | None) -> int:
     if steps > problem.horizon:
         raise ValueError(
             f"{label} has {problem.horizon} steps, got horizon = {steps}; "
-            "where it is made up, make a longer one"
+            "if it is a simulated problem, make a longer one"
         )
     return steps

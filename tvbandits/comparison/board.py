@@ -31,6 +31,7 @@ from tvbandits.comparison.summary import (
     summarise,
     winners,
 )
+from tvbandits.digits import number_text
 from tvbandits.domains.problem import Problem
 
 # Policies that this package proposes itself: a board shows first where they are beaten.
@@ -231,14 +232,15 @@ def write_ranks(table: pd.DataFrame, out: Path) -> None:
 def board_text(board: Board, origin: Mapping[str, Any]) -> str:
     """Return the board as Markdown; where ours are beaten comes first."""
     ranks = mean_ranks(board.table)
+    # Ranks have no unit: decimals do.
     ranked = ranks.mean.map("{:.2f}".format).rename_axis("policy").reset_index(name="mean rank")
     packages = ", ".join(f"{name} {version}" for name, version in origin["versions"].items())
-    first = winners(board.table, OURS).rename(columns=WINNERS)
+    first, ours = winners(board.table, OURS).rename(columns=WINNERS), ", ".join(OURS)
     parts = [
         f"# Board {origin['suite']}",
         f"`{origin['command']}`, {origin['date']}, {origin['machine']}; {packages}.",
         "## Who wins where",
-        f"First where the policies of this suite ({', '.join(OURS)}) are beaten most.",
+        f"First the problems where other policies beat those of this package ({ours}) by most.",
         _markdown(first),
         "## Mean ranks",
         _test_text(ranks),
@@ -246,7 +248,7 @@ def board_text(board: Board, origin: Mapping[str, Any]) -> str:
     ]
     for problem, lines in board.summary.groupby("problem", sort=False):
         steps, seeds = lines["horizon"].iloc[0], lines["seeds"].min()
-        lines = lines.assign(ms_per_step=lines["ms_per_step"].map("{:.1f}".format))
+        lines = lines.assign(ms_per_step=lines["ms_per_step"].map(lambda ms: number_text(ms, 2)))
         columns = lines.sort_values("average_regret")[list(OF_PROBLEM)].rename(columns=OF_PROBLEM)
         parts += [f"## {problem}", f"{steps} steps, {seeds} seeds.", _markdown(columns)]
     return "\n\n".join(parts) + "\n"
@@ -266,7 +268,7 @@ OF_PROBLEM = {
 def _test_text(ranks: Ranks) -> str:
     """Return a sentence on the ranks, and on which differences could be chance."""
     if ranks.problems < 2:
-        return "Over one problem alone: nothing can be tested."
+        return "Only one problem: no test of ranks."
     return (
         f"Over {ranks.problems} problems; mean ranks that differ by less than "
         f"{_cell(ranks.critical_difference, 3)} do not differ at the 5% level (Nemenyi); "
@@ -289,4 +291,4 @@ def _cell(value: object, digits: int) -> str:
     """Return the text of a cell; a dash stands for NaN."""
     if not isinstance(value, float):
         return str(value)
-    return "-" if math.isnan(value) else f"{value:.{digits}g}"
+    return "-" if math.isnan(value) else number_text(value, digits)

@@ -72,8 +72,8 @@ class Cluster:
                     yield future.result()
             except (CancelledError, dask.comm.CommClosedError) as error:
                 raise ConnectionError(
-                    f"the scheduler at {self.where} has stopped; finished runs are kept: when it runs "
-                    "again, give the same command again"
+                    f"the scheduler at {self.where} has stopped; complete runs are kept: restart it, "
+                    "and repeat the command"
                 ) from error
 
     def _client(self, dask: Any, stack: ExitStack) -> Any:

@@ -23,7 +23,7 @@ from tvbandits.acquisition.widths import Confidence
 from tvbandits.bandit.bandit import MOST_POINTS
 from tvbandits.comparison.arguments import (
     MakeExpert,
-    Maker,
+    Policies,
     as_width,
     label_policies,
     label_problems,
@@ -103,7 +103,7 @@ class Comparison:
 
 def compare(
     problems: Problem | Sequence[Problem] | Mapping[str, Problem],
-    policies: Sequence[str] | Mapping[str, Maker],
+    policies: Policies,
     seeds: int | Sequence[int] = 10,
     horizon: int | None = None,
     n_jobs: int = 1,
@@ -118,28 +118,30 @@ def compare(
     Parameters
     ----------
     problems : problems, or a mapping of labels to problems
-    policies : names as on the command line ("sw-gp-ucb:window=40"), or a mapping of labels to makers
-        A maker takes a `tvbandits.policies.Setting` and returns something with `ask` and `tell`.
+    policies : policies, or a mapping of labels to policies
+        Names as on the command line ("sw-gp-ucb:window=40"), recipes (`policies.gp_ucb`) and makers, in
+        any mixture. A maker is a function or a class that is called with a
+        `tvbandits.policies.Setting`; what it returns has `ask` and `tell`, and its name is the label.
     seeds : int or sequence of int
         A number n means the seeds 0, ..., n - 1.
     horizon : int, optional
         Number of steps; each problem's own by default.
     n_jobs : int
-        Runs at the same time, each with one BLAS thread; -1 for all cores, where there is enough to do.
+        Runs in parallel, each with one BLAS thread; -1 for all cores.
     beta : Confidence, float, "theory" or "package.module:Width", optional
-        Each policy's own default where it is not given.
+        The confidence width; by default each policy's own.
     expert : callable, optional
-        `expert(problem, seed)` makes the expert of a run; by default it tells the problem's truth with
-        noise of the same variance.
+        `expert(problem, seed)` makes the expert of a run; by default it answers with the true reward
+        plus noise of the same variance.
     batch : int, optional
         So many points a step, all at the time of the step and told together: `ask(t, n=batch)`. The
-        reward and the regret of a step are means over its points, and x0, ... are its first point. By
-        default each policy plays as many points as it decides itself.
+        reward and the regret of a step are means over its points, x0, ... are its first point, and
+        `best_of_batch_regret` is the regret of its best point. By default each policy plays as many
+        points as it decides itself.
     equal_information : bool
-        Every bandit that asks nobody gets as many of the expert's answers, at random points of the
-        domain and in the same steps, as the policy of the comparison that gets most. It takes them as
-        it takes rewards, the latest 300 of them. What is left of the difference is due to where the
-        answers are asked for, and what is done with them.
+        Every bandit without an expert gets as many answers, about random points of the domain in the
+        same steps, as the policy of the comparison that gets most. It uses the latest 300 of them as
+        rewards. The remaining difference shows what a good choice and use of questions gains.
 
     Returns
     -------
@@ -148,8 +150,8 @@ def compare(
         width, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
         answered, cost, seconds, batch_size, dictionary_size, beta, bound. `width` is the width of
         the policy; `reward` and `best` are noise-free; `bound` is the bound of SparQ-GP-UCB's theorem on
-        the average regret, at that width. The points of a batch are played one a step and told together:
-        queries and their cost stand in its first row, and each of its rows has its share of the seconds,
+        the average regret, at that width. A batch plays one point a step, and its rewards come together:
+        queries and their cost are in its first row, and each of its rows has its share of the seconds,
         which are of processor time. With `batch` each step is one row, and has no bound if it plays
         several points. `summarise` and `pairwise_differences` (`tvbandits.comparison.summary`) make
         tables of the rows.
@@ -157,7 +159,7 @@ def compare(
     Raises
     ------
     TypeError, ValueError
-        If something cannot be played; before the first run. In a run, if a player asks for a point
+        Before the first run, if an argument is wrong. In a run, if a policy asks for a point
         outside of the domain, or a problem's value or best is not finite: a note says where.
 
     Examples

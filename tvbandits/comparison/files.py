@@ -16,12 +16,13 @@ import shutil
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import pandas as pd
 
 from tvbandits._version import __version__
 from tvbandits.comparison import plots
+from tvbandits.comparison.sources import sources_of
 from tvbandits.comparison.summary import RUN_COLUMNS, Key, Run, summarise
 from tvbandits.datasets.tables.references import References
 from tvbandits.io import replace_file
@@ -31,11 +32,12 @@ ROWS, SUMMARY, PICTURE, RUN = "rows.csv.gz", "summary.csv", "regret.png", "run.j
 # The folder of finished runs, while a comparison goes on.
 RUNS = "runs"
 
-# The argument with checksums of the files of plug-ins, by module.
+# The argument with checksums of the files that a problem or policy depends on, by label and module.
 SOURCES = "sources"
 
-# Arguments that change no row.
+# Arguments that change no row, and those that a later call may add to.
 WITHOUT_EFFECT = ("jobs", "interrupted")
+GROWING = ("problems", "policies", "seeds", "steps", SOURCES)
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib", "matplotlib")
 
@@ -140,7 +142,7 @@ def read(out: Path) -> Content:
         for name, unit in units.items():
             _require(isinstance(unit, str), f"the unit of {name}", "a text", unit)
         for name, values in record["references"].items():
-            numbers = all(type(each) in (float, int) for each in values.values())
+            numbers = all(each is None or type(each) in (float, int) for each in values.values())
             _require(numbers, f"references of {name}", "numbers", values)
             references[name] = References(**values)
         return Content(_read_rows(out / ROWS), references, units, record)
@@ -186,6 +188,20 @@ def _read_rows(path: Path) -> pd.DataFrame:
     return rows
 
 
+class Removed(NamedTuple):
+    """Runs that were removed from a folder because their code has changed."""
+
+    modules: list[str]
+    keys: list[Key]
+
+
+def label_sources(labels: Iterable[str], arguments: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Return the sources of each problem or policy that has any, with those of width and expert."""
+    shared = [str(arguments.get(name) or "") for name in ("beta", "expert")]
+    sources = {label: sources_of([label, *shared]) for label in labels}
+    return {label: each for label, each in sources.items() if each}
+
+
 class RunStore:
     """The finished runs of one comparison in its folder: those of its tables, and one file for each.
 
@@ -194,8 +210,9 @@ class RunStore:
     folder : Path
         The folder of the comparison, made when the first run is saved.
     arguments : mapping
-        Those of the comparison, as for `write`: a folder with other ones is refused. `sources` are
-        checksums of plug-ins by module: a folder may hold runs of others, but of none that was changed.
+        Those of the comparison, as for `write`. A folder with other ones is refused, but for those that
+        may grow: problems, policies and seeds are added to what is there. `sources` are checksums by
+        problem or policy and module, as of `label_sources`.
     steps : mapping of problem to int
         Length of a whole run.
 
@@ -208,48 +225,110 @@ class RunStore:
     def __init__(
         self, folder: Path, arguments: Mapping[str, Any], steps: Mapping[str, int]
     ) -> None:
-        self._folder, self._steps = folder, steps
-        self._arguments = {**arguments, "interrupted": True}
-        self._sources: dict[str, int] = dict(self._arguments.pop(SOURCES, {}))
-        self._saved_sources: dict[str, int] = {}
+        self._folder = folder
+        self._own = {SOURCES: {}, **arguments, "steps": dict(steps), "interrupted": True}
+        self._recorded = False
         if (folder / ROWS).exists():
             read(folder)  # or it says why not
-        if (folder / RUN).exists():
-            self._check_same()
+        self._check_same()
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of all runs in the folder, and of those to come."""
+        before = _mapping(self._record(), "arguments")
+        names = [name for name in GROWING if name in before or name in self._own]
+        return {**self._own, **{name: _grown(name, before, self._own) for name in names}}
+
+    def _record(self) -> dict[str, Any]:
+        """Return the record in the folder, or an empty one."""
+        path = self._folder / RUN
+        if not path.exists():
+            return {"tvbandits": __version__, "arguments": {}}
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return record
 
     def _check_same(self) -> None:
         """Raise a `ValueError` if the folder holds another comparison."""
+        if not (self._folder / RUN).exists():
+            return
         path = self._folder / RUN
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
+            record = self._record()
             before = {**_mapping(record, "arguments"), "version": record["tvbandits"]}
-            self._saved_sources = dict(before.get(SOURCES, {}))
+            for label, sums in before.get(SOURCES, {}).items():
+                _require(isinstance(sums, dict), f"the sources of {label}", "a mapping", sums)
+            _ = self.arguments  # what cannot be added to is found here
         except DAMAGE as error:
             raise ValueError(f'"{path}" cannot be read: {_reason(error)}') from error
-        now = json.loads(json.dumps({**self._arguments, "version": __version__}))
+        now = json.loads(json.dumps({**self._own, "version": __version__}))
         for name, value in now.items():
-            if name not in WITHOUT_EFFECT and before.get(name) != value:
-                raise ValueError(
-                    f'"{self._folder}" holds another comparison: its {name} is '
-                    f"{json.dumps(before.get(name))}, not {json.dumps(value)}; give another folder, "
-                    "or remove it"
-                )
-        saved = self._saved_sources
-        changed = [name for name, sum_ in self._sources.items() if saved.get(name, sum_) != sum_]
-        if changed:
-            raise ValueError(
-                f'"{self._folder}" holds runs of another {", ".join(changed)}, whose source was changed '
-                "since; give another folder, or remove it"
-            )
+            if name not in (*WITHOUT_EFFECT, *GROWING) and before.get(name) != value:
+                self._refuse(name, before.get(name), value)
+        if self._equal_information:
+            # The answers of all depend on the policy that asks most.
+            policies, new = before.get("policies", []), now.get("policies", [])
+            if set(policies) != set(new):
+                self._refuse("policies with equal information", policies, new)
+
+    def _refuse(self, name: str, before: object, now: object) -> NoReturn:
+        raise ValueError(
+            f'"{self._folder}" holds another comparison: its {name} is {json.dumps(before)}, not '
+            f"{json.dumps(now)}; give another folder, or remove it"
+        )
+
+    @property
+    def _equal_information(self) -> bool:
+        return bool(self._own.get("equal_information", False))
+
+    def remove_changed(self) -> Removed:
+        """Remove the runs whose code has changed since they were played, and return what they were."""
+        record = self._record()
+        saved = record["arguments"].get(SOURCES, {})
+        now = label_sources(saved, self._own) | self._own[SOURCES]
+        changed = {
+            label: modules
+            for label, sums in saved.items()
+            if (modules := _changed(sums, now.get(label, {})))
+        }
+        if not changed:
+            return Removed([], [])
+        runs = self.load()
+        affected = [
+            key
+            for key in runs
+            if not changed.keys().isdisjoint(saved if self._equal_information else key[:2])
+        ]
+        kept = [rows for key, rows in runs.items() if key not in affected]
+        for path in self._run_files():
+            with contextlib.suppress(Exception):
+                first = _read_rows(path).iloc[0]
+                if (first["problem"], first["policy"], int(first["seed"])) in affected:
+                    path.unlink()
+        rows_path = self._folder / ROWS
+        if rows_path.exists() and kept:
+            rows = pd.concat(kept, ignore_index=True)
+            replace_file(rows_path, lambda path: _write_rows(rows, path), durable=True)
+        else:
+            rows_path.unlink(missing_ok=True)
+        # Last of all: until then the rows that are left are still those of the earlier code.
+        for label in changed:
+            del saved[label]
+        _write_record(self._folder, record)
+        return Removed(sorted({name for each in changed.values() for name in each}), affected)
+
+    def _run_files(self) -> list[Path]:
+        """Return the files of single runs."""
+        return sorted((self._folder / RUNS).glob("[!.]*"))
 
     def load(self) -> dict[Key, pd.DataFrame]:
         """Return the rows of the finished runs in the folder; a damaged file counts as missing."""
         runs: dict[Key, pd.DataFrame] = {}
-        for path in (self._folder / ROWS, *sorted((self._folder / RUNS).glob("[!.]*"))):
+        steps = self.arguments["steps"]
+        for path in (self._folder / ROWS, *self._run_files()):
             with contextlib.suppress(Exception):
                 for _, rows in _read_rows(path).groupby(RUN_COLUMNS, sort=False):
                     problem, policy, seed = rows[RUN_COLUMNS].iloc[0]
-                    if len(rows) == self._steps.get(problem):
+                    if len(rows) == steps.get(problem):
                         runs[problem, policy, int(seed)] = rows.reset_index(drop=True)
         return runs
 
@@ -263,22 +342,28 @@ class RunStore:
         """Write a run, wholly or not at all."""
         runs = self._folder / RUNS
         runs.mkdir(parents=True, exist_ok=True)
-        new = not self._sources.items() <= self._saved_sources.items()
-        if new or not (self._folder / RUN).is_file():
-            self._save_record()
+        if not self._recorded or not (self._folder / RUN).is_file():
+            _write_record(self._folder, {**self._record(), "arguments": self.arguments})
+            self._recorded = True
         place = runs / file_name(run.key)
         replace_file(place, lambda draft: _write_rows(run.rows, draft), durable=True)
 
-    def _save_record(self) -> None:
-        """Write the record of the runs, with the sources of all their plug-ins."""
-        path = self._folder / RUN
-        record: dict[str, Any] = {"tvbandits": __version__, "arguments": self._arguments}
-        if path.is_file():
-            record = json.loads(path.read_text(encoding="utf-8"))
-        self._saved_sources |= self._sources
-        if self._saved_sources:
-            record["arguments"][SOURCES] = self._saved_sources
-        _write_record(self._folder, record)
+
+def _grown(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> Any:
+    """Return an argument of a folder with what a later call adds to it."""
+    earlier, later = before.get(name), now.get(name)
+    if earlier is None or later is None:
+        return later if earlier is None else earlier
+    if isinstance(later, dict):
+        return earlier | later
+    if isinstance(later, list):
+        return list(dict.fromkeys([*earlier, *later]))
+    return max(earlier, later)
+
+
+def _changed(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
+    """Return the modules of another checksum; one that cannot be found says nothing."""
+    return [name for name, checksum in before.items() if now.get(name, checksum) != checksum]
 
 
 def file_name(key: Key) -> str:

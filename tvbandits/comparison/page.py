@@ -13,10 +13,13 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from matplotlib import style
+
 from tvbandits.comparison import plots
 from tvbandits.comparison.files import RUN, Content, read
-from tvbandits.comparison.summary import Panel, panels_of, summarise
+from tvbandits.comparison.summary import BEST_OF_BATCH, Panel, panels_of, summarise
 from tvbandits.datasets.tables.references import References
+from tvbandits.digits import number_text
 
 # Columns of the summary by their headings; only some problems have the last two.
 COLUMNS = {
@@ -25,13 +28,18 @@ COLUMNS = {
     "average regret": "average_regret",
     "± 95%": "average_regret_ci95",
     "last fifth": "last_fifth_regret",
+    "best of batch": BEST_OF_BATCH,
     "asked a step": "queries_per_step",
+    "cost a step": "cost_per_step",
     "ms a step": "milliseconds",
     "violations a step": "violations_per_step",
     "move cost a step": "move_cost_per_step",
 }
+# The colours of a dark page, as in `page.css`.
+DARK = {"figure.facecolor": "#16191a", "axes.facecolor": "#16191a", "grid.color": "#454c4d"}
+
 # Those in the unit of the reward.
-REGRETS = ("average_regret", "average_regret_ci95", "last_fifth_regret")
+REGRETS = ("average_regret", "average_regret_ci95", "last_fifth_regret", BEST_OF_BATCH)
 
 
 def comparison_report(folder: Path) -> str:
@@ -56,7 +64,7 @@ def comparison_report(folder: Path) -> str:
     ]
     return page(
         f"Comparison on {', '.join(content.rows['problem'].unique())}",
-        "What each policy loses a step against the best point of that step: its regret.",
+        "Regret: what each policy loses in each step against the best point of that step.",
         "".join(parts),
         f"tvbandits {content.record['tvbandits']}",
     )
@@ -76,12 +84,31 @@ def command_of(arguments: Mapping[str, Any]) -> str:
 
 
 def _figure(content: Content) -> str:
-    """Return the picture, which is part of the page itself; a narrow screen scrolls it."""
-    picture = plots.regret_figure(content.rows, content.references, content.units).png()
-    source = f"data:image/png;base64,{base64.b64encode(picture).decode()}"
+    """Return the picture, which is part of the page itself; a narrow screen scrolls it.
+
+    A dark page has a picture of its own.
+    """
+    light = _picture(content)
+    with style.context(["dark_background", DARK]):
+        dark = _picture(content)
     about = "Average regret of each policy: the tables below have where the curves end"
-    style = "width: 100%; min-width: 40rem; max-width: 60rem"
-    return f'<figure class="scroll"><img src="{source}" alt="{about}" style="{style}"></figure>'
+    look = "width: 100%; min-width: 40rem; max-width: 60rem"
+    return (
+        f'<figure class="scroll"><picture><source srcset="{dark}" '
+        f'media="(prefers-color-scheme: dark)"><img src="{light}" alt="{about}" style="{look}">'
+        "</picture></figure>"
+    )
+
+
+def _picture(content: Content, most: int = 350_000) -> str:
+    """Return the picture as an address of data of at most so many letters, or of few dots an inch."""
+    figure = plots.regret_figure(content.rows, content.references, content.units)
+    text = ""
+    for dpi in (100, 70, 50):
+        text = base64.b64encode(figure.png(dpi)).decode()
+        if len(text) <= most:
+            break
+    return f"data:image/png;base64,{text}"
 
 
 def _head(content: Content, panels: list[Panel]) -> str:
@@ -89,17 +116,19 @@ def _head(content: Content, panels: list[Panel]) -> str:
     lines = []
     for panel in panels:
         best, *others = summarise(panel.rows).sort_values("average_regret").to_dict("records")
-        text = f"{best['policy']} loses least: {best['average_regret']:.4g} a step"
+        text = f"{best['policy']} loses least: {number_text(best['average_regret'])} a step"
         if others:
-            text += f"; next {others[0]['policy']} with {others[0]['average_regret']:.4g}"
+            text += f"; next {others[0]['policy']} with {number_text(others[0]['average_regret'])}"
         reference = content.references.get(panel.problem)
         if reference is not None:
-            text += f". The best fixed point loses {reference.best_fixed:.4g}"
+            text += f". The best fixed point loses {number_text(reference.best_fixed)}"
         where = escape(f"{panel.problem}, {panel.width}")
         lines.append(f"<p>{where}: <b>{escape(text)}</b>.</p>")
     interrupted = bool(content.record["arguments"].get("interrupted", False))
     if interrupted:
-        lines.append("<p>It was cut short: these are the runs that were finished.</p>")
+        lines.append(
+            "<p>Somebody stopped this comparison: these are the runs that were complete.</p>"
+        )
     return f'<div class="now{" warn" if interrupted else ""}">{"".join(lines)}</div>'
 
 
@@ -116,9 +145,8 @@ def _panel(content: Content, panel: Panel) -> str:
     }
     cells = lines[list(columns.values())].values.tolist()
     references: References | None = content.references.get(panel.problem)
-    for name, value in ({} if references is None else references._asdict()).items():
-        label, _ = plots.REFERENCES[name]
-        cells.append([f"({label})", "", float(value), *[None] * (len(columns) - 3)])
+    if references is not None:
+        cells += _reference_cells(references, list(columns.values()))
     counts: list[tuple[str, object]] = [
         ("seeds", int(panel.rows["seed"].nunique())),
         ("steps", int(panel.rows["t"].max())),
@@ -131,6 +159,22 @@ def _panel(content: Content, panel: Panel) -> str:
         f'<div class="scroll">{table(list(columns), cells)}</div>',
         '<p class="soft">± is half of a 95% interval over the seeds.</p>',
     )
+
+
+def _reference_cells(references: References, columns: list[str]) -> list[list[object]]:
+    """Return a row for each player without a model."""
+    best_of = {"uniform": references.best_of_uniform, "best_fixed": references.best_of_fixed}
+    rows: list[list[object]] = []
+    for name, value in references.averages.items():
+        label = f"({plots.reference_label(name, references)})"
+        values = {
+            "policy": label,
+            "width": "",
+            "average_regret": float(value),
+            BEST_OF_BATCH: best_of.get(name),
+        }
+        rows.append([values.get(column) for column in columns])
+    return rows
 
 
 def _provenance(record: Mapping[str, Any]) -> str:
@@ -175,7 +219,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def _cell(value: object) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "–"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return number_text(value) if isinstance(value, float) else str(value)
 
 
 def cards(rows: Iterable[tuple[str, object]]) -> str:

@@ -19,7 +19,7 @@ from tvbandits.bandit.options import Options
 from tvbandits.comparison.arguments import MakeExpert, Maker, NamedPolicy
 from tvbandits.comparison.environment import Environment, Stream
 from tvbandits.comparison.setup import Realisation
-from tvbandits.comparison.summary import NO_WIDTH, Run
+from tvbandits.comparison.summary import BEST_OF_BATCH, NO_WIDTH, Run
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import MoveCost, costs_along
 from tvbandits.experts.protocol import Expert
@@ -109,8 +109,8 @@ def _adapt(player: Player, environment: Environment, points: int | None) -> Play
     if environment.control is not None and options.control is None:
         if points is None or points < 2:
             raise ValueError(
-                f"{environment.problem.name} has a control, which others are held against at one time: "
-                "give batch=2 or more"
+                f"{environment.problem.name} has a control, with which a batch compares the other "
+                "points: give batch=2 or more"
             )
         changes["control"] = environment.control
     if environment.limits and not options.limits:
@@ -144,11 +144,14 @@ def _play(
 ) -> Run:
     """Play to the horizon, and return a table with a row for every step."""
     label, seed, points = realisation.label, realisation.seed, conditions.batch
+    states_noise = _takes_noise(player, maker)
     parts: list[dict[str, Array]] = []
     position, step = np.empty((0, realisation.problem.domain.dimension)), 1
     while step <= realisation.horizon:
         try:
-            part, position = _play_batch(realisation, player, points, step, position)
+            part, position = _play_batch(
+                realisation, player, points, step, position, states_noise=states_noise
+            )
         except Exception as error:
             error.add_note(f"{name} on {label}, seed {seed}, step {step}")
             raise
@@ -168,6 +171,15 @@ def _play(
     return Run(label, name, seed, rows)
 
 
+def _takes_noise(player: Player, maker: Maker) -> bool:
+    """Return whether a player is told the noise variance of each reading, where candidates differ.
+
+    One whose text says a noise variance of its own is not, nor one whose `tell` does not take it.
+    """
+    own = maker.options() if isinstance(maker, NamedPolicy) else {}
+    return "noise_variance" not in own and "noise_variance" in signature(player.tell).parameters
+
+
 def _bounds(realisation: Realisation, t: Array, beta: Array) -> Array:
     """Return the theorem's bounds on the average regret after each step, in the unit of reward."""
     scale, gains = realisation.setting.scale, realisation.gains[t - 1]
@@ -177,7 +189,13 @@ def _bounds(realisation: Realisation, t: Array, beta: Array) -> Array:
 
 
 def _play_batch(
-    realisation: Realisation, player: Player, points: int | None, step: int, position: Array
+    realisation: Realisation,
+    player: Player,
+    points: int | None,
+    step: int,
+    position: Array,
+    *,
+    states_noise: bool,
 ) -> tuple[dict[str, Array], Array]:
     """Return the columns of one batch, played from `position` (0 or 1, d) on, and the last point.
 
@@ -197,33 +215,43 @@ def _play_batch(
     times = float(step) + np.arange(float(size)) * (points is None)
     beta = _info(player).beta
     outcomes, violations = environment.read_outcomes(X, times, seed)
-    outcomes_by_keyword: dict[str, Any] = {"outcomes": outcomes} if options.limits else {}
+    more: dict[str, Any] = {"outcomes": outcomes} if options.limits else {}
+    if states_noise and (noise := environment.stated_noise(X)) is not None:
+        more["noise_variance"] = noise
     best, rewards, readings = _read_rewards(environment, X, times, seed)
     start = time.process_time()
     # A copy: what becomes of it must not become of the rows.
-    player.tell(X.copy(), readings, float(times[0]) if size == 1 else times, **outcomes_by_keyword)
+    player.tell(X.copy(), readings, float(times[0]) if size == 1 else times, **more)
     seconds += time.process_time() - start
     # What moves cost in truth: as the problem says, or else as the bandit believes.
     cost = options.move_cost if environment.move_cost is None else environment.move_cost
     move_costs = _move_costs(cost, domain, position, X)
+    regrets = _regrets(best, rewards, violations)
     if points is not None:
         means = [each.mean(keepdims=True) for each in (best, rewards, violations, move_costs)]
         X, (best, rewards, violations, move_costs) = X[:1], means
-    t, regret = step + np.arange(len(X)), best - rewards
+    t = step + np.arange(len(X))
     columns = {
         "t": t,
         **{f"x{j}": coordinates for j, coordinates in enumerate(X.T)},
         "reward": rewards,
         "best": best,
-        # What a violation earns is no gain.
-        "regret": np.where(violations == 0, regret, np.maximum(regret, 0.0)),
+        "regret": _regrets(best, rewards, violations),
         **_info_columns(_info(player), len(X), seconds, size, beta),
     }
+    if points is not None:
+        columns[BEST_OF_BATCH] = regrets.min(keepdims=True)
     if environment.limits:
         columns["violations"] = violations
     if cost is not None:
         columns["move_cost"] = move_costs
     return columns, last
+
+
+def _regrets(best: Array, rewards: Array, violations: Array) -> Array:
+    """Return regrets (n,): what a violation earns is no gain."""
+    regret = best - rewards
+    return np.where(violations == 0, regret, np.maximum(regret, 0.0))
 
 
 def _move_costs(cost: MoveCost | None, domain: Domain, position: Array, X: Array) -> Array:

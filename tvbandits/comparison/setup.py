@@ -15,7 +15,7 @@ from tvbandits.comparison.environment import Environment, Stream
 from tvbandits.data import Dataset
 from tvbandits.datasets.base import mean_change
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.problem import Problem, stated_variation
+from tvbandits.domains.problem import Problem, noise_at, stated_variation, usual_noise
 from tvbandits.experts.protocol import Expert
 from tvbandits.gp.fitting import standardisation
 from tvbandits.gp.fitting.evidence import fit, information_gains
@@ -36,13 +36,13 @@ class Realisation:
         The name of the problem in rows.
     environment : Environment
     setting : Setting
-        What the makers of policies are given, but for width and expert. Its forgetting rate has the
+        The argument of the makers of policies, without width and expert. Its forgetting rate has the
         largest log evidence on the first sample.
     gains : array of shape (horizon,)
         Maximum information gain of 1, 2, ... observations.
     noise_variance : float
-        Of a reward: the problem's, or the estimate out of the first sample. Policies are told the
-        problem's alone.
+        The noise variance of a reward: the problem's, or an estimate from the first sample, which
+        policies do not get.
     """
 
     label: str
@@ -98,7 +98,7 @@ def prepare(
     environment = Environment.of(problem).realise(seed)
     problem = environment.problem
     sample = _sample(environment, seed, min(sample_size, horizon))
-    noise_variance = problem.noise_variance
+    noise_variance = usual_noise(problem)
     if noise_variance is None:
         noise_variance = estimated_noise(_start(problem, sample), sample).variance
         sample = sample.with_noise(noise_variance)
@@ -114,7 +114,7 @@ def prepare(
     setting = Setting(
         domain=problem.domain,
         kernel=kernel,
-        noise_variance=problem.noise_variance,
+        noise_variance=usual_noise(problem),
         horizon=horizon,
         variation=variation / scale,
         scale=scale,
@@ -133,7 +133,8 @@ def _sample(environment: Environment, seed: int, size: int) -> Dataset:
     X = problem.domain.sample(size, np.random.default_rng([seed, Stream.FIRST_SAMPLE]))
     points = zip(X[:, None], times.tolist(), strict=True)
     rewards = np.array([environment.play(x, t, seed, Stream.FIRST_SAMPLE)[1] for x, t in points])
-    variance = usual_variance(size, problem.noise_variance)
+    noise = noise_at(problem, X)
+    variance = usual_variance(size, None) if noise is None else noise
     return Dataset.from_columns(X, times, rewards, variance)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,7 @@ from scipy.stats import friedmanchisquare, studentized_range, t as student
 
 from tvbandits.comparison.environment import Environment
 from tvbandits.datasets.tables.references import References, references
+from tvbandits.digits import number_text
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.problem import Problem
 from tvbandits.validation import several, whole_number
@@ -37,11 +38,15 @@ NO_WIDTH = "none"
 SUMMARY = [
     *("problem", "policy", "width", "seeds", "horizon"),
     *("average_regret", "average_regret_sd", "average_regret_ci95", "last_fifth_regret"),
-    *("queries_per_step", "answered_per_step", "seconds_per_step"),
+    *("queries_per_step", "answered_per_step", "cost_per_step", "seconds_per_step"),
 ]
 
 # Columns of rows of which a summary has the mean over plays; the last two are not always there.
-COUNTS = ("queries", "answered", "seconds", "violations", "move_cost")
+COUNTS = ("queries", "answered", "cost", "seconds", "violations", "move_cost")
+
+
+# In rows and in the summary, where a comparison sets the size of a batch.
+BEST_OF_BATCH = "best_of_batch_regret"
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,9 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
     of the last fifth of the steps. Deviation and interval are NaN for a single seed. Where a step plays
     several points, regret is a mean over plays, and the columns per step count once a step. Where
     a problem has limits, `violations_per_step` says how many of them a play violates on average; where
-    moves cost something, `move_cost_per_step` says how much, which is no part of the regret.
+    moves cost something, `move_cost_per_step` says how much, which is no part of the regret;
+    `cost_per_step` is that of questions. Where a comparison sets the size of a batch,
+    `best_of_batch_regret` is the mean regret of the best point of each.
 
     Examples
     --------
@@ -98,6 +105,8 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
             **{f"{name}_per_step": groups[name].mean() for name in COUNTS if name in rows},
         }
     )
+    if BEST_OF_BATCH in rows:
+        table[BEST_OF_BATCH] = groups[BEST_OF_BATCH].mean()
     return table.reset_index()
 
 
@@ -276,9 +285,14 @@ def panels_of(table: pd.DataFrame) -> list[Panel]:
 
 
 def problem_references(
-    problem: Problem, seeds: int | Sequence[int] = 1, horizon: int | None = None
+    problem: Problem,
+    seeds: int | Sequence[int] = 1,
+    horizon: int | None = None,
+    points: int | None = None,
 ) -> References:
     """Return the average regret of players without a model, as a mean over a problem's realisations.
+
+    They choose so many `points` a step, one by default.
 
     A box, or a very large domain, is represented by 1000 uniform points, and regret is still measured
     from the best of the whole domain. Under limits the players know where these hold, and keep to them;
@@ -286,11 +300,16 @@ def problem_references(
     """
     environment = Environment.of(problem)
     numbers = as_seeds(seeds) if environment.random else [0]
-    each = np.array([_references(environment.realise(seed), horizon) for seed in numbers])
-    return References(*each.mean(axis=0).tolist())
+    each = [_references(environment.realise(seed), horizon, points or 1) for seed in numbers]
+    means: dict[str, Any] = {
+        name: float(np.mean([getattr(one, name) for one in each]))
+        for name, value in each[0]._asdict().items()
+        if name != "points" and value is not None
+    }
+    return each[0]._replace(**means)
 
 
-def _references(environment: Environment, horizon: int | None) -> References:
+def _references(environment: Environment, horizon: int | None, count: int) -> References:
     problem, domain = environment.problem, environment.problem.domain
     # A reward that stands still is known after two steps.
     length = 2 if problem.variation == 0.0 else horizon or problem.horizon
@@ -308,7 +327,7 @@ def _references(environment: Environment, horizon: int | None) -> References:
         row |= not row.any()
     best = np.where(allowed, values, -np.inf).max(axis=1)
     excess = float(np.mean([problem.best(float(t)) for t in steps]) - best.mean())
-    return References(*(value + excess for value in references(values, allowed)))
+    return references(values, allowed, count).plus(excess)
 
 
 def count_text(numbers: Iterable[int], noun: str) -> str:
@@ -344,7 +363,7 @@ def regret_texts(
         elif size == 0.0 or 0.1 <= size < 1e6:
             texts.append(f"{value if size else 0.0:.{decimals}f}")
         else:
-            texts.append(f"{value:.3g}")
+            texts.append(number_text(value, 3))
     return texts
 
 

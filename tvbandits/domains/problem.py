@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
+from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.validation import Array
 
@@ -31,8 +34,11 @@ class Problem(Protocol):
         """Number of steps of a full run; step s is played at time s = 1, 2, ..., horizon."""
 
     @property
-    def noise_variance(self) -> float | None:
-        """Noise variance of a reward (unit of reward squared); None: nobody knows it."""
+    def noise_variance(self) -> float | Array | None:
+        """Noise variance of a reward (unit of reward squared); None: nobody knows it.
+
+        An array (n,) has one for each of n candidates.
+        """
 
     @property
     def unit(self) -> str:
@@ -89,14 +95,46 @@ class NoiseOfItsOwn(Protocol):
         """Variance of that noise (unit of reward squared); None: the problem's noise variance."""
 
 
+def usual_noise(problem: Problem) -> float | None:
+    """Return the noise variance of a reward, as a mean over candidates where each has its own."""
+    noise = problem.noise_variance
+    return None if noise is None else float(np.mean(noise))
+
+
+def noise_at(problem: Problem, X: Array) -> Array | None:
+    """Return the noise variance (m,) of a reward at points (m, d); None: nobody knows it.
+
+    Raises
+    ------
+    ValueError
+        If each candidate has its own, and a point is no candidate.
+    """
+    noise = problem.noise_variance
+    if noise is None:
+        return None
+    if np.ndim(noise) == 0:
+        return np.full(len(X), float(noise))
+    assert isinstance(problem.domain, Candidates)
+    return np.asarray(noise, dtype=np.float64)[problem.domain.index(X)]
+
+
 def noise_to_add(problem: Problem) -> float:
     """Return the variance of the noise that a comparison adds to a problem's values.
 
     It is that of a reward, unless the problem says otherwise by `added_noise`, as one does whose values
-    are measurements. Where nobody knows the noise of a reward, there is none to add.
+    are measurements. Where nobody knows the noise of a reward, there is none to add. Where each
+    candidate has its own, it is their mean.
     """
     own = problem.added_noise if isinstance(problem, NoiseOfItsOwn) else None
-    return (problem.noise_variance or 0.0) if own is None else own
+    return (usual_noise(problem) or 0.0) if own is None else own
+
+
+def noise_to_add_at(problem: Problem, X: Array) -> Array:
+    """Return the variance (m,) of the noise that a comparison adds to the values at points (m, d)."""
+    if isinstance(problem, NoiseOfItsOwn) and problem.added_noise is not None:
+        return np.full(len(X), float(problem.added_noise))
+    noise = noise_at(problem, X)
+    return np.zeros(len(X)) if noise is None else noise
 
 
 @runtime_checkable

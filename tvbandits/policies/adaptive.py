@@ -22,7 +22,7 @@ def adaptive_gp_ucb(
     history: History | None = None,
     seed: Seed = 0,
 ) -> Bandit:
-    """Learn by itself how the reward drifts: an ensemble of models, or a kernel that is fitted.
+    """Learn how the reward drifts, by an ensemble of models or a fitted kernel.
 
     On candidates it is an ensemble; on a box, or where you give a kernel, or `refit` or `mean` in the
     options, a kernel that is fitted by log evidence. `docs/which-policy.md` has the table.

@@ -85,7 +85,7 @@ class EpsilonGreedy:
 
 
 def uniform(domain: Domain, *, minimize: bool = False, seed: Seed = 0) -> adapter.PolicyAdapter:
-    """A point of the domain at random, whatever it is told.
+    """Play points of the domain at random.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def uniform(domain: Domain, *, minimize: bool = False, seed: Seed = 0) -> adapte
 def eps_greedy(
     domain: Domain, *, decay: float = 100.0, minimize: bool = False, seed: Seed = 0
 ) -> adapter.PolicyAdapter:
-    """The point of the best mean reward so far, and at times one at random (Auer 2002).
+    """Play the point of the best mean reward so far, and at times one at random (Auer 2002).
 
     Step t, which is one more than the number of rewards told, plays a uniform point with probability
 

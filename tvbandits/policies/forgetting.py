@@ -76,7 +76,7 @@ def gp_ucb(
     options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
-    """GP-UCB (Srinivas 2010): nothing is ever forgotten.
+    """GP-UCB (Srinivas 2010): never forgets.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def r_gp_ucb(
     options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
-    """R-GP-UCB (Bogunovic 2016; Zhou & Shroff 2021): start afresh, again and again.
+    """R-GP-UCB (Bogunovic 2016; Zhou & Shroff 2021): forgets everything at regular intervals.
 
     Parameters
     ----------

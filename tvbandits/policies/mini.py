@@ -60,7 +60,7 @@ def mini_gp_ucb(
     options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
-    """mini-GP-UCB (Calandriello 2022): one point again and again, until its deviation has shrunk enough.
+    """mini-GP-UCB (Calandriello 2022): one point many times, until its deviation is small enough.
 
     An ask returns the point as often as it is to be played.
 

@@ -9,11 +9,7 @@ import difflib
 import importlib
 import inspect
 import re
-import sys
-import sysconfig
-import zlib
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -23,6 +19,9 @@ WORDS = {"true": True, "false": False}
 
 # package.module:attribute
 PATH = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
+
+# table:FILE or table:FILE:key=value,...
+TABLE = re.compile(r"table:(.+?)(:[^\W\d]\w*=[^:]*)?")
 
 Parameters = Mapping[str, inspect.Parameter]
 
@@ -131,44 +130,6 @@ def load(path: str) -> Any:
             raise ValueError(f'"{path}": {module} has no "{name}"; {hint}'.rstrip("; "))
         value = getattr(value, name)
     return value
-
-
-def sources_of(texts: Iterable[str]) -> dict[str, int]:
-    """Checksums of the files that "package.module:attribute"s in these texts come from, by module.
-
-    With a module of the user's go those of its folder that are imported by now; of what is installed
-    it is the module alone. What cannot be imported has none, nor has this package, which has a version.
-    """
-    parts = (path_of(part) for text in texts for part in re.split("[,=]", text))
-    files = {
-        name: file
-        for name, each in [*sys.modules.items()]
-        if name.partition(".")[0] != __name__.partition(".")[0] and (file := _file_of(each))
-    }
-    checksums: dict[str, int] = {}
-    for name in sorted({part.partition(":")[0] for part in parts} & files.keys()):
-        depth = name.count(".") + (files[name].name == "__init__.py")
-        root = [*files[name].parents][: depth + 1][-1]
-        own = not _is_installed(files[name])
-        beside = [each for each in files if own and files[each].is_relative_to(root)]
-        own_names = [name, *(each for each in beside if not _is_installed(files[each]))]
-        checksums |= {each: zlib.crc32(files[each].read_bytes()) for each in own_names}
-    return checksums
-
-
-def _file_of(module: object) -> Path | None:
-    """The file of a module; None of what is built in, a folder, or the program itself."""
-    name, place = (getattr(module, each, None) for each in ("__name__", "__file__"))
-    there = isinstance(place, str) and name != "__main__" and Path(place).is_file()
-    return Path(str(place)).resolve() if there else None
-
-
-def _is_installed(file: Path) -> bool:
-    """Whether a file belongs to Python or to a package that is installed."""
-    library = Path(sysconfig.get_path("stdlib")).resolve()
-    return file.is_relative_to(library) or not {"site-packages", "dist-packages"}.isdisjoint(
-        file.parts
-    )
 
 
 def instance_of(value: Any) -> Any:

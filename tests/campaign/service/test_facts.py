@@ -178,6 +178,9 @@ def test_large_intervals_are_written_in_full(tmp_path: Path) -> None:
         assert Facts(made).interval(1234.5, 100.0) == "1234 ± 200 ppb"
         assert Facts(made).interval(0.5, 0.01) == "0.500 ± 0.020 ppb"
         assert Facts(made).interval(3e-9, 1e-9) == "3e-09 ± 2e-09 ppb"
+        assert Facts(made).interval(1013.254, 0.0107) == "1013.254 ± 0.021 ppb"
+        assert Facts(made).interval(1.2345e-6, 1.6e-8) == "1.234e-06 ± 3.1e-08 ppb"
+        assert Facts(made).interval(1.2345e11, 1.6e9) == "1.234e+11 ± 3.1e+09 ppb"
 
 
 def test_times_are_those_of_the_clock(tmp_path: Path) -> None:

@@ -80,7 +80,9 @@ def test_a_day_of_a_technician(command: Command, place: Path) -> None:
     assert fine(command("ask", place, "--at", "2024-01-01 08:00", "--key", "first")) == out
     told = ("tell", place, "--site", out.strip(), "--reward", 0.5, "--at", "2024-01-01 08:00")
     assert fine(command(*told, "--who", "anna")) == "1 new reading; 1 reading in all, 0 pending\n"
-    assert fine(command(*told)) == "0 new readings, 1 already known; 1 reading in all, 0 pending\n"
+    assert (
+        fine(command(*told)) == "0 new readings, 1 already recorded; 1 reading in all, 0 pending\n"
+    )
     with Campaign.open(place) as campaign:
         journal = campaign.journal()
         assert [(row.kind, row.key) for row in journal] == [("ask", "first"), ("tell", None)]
@@ -185,7 +187,7 @@ def test_a_reading_takes_the_place_of_one_that_failed(command: Command, place: P
     fine(command("tell", place, "--csv", "old.csv"))
     fine(command("tell", place, "--csv", "new.csv"))
     for name in ("old.csv", "new.csv"):
-        assert "2 already known; 1 reading in all" in fine(command("tell", place, "--csv", name))
+        assert "2 already recorded; 1 reading in all" in fine(command("tell", place, "--csv", name))
     with Campaign.open(place) as campaign:
         assert (campaign.status.readings, campaign.status.failed) == (1, 1)
         assert campaign.state.failed.X.tolist() == [[2.5, 1.0]]
@@ -252,7 +254,7 @@ def test_a_table_is_told_as_its_rows_one_by_one(
             limited = iter([Campaign.record] * 2)
             patch.setattr(Campaign, "record", lambda *given: next(limited, interrupted)(*given))
             assert told().status == 130
-        for new in ("5 new readings, 8 already known", "0 new readings, 13 already known"):
+        for new in ("5 new readings, 8 already recorded", "0 new readings, 13 already recorded"):
             assert fine(told()).startswith(f"{new}; 10 readings in all")
         with Campaign.open("t.db") as campaign:
             assert campaign.state == twin.state
@@ -275,7 +277,7 @@ def test_questions_and_answers(command: Command, brought: Path) -> None:
     said = ("answer", brought, "--site", sites[0], "--value", 0.7, "--at", 3, "--variance", 0.04)
     assert fine(command(*said)).startswith("1 new answer; 3 readings in all")
     for again in (said, (*said[:6], *said[8:])):  # also without --at
-        assert fine(command(*again)).startswith("0 new answers, 1 already known")
+        assert fine(command(*again)).startswith("0 new answers, 1 already recorded")
     with Campaign.open(brought) as campaign:
         assert len(campaign.state.answers) == 1
 
@@ -476,7 +478,7 @@ outside = {}
         (LONG.format("1\nnoise_sd = 1e300"), r"noise_sd must .*, got 1e\+300"),
         (LONG.format("1\n[expert]\nbrought = true"), "unknown 'brought'; there are: budget, maker"),
         ("domain.coordinates = 1\n" + LONG.format(1), "coordinates must be a list of columns, got 1"),
-        ("domain.safe = ['north']\n" + LONG.format(1), "safe is for a campaign with"),
+        ("domain.safe = ['north']\n" + LONG.format(1), "safe needs"),
         ('[domain]\narms = ["a\\u001b", "b"]\n[policy]', "each site must be a printable text"),
         ("[[[", "c2.toml"),
     ],
@@ -514,7 +516,7 @@ def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> No
         "0 new readings; 2 readings"
     )
     Path("clicks.csv").write_text(rows + "south,1,1,10\n")  # what is on record stays as it is
-    assert "1 new reading, 3 already known; 3 readings" in fine(
+    assert "1 new reading, 3 already recorded; 3 readings" in fine(
         command("tell", place, "--csv", "clicks.csv")
     )
     with Campaign.open(place) as campaign:
@@ -526,7 +528,7 @@ def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> No
     said = command("tell", place, "--csv", "clicks.csv")
     assert (said.status, said.out) == (
         2,
-        "0 new readings, 2 already known; 3 readings in all, 0 pending\n",
+        "0 new readings, 2 already recorded; 3 readings in all, 0 pending\n",
     )
     assert "line 2: there is already a reading of north at 2024-01-01 01:00:00: 0" in said.err
     Path("clicks.csv").write_text("site,time,events,exposure,variance\nnorth,9,3,2,1\n")

@@ -48,7 +48,7 @@ def test_two_gross_errors_of_one_size_are_both_left_out(command: Command, place:
     assert (said.status, said.out) == (2, "5 new readings; 5 readings in all, 0 pending\n")
     assert [word in said.err for word in ("line 6", "line 7", "line 8")] == [True, True, False]
     out = fine(command("tell", place, "--csv", "day.csv", "--yes"))
-    assert out.startswith("2 new readings, 5 already known")
+    assert out.startswith("2 new readings, 5 already recorded")
 
 
 def test_a_table_of_wrong_rows_alone_is_one_line_and_no_change(

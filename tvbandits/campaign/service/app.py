@@ -113,18 +113,21 @@ READS = [Security(holder_of, scopes=["read"])]
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {
-        "description": "A wrong host (plain text), or a body that cannot be read",
+        "description": "A wrong host (plain text), or a malformed body",
         "model": bodies.Error,
         "content": {"text/plain": {}},
     },
     401: {"description": "No token, or an unknown one", "model": bodies.Error},
     403: {"description": "The token lacks the role", "model": bodies.Error},
-    409: {"description": "It conflicts with an earlier request", "model": bodies.Error},
+    409: {
+        "description": "Another request has used the key, or there is another reading",
+        "model": bodies.Error,
+    },
     413: {"description": "The body is too large", "content": {"text/plain": {}}},
     422: {"description": "A value is invalid", "model": bodies.Error},
     500: {"description": "An error of the service", "model": bodies.Error},
     502: {"description": "An error of the expert", "model": bodies.Error},
-    503: {"description": "The campaign cannot be written now", "model": bodies.Error},
+    503: {"description": "The service cannot write the campaign now", "model": bodies.Error},
 }
 api = APIRouter(responses=ERRORS)
 
@@ -140,7 +143,7 @@ async def in_turn(request: Request, method: Callable[..., T], body: bodies.Body,
 async def ask(
     request: Request, body: bodies.AskBody, who: Asker, campaign: Served
 ) -> bodies.ChosenPoints:
-    """Choose points, which are pending until they are told or dropped."""
+    """Return the next points, which are pending until you report or drop them."""
     X = await in_turn(request, campaign.ask, body, who)
     return await run_in_threadpool(_points, campaign, X)
 
@@ -149,7 +152,7 @@ async def ask(
 async def questions(
     request: Request, body: bodies.QuestionsBody, who: Asker, campaign: Served
 ) -> bodies.ChosenPoints:
-    """Choose questions for an expert who answers later."""
+    """Return the points to ask the expert about."""
     X = await in_turn(request, campaign.questions, body, who)
     return await run_in_threadpool(_points, campaign, X)
 
@@ -342,7 +345,7 @@ def _detail(
 
 
 async def _invalid(_: Request, error: Any) -> JSONResponse:
-    """Reply where a request is invalid, and why; for a value of several types, the last of them."""
+    """Reply which part of a request is invalid, and why; of a value of several types, the last."""
     first, *others = error.errors()
     last = [first, *(each for each in others if each["loc"][:2] == first["loc"][:2])][-1]
     field = ".".join(str(each) for each in last["loc"][1:])

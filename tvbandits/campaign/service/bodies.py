@@ -33,7 +33,7 @@ Availability = Annotated[
 ]
 Context = Annotated[
     dict[str, Number | StrictStr] | None,
-    Field(max_length=100, description="The context that is measured and not chosen, by name."),
+    Field(max_length=100, description="The context, which you measure and do not choose, by name."),
 ]
 Variance = Annotated[list[Number], Field(max_length=MOST, fail_fast=True)] | Number | None
 Key = Annotated[
@@ -56,7 +56,8 @@ Values = Annotated[
     AfterValidator(_with_nan),
 ]
 Outcomes = Annotated[
-    dict[Name, Values] | None, Field(max_length=100, description="Further readings, by name.")
+    dict[Name, Values] | None,
+    Field(max_length=100, description="Readings of outcomes under limits, by name."),
 ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,6 +14,7 @@ from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.status import HALF_WIDTH
 from tvbandits.datasets.tables.sensor_field import find_degrees
+from tvbandits.digits import interval_text, number_text
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import AtContext
 from tvbandits.experts.calibrated import estimate
@@ -31,8 +31,6 @@ class PageSettings:
         The largest number of places; a larger or continuous domain is sampled.
     digits : int
         Significant digits of a place that nobody has chosen.
-    decimals : int
-        The largest number of decimals of an interval; others have an exponent.
     past_times : int
         Times up to now with beliefs.
     steps_ahead : tuple of int
@@ -46,7 +44,6 @@ class PageSettings:
 
     places: int = 400
     digits: int = 4
-    decimals: int = 6
     past_times: int = 10
     steps_ahead: tuple[int, ...] = (1, 2, 3, 5)
     equal_readings: int = 5
@@ -135,12 +132,9 @@ class Facts:
         return f" [{unit}]{relative}" if unit else relative
 
     def interval(self, mean: float, deviation: float) -> str:
-        """Return mean and 95% interval with the unit: two digits of the interval, or whole numbers."""
-        unit, half = self.campaign.about.get("unit", ""), float(f"{HALF_WIDTH * deviation:.2g}")
-        decimals = 0 if half == 0 else max(1 - math.floor(math.log10(half)), 0)
-        if half == 0 or decimals > SETTINGS.decimals or abs(mean) >= 10**SETTINGS.decimals:
-            return f"{mean:.4g} ± {half:g} {unit}".rstrip()
-        return f"{mean:.{decimals}f} ± {half:.{decimals}f} {unit}".rstrip()
+        """Return mean and 95% interval with the unit."""
+        unit = self.campaign.about.get("unit", "")
+        return f"{interval_text(mean, HALF_WIDTH * deviation)} {unit}".rstrip()
 
     @property
     def minimizes(self) -> bool:
@@ -203,9 +197,8 @@ class Facts:
             if row == self.best:
                 reason = f"{name} is the best guess: {interval}."
             else:
-                reason = (
-                    f"{name} may reach {bound:.4g} ({interval}); best guess: {self.best_guess}."
-                )
+                reach = f"{name} may reach {number_text(bound)} ({interval})"
+                reason = f"{reach}; best guess: {self.best_guess}."
             reasons.append((name, reason))
         return reasons
 
@@ -246,7 +239,9 @@ class Facts:
         while expert:
             if pairs := expert.get("pairs"):
                 verdict = estimate(*np.array(pairs, dtype=np.float64).reshape(-1, 3).T)
-                sentences.append(f"The expert, by its answers and readings of the same: {verdict}.")
+                sentences.append(
+                    f"The expert, judged by answers and readings of the same point: {verdict}."
+                )
             expert = expert.get("expert")
         return sentences
 

@@ -24,6 +24,7 @@ from tvbandits.acquisition.limits import Limit
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.service.facts import Facts, Plane
 from tvbandits.campaign.status import HALF_WIDTH, age_text, drop_command
+from tvbandits.digits import number_text
 from tvbandits.io import without_nan
 from tvbandits.validation import Array, Index
 
@@ -186,7 +187,7 @@ def _format_cell(value: object) -> str:
     """Return the text of a cell: a number with four digits, a dash for none."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "–"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return number_text(value) if isinstance(value, float) else str(value)
 
 
 # --- tables --------------------------------------------------------------------------------------

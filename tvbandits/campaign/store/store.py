@@ -467,8 +467,7 @@ def _check_tables(connection: sql.Connection, location: str) -> bool:
         kind, name = foreign[0]
         raise NoCampaignError(
             f"{location}: this is not a campaign as tvbandits makes it: it has the {kind} "
-            f"{describe(name)}, which could change what is written; remove it only if you know where it "
-            "comes from"
+            f"{describe(name)}, which could change rows; remove it only if you know who made it"
         )
     return True
 

@@ -378,7 +378,7 @@ def ada_opkb(
     minimize: bool = False,
     seed: Seed = 0,
 ) -> adapter.PolicyAdapter:
-    """ADA-OPKB (Hong 2023): solve for whom to play, replay the past, and restart.
+    """ADA-OPKB (Hong 2023): optimizes the chances of the arms, replays the past, and restarts.
 
     Not `adaptive`: OPKB, for rewards that stand still.
 

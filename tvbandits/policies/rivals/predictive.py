@@ -207,7 +207,7 @@ def predictive_sampling(
     minimize: bool = False,
     seed: Seed = 0,
 ) -> adapter.PolicyAdapter:
-    """Predictive sampling (Liu 2023): Thompson sampling of what the future would still confirm.
+    """Predictive sampling (Liu 2023): Thompson sampling of what future rewards would confirm.
 
     Parameters
     ----------

@@ -142,7 +142,7 @@ def mk_gp_ucb(
     options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
-    """TV-GP-UCB with a constant width that its rate of change decides (Mandl & Kekkonen 2026).
+    """TV-GP-UCB with a constant width that follows from its rate (Mandl & Kekkonen 2026).
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def mk_gp_ucb(
 
 @dataclass(frozen=True)
 class DesiredOutcome(Acquisition):
-    """BOBA's acquisition ([BA]): near a desired outcome, and where much would be learned.
+    """BOBA's acquisition ([BA]): near a desired outcome, and where a reward is informative.
 
     Plays the point of the least
 
@@ -251,7 +251,7 @@ def boba(
     options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
-    """BOBA (Kelly 2026): near a desired outcome, and where much would be learned.
+    """BOBA (Kelly 2026): near a desired outcome, and where a reward is informative.
 
     The paper takes the outcome for known, the largest reward that there is. The model is that of GP-UCB
     with time as one more input.

@@ -349,7 +349,7 @@ def w_dbo(
     minimize: bool = False,
     seed: Seed = 0,
 ) -> adapter.PolicyAdapter:
-    """W-DBO (Bardou 2024): observations go that the posterior of the future can do without.
+    """W-DBO (Bardou 2024): drops observations that matter little to the future posterior.
 
     A Matern-5/2 kernel over points, scaled to the unit cube, and a Matern-3/2 one over time, with fitted
     variance and scales; all relevances are computed at once. Within one cleaning the hyperparameters

@@ -1,0 +1,44 @@
+"""Numbers for people: so many significant digits, whatever the unit."""
+
+from __future__ import annotations
+
+import math
+
+# From here on a number is written with an exponent.
+LARGEST_PLAIN = 1e6
+
+
+def number_text(value: float, digits: int = 4) -> str:
+    """Return a number with so many significant digits; whole ones below a million are written in full.
+
+    Examples
+    --------
+    >>> from tvbandits.digits import number_text
+    >>> print(*map(number_text, (0.5, 1.23456e-7, 12345.6, 1.23456e11)))
+    0.5 1.235e-07 12346 1.235e+11
+    """
+    text = f"{value:.{digits}g}"
+    return f"{value:.0f}" if "e+" in text and abs(value) < LARGEST_PLAIN else text
+
+
+def interval_text(mean: float, half: float, sign: str = "±") -> str:
+    """Return a mean and the half-width of its interval: to two digits of the half-width.
+
+    Examples
+    --------
+    >>> from tvbandits.digits import interval_text
+    >>> print(interval_text(1013.254, 0.0213))
+    1013.254 ± 0.021
+    >>> print(interval_text(1.23456e-6, 3.21e-8))
+    1.235e-06 ± 3.2e-08
+    """
+    if not math.isfinite(half) or half <= 0:
+        return f"{number_text(mean)} {sign} {number_text(half, 2)}"
+    half = float(f"{half:.2g}")
+    decimals = 1 - math.floor(math.log10(half))
+    largest = max(abs(mean), half)
+    if decimals > 6 or largest >= LARGEST_PLAIN:
+        # Digits of the mean down to the last one of the half-width; not more than a number has.
+        digits = math.floor(math.log10(largest)) + decimals + 1
+        return f"{mean:.{min(max(digits, 1), 15)}g} {sign} {half:g}"
+    return f"{mean:.{max(decimals, 0)}f} {sign} {half:.{max(decimals, 0)}f}"
