@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import date
 from pathlib import Path
@@ -44,7 +44,7 @@ from tvbandits.datasets.tables.sensor_field import (
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.domains.domain import Domain
-from tvbandits.domains.parameters import Integer
+from tvbandits.domains.parameters import Integer, Log, Periodic
 from tvbandits.domains.space import Arms, Space
 from tvbandits.experts.budgeted import Budgeted
 from tvbandits.experts.protocol import Expert
@@ -59,10 +59,10 @@ from tvbandits.validation import (
     choice,
     describe,
     finite_number,
+    is_finite_number,
     is_infinite,
     of_kind,
     positive_number,
-    require,
     several,
 )
 
@@ -88,6 +88,14 @@ KEYS: dict[str, tuple[str, ...]] = {
     ),
     "clock": ("origin", "unit"),
     "expert": ("budget", "maker"),
+}
+
+# Ranges of parameters, by the key of their table.
+RANGES: dict[str, Callable[..., Any]] = {
+    "interval": lambda low, high: (low, high),
+    "log": Log,
+    "periodic": Periodic,
+    "whole": Integer,
 }
 
 # Headings of the names of sites.
@@ -200,12 +208,29 @@ def _parameters(name: str, section: Any) -> dict[str, Any]:
 
 
 def _parameter(name: str, value: Any) -> Any:
-    if isinstance(value, list):
-        return value if all(isinstance(each, str) for each in value) else tuple(value)
-    whole: Any = value.get("whole") if isinstance(value, Mapping) and len(value) == 1 else None
-    good = isinstance(whole, list) and len(whole) == 2
-    require(good, name, "[low, high], { whole = [low, high] } or words", value)
-    return Integer(*whole)
+    """Return a parameter as `Space` takes it; TOML has one kind of list, so that tables say more."""
+    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        return value
+    kind, listed = next(iter(value.items())) if _is_kind(value) else ("", None)
+    if kind == "choices" and isinstance(listed, list):
+        return listed
+    if kind == "periodic" and is_finite_number(listed):
+        listed = [0.0, listed]
+    if kind not in RANGES or not (isinstance(listed, list) and len(listed) == 2):
+        tables = ", ".join(f"{{ {each} = [low, high] }}" for each in RANGES)
+        text = json.dumps(value, default=str)
+        raise ValueError(
+            f'{name} must be one of {tables}, {{ choices = [16, 32, 64] }}, or words: ["eco", "loud"]; '
+            f"a list of numbers may be an interval or choices, so say which; got {text}"
+        )
+    try:
+        return RANGES[kind](*listed)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
+def _is_kind(value: Any) -> bool:
+    return isinstance(value, Mapping) and len(value) == 1
 
 
 def _file_options(section: Any) -> FileOptions:
