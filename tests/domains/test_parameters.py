@@ -189,10 +189,8 @@ def test_a_value_that_a_parameter_does_not_have_is_named(change: dict[str, Any],
 
 def test_columns_off_the_circle_or_between_ranks_are_named() -> None:
     X = SPACE.encode(point())
-    refused(ValueError, "direction must be on a circle", SPACE.check, X + [0, 1, 0, 0, 0, 0, 0, 0])
-    refused(
-        ValueError, "the rank of batch must .*0.5", SPACE.check, X - [0, 0, 0, 0.5, 0, 0, 0, 0]
-    )
+    refused(ValueError, "direction must be on a circle", SPACE.check, X + np.eye(8)[1])
+    refused(ValueError, "the rank of batch must .*0.5", SPACE.check, X - 0.5 * np.eye(8)[3])
     refused(ValueError, r"log10\(rate\) must .*from -6 to -1", SPACE.check, X + 5)
 
 
