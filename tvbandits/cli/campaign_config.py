@@ -209,28 +209,25 @@ def _parameters(name: str, section: Any) -> dict[str, Any]:
 
 def _parameter(name: str, value: Any) -> Any:
     """Return a parameter as `Space` takes it; TOML has one kind of list, so that tables say more."""
-    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+    text = json.dumps(value, default=str)
+    if isinstance(value, list) and value and all(map(is_finite_number, value)):
+        tables = f"{{ interval = {text} }} or {{ choices = {text} }}"
+        raise ValueError(f"{name} = {text} may be an interval or choices: write {tables}")
+    if isinstance(value, list):
         return value
-    kind, listed = next(iter(value.items())) if _is_kind(value) else ("", None)
+    is_kind = isinstance(value, Mapping) and len(value) == 1
+    kind, listed = next(iter(value.items())) if is_kind else ("", None)
     if kind == "choices" and isinstance(listed, list):
         return listed
     if kind == "periodic" and is_finite_number(listed):
         listed = [0.0, listed]
     if kind not in RANGES or not (isinstance(listed, list) and len(listed) == 2):
-        tables = ", ".join(f"{{ {each} = [low, high] }}" for each in RANGES)
-        text = json.dumps(value, default=str)
-        raise ValueError(
-            f'{name} must be one of {tables}, {{ choices = [16, 32, 64] }}, or words: ["eco", "loud"]; '
-            f"a list of numbers may be an interval or choices, so say which; got {text}"
-        )
+        tables = f"{{ interval = [low, high] }} (or {', '.join(RANGES)}), {{ choices = [16, 32] }}"
+        raise ValueError(f'{name} must be {tables} or words ["eco", "loud"], got {text}')
     try:
         return RANGES[kind](*listed)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-
-
-def _is_kind(value: Any) -> bool:
-    return isinstance(value, Mapping) and len(value) == 1
 
 
 def _file_options(section: Any) -> FileOptions:
