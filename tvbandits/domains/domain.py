@@ -96,8 +96,8 @@ class Domain(ABC):
             values[name] = part.values(part.codes(X[:, end - part.width : end], name))
         return values
 
-    def from_values(self, values: ArrayLike) -> Array:
-        """Return the point (1, d) of numbers (p,) as people see them: one a coordinate's name."""
+    def from_values(self, values: Any) -> Array:
+        """Return the point (1, d) of values (p,) as people see them, in the order of the names."""
         numbers, parts = as_floats(values, "values"), self.context_parameters
         chosen = len(self.coordinate_names) - len(parts)
         if not parts:

@@ -286,21 +286,16 @@ class Periodic(_Ordered):
 
     def __init__(self, low: float, high: float | None = None) -> None:
         if high is None:
-            low, high = 0.0, finite_number("the period", low, above=0.0)
+            low, high = 0.0, finite_number("the period (low)", low, above=0.0)
         settle(self, low=low, high=high)
         self.__post_init__()
         largest = self._largest
-        if not (1e-9 <= largest <= 1e30 and largest <= 1e6 * self.period):
+        if not (1e-9 <= largest <= 1e30 and largest <= 1e6 * self.extent):
             needs = "at most 1e6 periods away from 0, and of a size from 1e-9 to 1e30"
-            raise ValueError(f"the ends must be {needs}, got {self.low:g} and {self.high:g}")
+            raise ValueError(f"low and high must be {needs}, got {self.low:g} and {self.high:g}")
 
     def __str__(self) -> str:
         return f"Periodic({exactly(self.low)}, {exactly(self.high)})"
-
-    @property
-    def period(self) -> float:
-        """Highest value minus lowest."""
-        return float(self.high - self.low)
 
     @property
     def _largest(self) -> float:
@@ -309,12 +304,7 @@ class Periodic(_Ordered):
     @property
     def radius(self) -> float:
         """The radius of the circle."""
-        return self.period / (2.0 * math.pi)
-
-    @property
-    def extent(self) -> float:
-        """Distance of two values half a period apart."""
-        return 2.0 * self.radius
+        return self.extent / (2.0 * math.pi)
 
     @property
     def bounds(self) -> list[list[float]]:
@@ -324,7 +314,7 @@ class Periodic(_Ordered):
     def code_of(self, value: object, name: str, row: int) -> float:
         """Return the code of a value as people give it."""
         code = super().code_of(value, name, row)
-        return _inside(self, code, TOLERANCE * self.period, name, row)
+        return _inside(self, code, TOLERANCE * self.extent, name, row)
 
     def codes(self, columns: Array, name: str) -> Array:
         """Return the codes (n,) of columns (n, 2), which must be on the circle up to rounding."""
@@ -332,7 +322,7 @@ class Periodic(_Ordered):
         _refuse(off, columns, f"{name} must be on a circle about 0 of radius {self.radius:g}")
         turn = np.arctan2(columns[:, 1], columns[:, 0]) / (2.0 * math.pi) % 1.0
         digits = 13 - math.ceil(math.log10(self._largest))
-        values = np.maximum(np.round(self.low + turn * self.period, digits), self.low)
+        values = np.maximum(np.round(self.low + turn * self.extent, digits), self.low)
         return np.where(values >= self.high, self.low, values)
 
     def columns(self, codes: Array) -> Array:
@@ -350,7 +340,7 @@ class Periodic(_Ordered):
 
     def to_unit(self, codes: Array) -> Array:
         """Return numbers (n,) of the unit interval for codes (n,)."""
-        return np.asarray((codes - self.low) / self.period)
+        return np.asarray((codes - self.low) / self.extent)
 
     def along(self, columns: Array, slopes: Array) -> Array:
         """Return slopes (n,) along the unit interval for slopes (n, 2) at columns (n, 2)."""

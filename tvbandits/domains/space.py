@@ -27,7 +27,6 @@ from tvbandits.domains.search import Acquisition, best_point, row_of_largest
 from tvbandits.validation import (
     Array,
     Index,
-    as_column,
     as_points,
     choice,
     describe,
@@ -215,10 +214,13 @@ class Space(Domain):
             codes[:, j] = [part.code_of(row[name], name, i) for i, row in enumerate(rows)]
         return self.check(self._points(codes))
 
-    def from_values(self, values: ArrayLike) -> Array:
-        """Return the point (1, d) of a number for each parameter, in their order."""
-        numbers = as_column(values, len(self.names), "values")
-        return self.encode(dict(zip(self.names, numbers.tolist(), strict=True)))
+    def from_values(self, values: Any) -> Array:
+        """Return the point (1, d) of a value for each parameter, in their order."""
+        listed = several("values", values, f"a value for each of {', '.join(self.names)}")
+        if len(listed) != len(self.names):
+            needs = f"values must be one for each of {', '.join(self.names)}"
+            raise ValueError(f"{needs}, got {describe(values)}")
+        return self.encode(dict(zip(self.names, listed, strict=True)))
 
     def decode(self, X: ArrayLike) -> pd.DataFrame:
         """Return points `X` (n, d) as a frame: a column for each parameter, a row for each point."""
