@@ -377,3 +377,41 @@ def test_what_is_read_of_a_point_is_the_point_that_is_pending() -> None:
         assert len(bandit.pending) == 1
         bandit.tell(SPACE.decode(x), [1.0], t)
         assert len(bandit.pending) == 0
+
+
+def regrets_of(bandit: Any, reward: Any, seed: int, steps: int) -> Array:
+    """The regret of each play; 1 is the largest reward."""
+    rng, regrets = generator(100 + seed), []
+    for t in range(1, steps + 1):
+        x = bandit.ask(t)
+        value = reward(bandit.recipe.domain.decode(x).iloc[0], t)
+        regrets.append(1.0 - value)
+        bandit.tell(x, [value + 0.05 * rng.standard_normal()], t)
+    return np.array(regrets)
+
+
+@pytest.mark.slow
+def test_a_peak_that_crosses_the_seam_is_followed_better_on_a_circle() -> None:
+    def reward(row: Any, t: int) -> float:
+        away = (row["direction"] - 30 * math.sin(t * math.pi / 30) + 180) % 360 - 180
+        return math.exp(-0.5 * (away / 20) ** 2)
+
+    later = []
+    for space in (Space(direction=Periodic(0, 360)), Space(direction=(0, 360))):
+        bandits = [policies.adaptive_gp_ucb(space, seed=seed) for seed in range(5)]
+        runs = [regrets_of(each, reward, seed, 80) for seed, each in enumerate(bandits)]
+        later.append(np.mean(runs, axis=0)[40:].mean())
+    assert later[0] < later[1]
+
+
+def test_a_rate_of_one_in_ten_thousand_is_found_on_a_log_scale() -> None:
+    def reward(row: Any, t: int) -> float:  # noqa: ARG001
+        return math.exp(-0.5 * ((math.log10(row["rate"]) + 4) / 0.5) ** 2)
+
+    def regret(space: Space, seed: int) -> float:
+        bandit = policies.gp_ucb(space, kernel=space.kernel(), noise_variance=0.01, seed=seed)
+        return float(regrets_of(bandit, reward, seed, 40)[20:].mean())
+
+    log, interval = Space(rate=Log(1e-6, 0.1)), Space(rate=(1e-6, 0.1))
+    for seed in range(3):
+        assert regret(log, seed) < 0.1 < regret(interval, seed)
