@@ -452,7 +452,7 @@ LONG = "domain.sites = 'sites.csv'\n[policy]\nname = 'gp-ucb'\nlength_scale = {}
 HEATED = """[policy]
 name = "adaptive-gp-ucb"
 [domain.space]
-flow = { interval = [25, 55] }
+flow.interval = [25, 55]
 [domain.context]
 outside = {}
 """
