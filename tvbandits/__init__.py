@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tvbandits.domains.availability import NothingAvailableError as NothingAvailableError
     from tvbandits.domains.box import Box as Box
     from tvbandits.domains.candidates import Candidates as Candidates
-    from tvbandits.domains.parameters import Integer as Integer
+    from tvbandits.domains.parameters import Integer as Integer, Log as Log, Periodic as Periodic
     from tvbandits.domains.problem import Problem as Problem
     from tvbandits.domains.space import Arms as Arms, Space as Space
     from tvbandits.experts.protocol import (
@@ -69,7 +69,7 @@ _HOMES = {
     "io": "SavedFileError",
     "acquisition.limits": "Limit LimitWarning",
     "data": "Dataset",
-    "domains.parameters": "Integer",
+    "domains.parameters": "Integer Log Periodic",
     "domains.problem": "Problem",
     "experts.protocol": "Answers Expert ExpertDownWarning ExpertError ExpertUnavailableError",
     "domains.space": "Arms Space",

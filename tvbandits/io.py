@@ -62,7 +62,7 @@ CLASSES = {
     "tvbandits.acquisition.limits": "Limit",
     "tvbandits.domains.moving": "Position",
     "tvbandits.data": "Dataset Expired Outliers Plays Record",
-    "tvbandits.domains.parameters": "Category Integer Real",
+    "tvbandits.domains.parameters": "Category Choice Integer Log Periodic Real",
     "tvbandits.domains.space": "Arms Space Table",
     "tvbandits.domains.space_kernel": "PerParameter",
     "tvbandits.datasets.arms": "AutoregressiveArms Banners BannersByDay SwitchingArms WearingArms",

@@ -200,7 +200,7 @@ def test_every_policy_names_them_alike(variant: str) -> None:
 
 SEARCHED = {
     "box": (Box([(0.0, 1.0)] * 2), {}, 100),
-    "large space": (Space(heat=(0.0, 1.0), mode=("a", "b")), {}, 100),
+    "large space": (Space(heat=(0.0, 1.0), mode=["a", "b"]), {}, 100),
     "box with among": (Box([(0.0, 1.0)] * 2), {"available": lambda X: X[:, 0] < 0.5}, 15),
 }
 
@@ -227,7 +227,7 @@ def test_ask_within_limits_refuses_more_than_fifteen_points_of_a_box() -> None:
             near.ask(2, n=16, near=0.2)
 
 
-@pytest.mark.parametrize("domain", [Candidates([[0.0], [1.0]]), Space(mode=("a", "b"))])
+@pytest.mark.parametrize("domain", [Candidates([[0.0], [1.0]]), Space(mode=["a", "b"])])
 def test_ask_takes_many_points_where_all_are_looked_at(domain: Any) -> None:
     for n in (101, 5_000):
         check_search(n, domain, restricted=True)

@@ -189,7 +189,7 @@ def test_limits_on_the_command_line(command: Command) -> None:
 
 def test_outcomes_may_be_called_much_as_other_columns(command: Command) -> None:
     for outcome in ("rewards", "tomes", "wells", "depths"):
-        config = "[domain]\n[domain.space]\nwell = [0, 9]\n[domain.context]\ndepth = [0, 9]\n"
+        config = "[domain]\nspace.well.interval = [0, 9]\ncontext.depth.interval = [0, 9]\n"
         policy = '[policy]\nname = "adaptive-gp-ucb"\n'
         limit = f'[[limits]]\nname = "{outcome}"\nat_most = 60\n'
         Path("campaign.toml").write_text(config + policy + limit)
@@ -203,7 +203,7 @@ def test_outcomes_may_be_called_much_as_other_columns(command: Command) -> None:
 
 @pytest.mark.parametrize("said", ["well=3,5, kind=a", "kind=a, well=3,5", "well=3,kind=a,"])
 def test_a_decimal_comma_is_no_number(command: Command, said: str) -> None:
-    space = '[domain]\n[domain.space]\nwell = [0, 9]\nkind = ["a", "b"]\n'
+    space = '[domain]\n[domain.space]\nwell.interval = [0, 9]\nkind = ["a", "b"]\n'
     Path("campaign.toml").write_text(space + '[policy]\nname = "adaptive-gp-ucb"\n')
     command("new", "c.db", "--config", "campaign.toml")
     wrong = command("tell", "c.db", "--site", said, "--reward", 1)

@@ -213,9 +213,9 @@ options = { forgetting_rate = 0.01 }
 
 SPACE = """
 [domain.space]
-flow = [30, 60]
+flow = { interval = [30, 60] }
 pump = { whole = [10, 30] }
-hyst = [2, 8]
+hyst = { interval = [2, 8] }
 mode = ["eco", "fast, loud"]
 [policy]
 name = "tv-gp-ucb"
@@ -384,6 +384,60 @@ def test_what_ask_prints_tell_takes(command: Command) -> None:
     assert "hyst" in error
 
 
+EVERY_KIND = """
+[domain.space]
+rate = { log = [1e-6, 0.1] }
+direction = { periodic = [0, 360] }
+batch = { choices = [16, 32, 64] }
+share = { interval = [0, 1] }
+[domain.context]
+hour = { periodic = 24 }
+[policy]
+name = "tv-gp-ucb"
+noise_sd = 0.5
+"""
+
+
+def test_every_kind_of_parameter_goes_through_a_campaign(command: Command) -> None:
+    Path("k.toml").write_text(EVERY_KIND)
+    fine(command("campaign", "new", "k.db", "--config", "k.toml"))
+    for t in range(1, 4):
+        ask = ("campaign", "ask", "k.db", "--at", t, "--context", "hour=23.5")
+        place = fine(command(*ask)).strip()
+        said = ("campaign", "tell", "k.db", "--site", place, "--reward", t, "--at", t)
+        assert "0 pending" in fine(command(*said))
+    Path("day.csv").write_text(
+        "rate,direction,batch,share,hour,time,reward\n1e-4,350,32,0.5,0.5,4,2\n"
+    )
+    assert "4 readings in all" in fine(command("campaign", "tell", "k.db", "--csv", "day.csv"))
+    Path("out.csv").write_text(fine(command("campaign", "history", "k.db")))
+    last = pd.read_csv("out.csv").iloc[-1]
+    names = ["rate", "direction", "batch", "share", "hour"]
+    assert last[names].tolist() == [1e-4, 350.0, 32, 0.5, 0.5]
+    for bad in ("batch=48", "direction=361", "rate=0"):
+        text = ["rate=1e-4", "direction=350", "batch=32", "share=0.5"]
+        other = ", ".join(each for each in text if each[:4] != bad[:4])
+        said = ("--site", f"{other}, {bad}", "--reward", 1, "--context", "hour=1", "--at", 9)
+        assert bad.split("=")[0] in wrong(command("campaign", "tell", "k.db", *said))
+
+
+def test_sites_have_an_hour_of_the_day_as_a_context(command: Command) -> None:
+    context = "[domain.context]\nhour = { periodic = [0, 24] }\n[policy]"
+    Path("h.toml").write_text(CONFIG.replace("[policy]", context))
+    fine(command("campaign", "new", "h.db", "--config", "h.toml"))
+    place = fine(command("campaign", "ask", "h.db", "--at", 1, "--context", "hour=23.5")).strip()
+    tell = ("campaign", "tell", "h.db", "--site", place, "--reward", 9, "--at", 1)
+    assert "0 pending" in fine(command(*tell))
+    Path("day.csv").write_text("site,hour,time,reward\nAQ01,12,2,1\n")
+    fine(command("campaign", "tell", "h.db", "--csv", "day.csv"))
+    Path("out.csv").write_text(fine(command("campaign", "history", "h.db")))
+    history = pd.read_csv("out.csv")
+    assert history["hour"].tolist() == [23.5, 12.0]
+    assert history["site"].tolist() == [place, "AQ01"]
+    ask = ("campaign", "status", "h.db", "--best", "--context", "hour=0.25")
+    assert place in fine(command(*ask))
+
+
 def test_a_season_is_left_out_by_a_word(command: Command) -> None:
     text = '[domain]\nsites = "sites.csv"\n[policy]\nname = "frugal-gp-ucb"\n'
     Path("t.toml").write_text(text + 'options = { season = "none" }\n')
@@ -479,7 +533,7 @@ def test_one_page_has_all_keys() -> None:
 
 
 def test_a_context_is_said_to_a_campaign_once(command: Command, tmp_path: Path) -> None:
-    context = "\n[domain.context]\noutside = [-15, 20]\n[policy]"
+    context = "\n[domain.context]\noutside = { interval = [-15, 20] }\n[policy]"
     numbers = SPACE.replace('mode = ["eco", "fast, loud"]\n', "")
     (tmp_path / "h.toml").write_text(numbers.replace("\n[policy]", context))
     fine(command("campaign", "new", "h.db", "--config", "h.toml"))

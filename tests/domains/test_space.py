@@ -142,7 +142,7 @@ def test_rounding_noise_is_taken_off() -> None:
         ({"a": (2, 1)}, "a: low must .*2 and 1"),
         ({"a": (0, np.inf)}, "a: high must .*inf"),
         ({"a": (1, 2, 3)}, r"a must .*\(1, 2, 3\)"),
-        ({"a": [[0, 1], [2]]}, r"a: low must .*\[0, 1\]"),
+        ({"a": [[0, 1], [2]]}, r"a: choices must .*\[0, 1\]"),
         ({"a": ["x"]}, r"a: categories must .*\['x'\]"),
         ({"a": ["x", "x"]}, "a: categories must .*'x' twice"),
         ({"a": ["x", 2]}, "a: categories must .*2"),
@@ -432,7 +432,7 @@ def test_a_context_that_no_candidate_has() -> None:
 # A domain, and others that are not it.
 OTHERS: dict[str, list[Callable[[], object]]] = {
     "space": [
-        lambda: Space(temperature=Real(10.0, 80.0), count=Integer(1, 5), mode=("a", "b", "c")),
+        lambda: Space(temperature=Real(10.0, 80.0), count=Integer(1, 5), mode=["a", "b", "c"]),
         lambda: Space(count=Integer(1, 5), temperature=(10, 80), mode=["a", "b", "c"]),
         lambda: Space(temperature=(10, 81), count=Integer(1, 5), mode=["a", "b", "c"]),
     ],

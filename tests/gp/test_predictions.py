@@ -201,6 +201,8 @@ def test_nor_has_what_an_inverse_would_be_too_coarse_for() -> None:
     [
         OnSpace(Coordinates([1.0] * 3)) * OnTime(Matern(9.0, nu=1.5))
         + 0.5 * OnSpace(RBF(2.0)) * OnTime(Matern(30.0, nu=0.5)),
+        OnSpace(Coordinates([1.0, 2.0], 0.7, widths=(1, 2))) * OnTime(Matern(9.0, nu=1.5))
+        + 0.5 * OnSpace(RBF(2.0)) * OnTime(Matern(30.0, nu=0.5)),
         # What is different at every place and time is known at the points told at this very time.
         box_kernel(BOX),
         box_kernel(BOX) + ConstantKernel(0.4) * OnTime(Matern(9.0, nu=1.5)),

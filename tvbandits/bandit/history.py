@@ -116,11 +116,7 @@ def history_columns(
     ]
     columns: dict[str, Any] = {"time": np.concatenate([rows.t for rows, _, _ in parts])}
     points = np.concatenate([rows.X for rows, _, _ in parts])
-    if domain.is_named:
-        named = domain.decode(points)
-        values = {str(name): named[name].to_numpy() for name in named.columns}
-    else:
-        values = dict(zip(domain.coordinate_names, points.T, strict=True))
+    values = domain.values_by_name(points)
     columns |= {f"x_{name}" if name in COLUMNS else name: each for name, each in values.items()}
     for name, column in (("reward", "y"), ("variance", "variance")):
         values_there = [getattr(rows, column, np.full(len(rows), np.nan)) for rows, _, _ in parts]

@@ -92,7 +92,7 @@ class Names:
         elif isinstance(domain, Arms):
             coordinates = self.sites = list(domain.names)
         else:
-            coordinates = read_list("coordinates", 0, domain.dimension)
+            coordinates = read_list("coordinates", 0, len(domain.coordinate_names))
         self.coordinates: list[str] = list(coordinates) or domain.coordinate_names
 
     @property
@@ -147,13 +147,12 @@ class Names:
             equal = np.isclose(table, numbers, rtol=0.0, atol=1e-9).all(axis=1)
             if equal.any():
                 return candidates.X[[int(equal.argmax())]]
-        chosen = domain.dimension - sum(part.width for part in domain.context_parameters.values())
-        if not numbers or (self.sites and len(numbers) not in (chosen, domain.dimension)):
+        every = len(domain.coordinate_names)
+        chosen = every - len(domain.context_parameters)
+        if not numbers or (self.sites and len(numbers) not in (chosen, every)):
             self.row(text)  # raises the error: no site has this name
-        # Without the columns of the context, the numbers are a point of the domain that is chosen from.
-        partial = len(numbers) == chosen < domain.dimension
-        part: Any = domain.action_domain if partial else domain
-        return np.asarray(part.check([numbers]))
+        # Without the numbers of the context, they are a point of the domain that is chosen from.
+        return (domain.action_domain if len(numbers) == chosen else domain).from_values(numbers)
 
     def context(self, text: str | None) -> dict[str, object] | None:
         """Return the values in "outside=3.2, tariff=day" by name."""
@@ -241,7 +240,8 @@ class Names:
         if candidates is not None and self.sites:
             chosen = to_points([x], domain.dimension)[:, : candidates.dimension]
             return self.sites[int(candidates.index(chosen)[0])]
-        return ",".join(number(float(each)) for each in x)
+        values = domain.values_by_name(np.atleast_2d(x)).values()
+        return ",".join(number(float(each[0])) for each in values)
 
     def history(self, columns: Mapping[str, Any], clock: Clock | None) -> dict[str, Any]:
         """Return a bandit's history with names of sites and coordinates, and dates beside `t`."""
@@ -254,8 +254,10 @@ class Names:
             if isinstance(domain, Arms):
                 new_names = {"arm": "site"}
             elif self.sites:
-                X = np.column_stack([columns[name] for name in numbered])
-                table["site"] = [self.name(x) for x in X]
+                candidates = candidates_of(domain)
+                assert candidates is not None  # nothing else has sites
+                X = np.column_stack([columns[name] for name in numbered[: candidates.dimension]])
+                table["site"] = [self.sites[row] for row in candidates.index(X)]
             others = HISTORY_COLUMNS | columns.keys() - {*numbered}
             if others.isdisjoint(self.coordinates) and not new_names:
                 new_names = dict(zip(numbered, self.coordinates, strict=True))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import date
 from pathlib import Path
@@ -44,7 +44,7 @@ from tvbandits.datasets.tables.sensor_field import (
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.domains.domain import Domain
-from tvbandits.domains.parameters import Integer
+from tvbandits.domains.parameters import Integer, Log, Periodic
 from tvbandits.domains.space import Arms, Space
 from tvbandits.experts.budgeted import Budgeted
 from tvbandits.experts.protocol import Expert
@@ -59,10 +59,10 @@ from tvbandits.validation import (
     choice,
     describe,
     finite_number,
+    is_finite_number,
     is_infinite,
     of_kind,
     positive_number,
-    require,
     several,
 )
 
@@ -88,6 +88,14 @@ KEYS: dict[str, tuple[str, ...]] = {
     ),
     "clock": ("origin", "unit"),
     "expert": ("budget", "maker"),
+}
+
+# Ranges of parameters, by the key of their table.
+RANGES: dict[str, Callable[..., Any]] = {
+    "interval": lambda low, high: (low, high),
+    "log": Log,
+    "periodic": Periodic,
+    "whole": Integer,
 }
 
 # Headings of the names of sites.
@@ -200,12 +208,26 @@ def _parameters(name: str, section: Any) -> dict[str, Any]:
 
 
 def _parameter(name: str, value: Any) -> Any:
+    """Return a parameter as `Space` takes it; TOML has one kind of list, so that tables say more."""
+    text = json.dumps(value, default=str)
+    if isinstance(value, list) and value and all(map(is_finite_number, value)):
+        tables = f"{{ interval = {text} }} or {{ choices = {text} }}"
+        raise ValueError(f"{name} = {text} may be an interval or choices: write {tables}")
     if isinstance(value, list):
-        return value if all(isinstance(each, str) for each in value) else tuple(value)
-    whole: Any = value.get("whole") if isinstance(value, Mapping) and len(value) == 1 else None
-    good = isinstance(whole, list) and len(whole) == 2
-    require(good, name, "[low, high], { whole = [low, high] } or words", value)
-    return Integer(*whole)
+        return value
+    is_kind = isinstance(value, Mapping) and len(value) == 1
+    kind, listed = next(iter(value.items())) if is_kind else ("", None)
+    if kind == "choices" and isinstance(listed, list):
+        return listed
+    if kind == "periodic" and is_finite_number(listed):
+        listed = [0.0, listed]
+    if kind not in RANGES or not (isinstance(listed, list) and len(listed) == 2):
+        tables = f"{{ interval = [low, high] }} (or {', '.join(RANGES)}), {{ choices = [16, 32] }}"
+        raise ValueError(f'{name} must be {tables} or words ["eco", "loud"], got {text}')
+    try:
+        return RANGES[kind](*listed)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
 
 
 def _file_options(section: Any) -> FileOptions:

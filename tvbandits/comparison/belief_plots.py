@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ from tvbandits.data import Dataset
 from tvbandits.digits import number_text
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
-from tvbandits.domains.parameters import Category, Integer, Real
+from tvbandits.domains.parameters import Category, Choice, Log, Parameter, Real
 from tvbandits.domains.space import Table, space_of
 from tvbandits.gp.kernels.additive import ends_of
 from tvbandits.validation import Array, Index, of_kind
@@ -62,17 +62,27 @@ LOOKS = {
 
 @dataclass(frozen=True)
 class Axis:
-    """A coordinate, or the several of a category: its name, its columns, and its values."""
+    """A coordinate or a parameter: its name, its columns, and its values."""
 
     name: str
     where: slice
-    kind: Real | Integer | Category
+    kind: Parameter
 
     def of(self, X: Array) -> Array:
-        """Return positions (n,) of points (n, d) along the axis; categories count from 0."""
+        """Return positions (n,) of points (n, d) along the axis; choices and categories count from 0."""
         columns = X[:, self.where]
-        positions = columns.argmax(axis=1) if isinstance(self.kind, Category) else columns[:, 0]
-        return np.asarray(positions, dtype=np.float64)
+        if isinstance(self.kind, Real):  # of a domain whose ends are a guess
+            return columns[:, 0]
+        return self.kind.codes(columns, self.name)
+
+    def label(self, ax: Axes, which: Literal["x", "y"]) -> None:
+        """Write the name at the axis, and the values of choices and categories."""
+        ax.set(**{f"{which}label": self.name})
+        if isinstance(self.kind, Choice | Category):
+            ax.set_xticks(np.arange(self.kind.size), list(map(str, self.kind.levels)))
+            ax.set_xlim(-0.5, self.kind.size - 0.5)
+        elif isinstance(self.kind, Log):
+            ax.set(**{f"{which}scale": "log"})
 
     def values(self, most: int) -> Array:
         """Return positions (m,) to draw at: all, where they are few and apart."""
@@ -201,7 +211,7 @@ def beliefs(
     picture = Picture.of(bandit, t, unit)
     domain, axes_of = bandit.recipe.domain, picture.axes
     draw: Callable[[Picture, list[Axes]], None]
-    numbers = not any(isinstance(axis.kind, Category) for axis in axes_of)
+    numbers = not any(isinstance(axis.kind, Choice | Category) for axis in axes_of)
     if numbers and len(axes_of) == 1:
         panels, draw, size = 1, _draw_slices, (7.2, 4.4)
     elif numbers and len(axes_of) == 2:
@@ -267,7 +277,7 @@ def _draw_slices(
     for i, (axis, ax) in enumerate(zip(picture.axes, where, strict=True)):
         positions, apart = axis.values(curve), 0 < axis.kind.size <= separate
         if isinstance(domain, Candidates):
-            positions = np.sort(domain.X[:, 0])
+            positions = np.sort(axis.of(domain.X))
             apart = len(positions) <= separate
         _curve(picture, ax, axis, positions, apart=apart)
         if i % 3 == 0:
@@ -291,11 +301,8 @@ def _curve(picture: Picture, ax: Axes, axis: Axis, positions: Array, *, apart: b
     mark(ax, foot, "pending", transform=ax.get_xaxis_transform())
     best = picture.best[None, :]
     mark(ax, np.column_stack([axis.of(best), picture.predict(best)[0]]), "recommended")
-    ax.set_xlabel(axis.name)
+    axis.label(ax, "x")
     ax.grid(alpha=0.25, linewidth=0.6)
-    if isinstance(axis.kind, Category):
-        ax.set_xticks(np.arange(axis.kind.size), axis.kind.levels)
-        ax.set_xlim(-0.5, axis.kind.size - 0.5)
 
 
 # --- maps ---------------------------------------------------------------------------------------------
@@ -307,16 +314,21 @@ def _draw_maps(
     """Draw a map of the mean and one of the deviation: of a grid, or of sites as discs."""
     across, up = picture.axes
     domain = picture.bandit.recipe.domain
+
+    def positions(X: Array) -> Array:
+        return np.column_stack([across.of(X), up.of(X)])
+
     if isinstance(domain, Candidates):
-        points = domain.X
+        X, points = domain.X, positions(domain.X)
         xs, ys = np.unique(points[:, 0]), np.unique(points[:, 1])
         filled = len(xs) * len(ys) == len(points) and min(len(xs), len(ys)) > 1
     else:
         xs, ys = across.values(points_per_axis), up.values(points_per_axis)
         filled = True
     if filled:
-        points = np.column_stack([part.ravel() for part in np.meshgrid(xs, ys)])
-    mean, deviation = picture.predict(points)
+        grids = zip(picture.axes, np.meshgrid(xs, ys), strict=True)
+        X = np.hstack([axis.kind.columns(grid.ravel()) for axis, grid in grids])
+    mean, deviation = picture.predict(X)
     # From dark to light in even steps, also in grey.
     maps = (mean, "mean", "viridis"), (deviation, "deviation", "cividis")
     for ax, (values, what, colours) in zip(where, maps, strict=True):
@@ -335,11 +347,11 @@ def _draw_maps(
             # Of a place with many readings the last one is drawn.
             order = np.argsort(data.t, kind="stable")[::-1]
             last = order[np.unique(data.X[order], axis=0, return_index=True)[1]]
-            mark_by_age(picture, ax, data.X[last], data.t[last], name)
-        mark(ax, picture.bandit.pending, "pending")
-        mark(ax, picture.best[None, :], "recommended")
-        ax.set_xlabel(across.name)
-        ax.set_ylabel(up.name)
+            mark_by_age(picture, ax, positions(data.X[last]), data.t[last], name)
+        mark(ax, positions(picture.bandit.pending), "pending")
+        mark(ax, positions(picture.best[None, :]), "recommended")
+        across.label(ax, "x")
+        up.label(ax, "y")
 
 
 # --- ranking ------------------------------------------------------------------------------------------

@@ -59,7 +59,8 @@ class Box(Domain):
         bounds = as_bounds(self.bounds)
         context: Mapping[str, Any] = as_context_parameters(self.context)
         for name, part in context.items():
-            of_kind(name, part, Real, f"an interval (low, high); {INSTEAD_OF_WORDS}")
+            needs = "an interval (low, high); for another parameter take a Space"
+            of_kind(name, part, Real, f"{needs}; {INSTEAD_OF_WORDS}")
             bounds = np.concatenate([bounds, [[part.low, part.high]]])
         bounds.setflags(write=False)
         settle(self, bounds=bounds, context=context)
@@ -142,8 +143,8 @@ class Box(Domain):
         low, high = self.bounds.T
         return np.asarray(np.clip((X - low) / (high - low), 0.0, 1.0))
 
-    def along(self, slopes: Array) -> Array:
-        """Convert slopes in the box to slopes along the unit cube."""
+    def along(self, X: Array, slopes: Array) -> Array:  # noqa: ARG002
+        """Convert slopes at points of the box to slopes along the unit cube."""
         return np.asarray(slopes * (self.bounds[:, 1] - self.bounds[:, 0]))
 
     @property

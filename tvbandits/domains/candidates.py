@@ -430,7 +430,7 @@ class CandidatesInContext(Domain):
     @property
     def dimension(self) -> int:
         """Number of coordinates of a point, those of the context included."""
-        return self.candidates.dimension + len(self.context)
+        return self.candidates.dimension + sum(part.width for part in self.context.values())
 
     @property
     def context_parameters(self) -> Mapping[str, Parameter]:
@@ -445,21 +445,24 @@ class CandidatesInContext(Domain):
     @property
     def bounds(self) -> Array:
         """Lowest and highest value of each coordinate, (d, 2)."""
-        ranges = [(part.low, part.high) for part in self.context.values()]  # type: ignore[union-attr]
+        ranges = [row for part in self.context.values() for row in part.bounds]
         return np.vstack([self.candidates.bounds, ranges])
 
     def check(self, X: ArrayLike, name: str = "X") -> Array:
         """Return `X` (n, d) as candidates and contexts, free of rounding."""
         points = as_points(X, self.dimension, name)
         start = self.candidates.dimension
-        parts = zip(self.context.items(), points[:, start:].T, strict=True)
-        codes = [part.codes(column[:, None], key) for (key, part), column in parts]
-        return np.column_stack([self.candidates.check(points[:, :start], name), *codes])
+        checked = [self.candidates.check(points[:, :start], name)]
+        for key, part in self.context.items():
+            columns = points[:, start : start + part.width]
+            checked.append(part.columns(part.codes(columns, key)))
+            start += part.width
+        return np.hstack(checked)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Return `n` points drawn uniformly, with replacement, shape (n, d)."""
-        contexts = [part.from_unit(rng.random(n)) for part in self.context.values()]
-        return np.column_stack([self.candidates.sample(n, rng), *contexts])
+        contexts = [part.columns(part.from_unit(rng.random(n))) for part in self.context.values()]
+        return self.check(np.hstack([self.candidates.sample(n, rng), *contexts]))
 
     def at_context(self, values: Array) -> Candidates:
         """Return all candidates at one value of the context, as columns (c,).

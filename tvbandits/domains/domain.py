@@ -79,7 +79,8 @@ class Domain(ABC):
     def coordinate_names(self) -> list[str]:
         """Names by which people see the coordinates: x0, x1, ..., and those of the context."""
         parts = self.context_parameters
-        return [*(f"x{i}" for i in range(self.dimension - len(parts))), *parts]
+        chosen = self.dimension - sum(part.width for part in parts.values())
+        return [*(f"x{i}" for i in range(chosen)), *parts]
 
     @property
     def is_named(self) -> bool:
@@ -93,6 +94,29 @@ class Domain(ABC):
     def decode(self, X: ArrayLike) -> Any:
         """Return points (n, d) as people see them: a frame where the coordinates have names."""
         return X
+
+    def values_by_name(self, X: Array) -> dict[str, Any]:
+        """Return points (n, d) as people see them: a column (n,) for each of `coordinate_names`."""
+        if self.is_named:
+            frame = self.decode(X)
+            return {str(name): frame[name].to_numpy() for name in frame.columns}
+        parts, names = self.context_parameters, self.coordinate_names
+        chosen = len(names) - len(parts)
+        ends = chosen + np.cumsum([part.width for part in parts.values()], dtype=np.int64)
+        values = dict(zip(names[:chosen], X.T[:chosen], strict=True))
+        for (name, part), end in zip(parts.items(), ends.tolist(), strict=True):
+            values[name] = part.values(part.codes(X[:, end - part.width : end], name))
+        return values
+
+    def from_values(self, values: Any) -> Array:
+        """Return the point (1, d) of values (p,) as people see them, in the order of the names."""
+        numbers, parts = as_floats(values, "values"), self.context_parameters
+        chosen = len(self.coordinate_names) - len(parts)
+        if not parts:
+            return self.check(numbers[None])
+        return self.check(
+            append_context(numbers[None, :chosen], self.context_values(numbers[chosen:]))
+        )
 
     # --- the context ------------------------------------------------------------------------------
 

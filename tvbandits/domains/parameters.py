@@ -1,8 +1,13 @@
-"""The parameters of a space: intervals, whole numbers and categories.
+"""The parameters of a space: intervals, log scales, circles, whole numbers, choices and categories.
 
-A parameter has a code, one number: its value, or the place of its category among the others. In a point
-(d,) an interval and whole numbers are one column, the code itself, and a category is a column for each
-of its levels, with a 1 in its own and 0 in the others.
+A parameter translates a value of the user's into a code, one number, and a code into columns of a point
+(d,), and back; everything else sees columns.
+
+- Intervals, whole numbers: the code is the value, and the one column, too.
+- Log scales: the code is the value, the column its logarithm to base 10.
+- Circles: the code is the value, the two columns are its place on a circle as long as the period.
+- Choices among numbers: the code and the column are the rank.
+- Categories: the code is the place in the list; each has a column, 1 in its own and 0 in the others.
 """
 
 from __future__ import annotations
@@ -90,6 +95,15 @@ class _Ordered:
         """Highest code minus lowest."""
         return float(self.high - self.low)
 
+    @property
+    def bounds(self) -> list[list[float]]:
+        """Lowest and highest value of the column."""
+        return [[float(self.low), float(self.high)]]
+
+    def near(self, columns: Array, distance: float) -> Any:  # noqa: ARG002
+        """Return a parameter with all values within a distance of columns (1,)."""
+        return self
+
 
 @dataclass(frozen=True)
 class Real(_Ordered):
@@ -133,6 +147,214 @@ class Real(_Ordered):
         """Return numbers (n,) of the unit interval for codes (n,)."""
         return np.asarray((codes - self.low) / self.extent)
 
+    def along(self, columns: Array, slopes: Array) -> Array:  # noqa: ARG002
+        """Return slopes (n,) along the unit interval for slopes (n, 1) along the column."""
+        return np.asarray(self.extent * slopes[:, 0])
+
+    def near(self, columns: Array, distance: float) -> Real:
+        """Return the part of the interval within a distance of columns (1,)."""
+        (x,) = columns.tolist()
+        return Real(max(self.low, x - distance), min(self.high, x + distance))
+
+
+# Values on a log scale are rounded to so many significant digits: then a point and what people read
+# of it are one another's translation.
+SIGNIFICANT = 12
+
+
+@dataclass(frozen=True)
+class Log(_Ordered):
+    """All numbers from `low` to `high` on a log scale, both included: a learning rate, a dose.
+
+    The model sees the logarithm to base 10: a unit of distance is a factor of ten. Values are rounded to
+    12 significant digits.
+
+    Raises
+    ------
+    ValueError
+        If `low` is not above 0, or not below `high`.
+
+    Examples
+    --------
+    >>> from tvbandits import Log, Space
+    >>> space = Space(rate=Log(1e-6, 0.1))
+    >>> print(space.encode({"rate": 1e-4}), space.decode([[-3.0]])["rate"].tolist())
+    [[-4.]] [0.001]
+    """
+
+    low: float
+    high: float
+
+    needs: ClassVar[str] = "a finite number"
+    size: ClassVar[int] = 0
+
+    @staticmethod
+    def _end(name: str, value: object) -> float:
+        return finite_number(name, value, above=0.0)
+
+    def __str__(self) -> str:
+        return f"Log({exactly(self.low)}, {exactly(self.high)})"
+
+    @property
+    def _scale(self) -> Real:
+        """The interval of logarithms."""
+        return Real(math.log10(self.low), math.log10(self.high))
+
+    @property
+    def extent(self) -> float:
+        """Highest column minus lowest."""
+        return self._scale.extent
+
+    @property
+    def bounds(self) -> list[list[float]]:
+        """Lowest and highest value of the column."""
+        return self._scale.bounds
+
+    def code_of(self, value: object, name: str, row: int) -> float:
+        """Return the code of a value as people give it."""
+        code = super().code_of(value, name, row)
+        return _inside(self, code, TOLERANCE * abs(code), name, row)
+
+    def codes(self, columns: Array, name: str) -> Array:
+        """Return the codes (n,) of columns (n, 1)."""
+        logs = self._scale.codes(columns, f"log10({name})")
+        values = [float(f"{each:.{SIGNIFICANT}g}") for each in self._values(logs).tolist()]
+        return np.clip(np.array(values, dtype=np.float64), self.low, self.high)
+
+    def columns(self, codes: Array) -> Array:
+        """Return the columns (n, 1) of codes (n,)."""
+        return np.log10(codes)[:, None]
+
+    def _values(self, logs: Array) -> Array:
+        with np.errstate(over="ignore"):  # by rounding, at the largest numbers there are
+            return np.asarray(np.clip(10.0**logs, self.low, self.high))
+
+    def values(self, codes: Array) -> Any:
+        """Return the values (n,) of codes, as people read them."""
+        return codes.copy()
+
+    def from_unit(self, u: Array) -> Array:
+        """Return codes for numbers (n,) of the unit interval, uniform on the log scale."""
+        return self._values(self._scale.from_unit(u))
+
+    def to_unit(self, codes: Array) -> Array:
+        """Return numbers (n,) of the unit interval for codes (n,)."""
+        return self._scale.to_unit(np.log10(codes))
+
+    def along(self, columns: Array, slopes: Array) -> Array:
+        """Return slopes (n,) along the unit interval for slopes (n, 1) along the column."""
+        return self._scale.along(columns, slopes)
+
+    def near(self, columns: Array, distance: float) -> Log:
+        """Return the part of the range within a distance of columns (1,)."""
+        scale = self._scale.near(columns, distance)
+        low, high = self._values(np.array([scale.low, scale.high])).tolist()
+        return Log(low, high) if low < high else self
+
+
+@dataclass(frozen=True, init=False)
+class Periodic(_Ordered):
+    """All numbers from `low` to `high` on a circle, whose ends are one: an angle, an hour, a weekday.
+
+    `Periodic(7)` is from 0 to 7. The model sees the place on a circle, where 23:30 and 0:30 are near
+    each other: any stationary kernel of such places is one of the values. The circumference is the
+    period, so that small distances are in the unit of the parameter. The value `high` is `low`. Values
+    are rounded to 13 digits of the larger end.
+
+    Raises
+    ------
+    ValueError
+        If `low` is not below `high`, or the period is so small or so large that numbers of that size, or
+        beside the ends, have no digits for it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits import Periodic, Space
+    >>> day = Space(hour=Periodic(0, 24))
+    >>> X = day.encode([{"hour": 23.5}, {"hour": 0.5}, {"hour": 12}])
+    >>> print(np.linalg.norm(X - X[0], axis=1).round(2), day.decode(X)["hour"].tolist())
+    [0.   1.   7.62] [23.5, 0.5, 12.0]
+    """
+
+    low: float
+    high: float
+
+    needs: ClassVar[str] = "a finite number"
+    size: ClassVar[int] = 0
+    width: ClassVar[int] = 2
+
+    def __init__(self, low: float, high: float | None = None) -> None:
+        if high is None:
+            low, high = 0.0, finite_number("the period (low)", low, above=0.0)
+        settle(self, low=low, high=high)
+        self.__post_init__()
+        largest = self._largest
+        if not (1e-9 <= largest <= 1e30 and largest <= 1e6 * self.extent):
+            needs = "at most 1e6 periods away from 0, and of a size from 1e-9 to 1e30"
+            raise ValueError(f"low and high must be {needs}, got {self.low:g} and {self.high:g}")
+
+    def __str__(self) -> str:
+        return f"Periodic({exactly(self.low)}, {exactly(self.high)})"
+
+    @property
+    def _largest(self) -> float:
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def radius(self) -> float:
+        """The radius of the circle."""
+        return self.extent / (2.0 * math.pi)
+
+    @property
+    def bounds(self) -> list[list[float]]:
+        """Lowest and highest value of each column."""
+        return [[-self.radius, self.radius]] * 2
+
+    def code_of(self, value: object, name: str, row: int) -> float:
+        """Return the code of a value as people give it."""
+        code = super().code_of(value, name, row)
+        return _inside(self, code, TOLERANCE * self.extent, name, row)
+
+    def codes(self, columns: Array, name: str) -> Array:
+        """Return the codes (n,) of columns (n, 2), which must be on the circle up to rounding."""
+        off = np.abs(np.hypot(*columns.T) / self.radius - 1.0) > TOLERANCE
+        _refuse(off, columns, f"{name} must be on a circle about 0 of radius {self.radius:g}")
+        turn = np.arctan2(columns[:, 1], columns[:, 0]) / (2.0 * math.pi) % 1.0
+        digits = 13 - math.ceil(math.log10(self._largest))
+        values = np.maximum(np.round(self.low + turn * self.extent, digits), self.low)
+        return np.where(values >= self.high, self.low, values)
+
+    def columns(self, codes: Array) -> Array:
+        """Return the columns (n, 2) of codes (n,)."""
+        angles = (codes - self.low) / self.radius
+        return self.radius * np.column_stack([np.cos(angles), np.sin(angles)])
+
+    def values(self, codes: Array) -> Any:
+        """Return the values (n,) of codes, as people read them."""
+        return codes.copy()
+
+    def from_unit(self, u: Array) -> Array:
+        """Return codes for numbers (n,) of the unit interval; uniform numbers give uniform codes."""
+        return np.asarray(self.low * (1.0 - u) + self.high * u)
+
+    def to_unit(self, codes: Array) -> Array:
+        """Return numbers (n,) of the unit interval for codes (n,)."""
+        return np.asarray((codes - self.low) / self.extent)
+
+    def along(self, columns: Array, slopes: Array) -> Array:
+        """Return slopes (n,) along the unit interval for slopes (n, 2) at columns (n, 2)."""
+        x, y = columns.T
+        return np.asarray(2.0 * math.pi * (x * slopes[:, 1] - y * slopes[:, 0]))
+
+
+def _inside(part: Log | Periodic, code: float, slack: float, name: str, row: int) -> float:
+    """Return a code that is in the range of a parameter up to a slack; else raise a `ValueError`."""
+    if not part.low - slack <= code <= part.high + slack:
+        needs = f"{name} must be from {exactly(part.low)} to {exactly(part.high)}"
+        raise ValueError(f"{needs}, got {exactly(code)} in row {row}")
+    return min(max(code, part.low), part.high)
+
 
 def exactly(number: float) -> str:
     """Return a number as text, without the ".0" of whole ones, from which it can be read again."""
@@ -162,6 +384,10 @@ class _Stepped:
     def to_unit(self, codes: Array) -> Array:
         """Return the middles (n,) of the cells of the unit interval for codes (n,)."""
         return np.asarray((codes - self.low + 0.5) / self.size)
+
+    def along(self, columns: Array, slopes: Array) -> Array:  # noqa: ARG002
+        """Return 0 (n,): nothing is between two values."""
+        return np.zeros(len(slopes))
 
 
 @dataclass(frozen=True)
@@ -205,6 +431,95 @@ class Integer(_Stepped, _Ordered):
     def values(self, codes: Array) -> Any:
         """Return the values (n,) of codes, as people read them."""
         return codes.astype(np.int64)
+
+    def near(self, columns: Array, distance: float) -> Integer:
+        """Return those within a distance of columns (1,); all of them within less than a step."""
+        if distance < 1:
+            return self
+        (x,) = columns.tolist()
+        least, most = math.ceil(x - distance), math.floor(x + distance)
+        return Integer(max(self.low, least), min(self.high, most))
+
+
+@dataclass(frozen=True)
+class Choice(_Stepped):
+    """One of several numbers, which have an order: a batch size of 16, 32 or 64.
+
+    The model sees the rank: the next larger number is as near as the next smaller one, however far apart
+    the numbers are. They are in ascending order, in whichever they are listed.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two numbers, or two are equal.
+
+    Examples
+    --------
+    >>> from tvbandits import Space
+    >>> from tvbandits.domains.parameters import Choice
+    >>> space = Space(batch=[64, 16, 32])  # a list of numbers is a `Choice`
+    >>> print(space.encode({"batch": 64}), space, space.parameters[0] == Choice((16, 32, 64)))
+    [[2.]] Space(batch=[16, 32, 64]) True
+    """
+
+    levels: tuple[int | float, ...]
+
+    low: ClassVar[int] = 0  # type: ignore[misc]  # of an instance there
+    width: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        needs = "at least two different numbers"
+        listed = several("choices", self.levels, needs)
+        for each in listed:
+            if not is_finite_number(each):
+                hint = 'for words and truth values write texts: ["yes", "no"]'
+                raise ValueError(f"choices must be numbers, got {describe(each)}; {hint}")
+        numbers: list[Any] = [finite_number("choices", each) for each in listed]
+        if all(each.is_integer() and abs(each) <= EXACT for each in numbers):
+            numbers = [int(each) for each in numbers]
+        levels = tuple(sorted(set(numbers)))
+        require(len(levels) == len(listed) >= 2, "choices", needs, listed)
+        settle(self, levels=levels)
+
+    def __str__(self) -> str:
+        return f"[{', '.join(map(exactly, self.levels))}]"
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        return len(self.levels)
+
+    @property
+    def extent(self) -> float:
+        """Highest rank."""
+        return float(self.size - 1)
+
+    @property
+    def bounds(self) -> list[list[float]]:
+        """Lowest and highest rank."""
+        return [[0.0, self.extent]]
+
+    def codes(self, columns: Array, name: str) -> Array:
+        """Return the codes (n,) of columns (n, 1), which must be whole up to rounding."""
+        return Integer(0, self.size - 1).codes(columns, f"the rank of {name}")
+
+    def columns(self, codes: Array) -> Array:
+        """Return the columns (n, 1) of codes (n,)."""
+        return codes[:, None]
+
+    def code_of(self, value: object, name: str, row: int) -> float:
+        """Return the code of a value as people give it."""
+        if not is_finite_number(value) or value not in self.levels:
+            raise ValueError(f"{name} must be one of {self}, got {describe(value)} in row {row}")
+        return float(self.levels.index(value))
+
+    def values(self, codes: Array) -> Any:
+        """Return the values (n,) of codes, as people read them."""
+        return np.array(self.levels)[codes.astype(np.int64)]
+
+    def near(self, columns: Array, distance: float) -> Choice:  # noqa: ARG002
+        """Return all: there are few."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -272,31 +587,41 @@ class Category(_Stepped):
         """Distance of two points that differ in this alone."""
         return math.sqrt(2.0)
 
+    @property
+    def bounds(self) -> list[list[float]]:
+        """Lowest and highest value of each column."""
+        return [[0.0, 1.0]] * self.width
 
-Parameter = Real | Integer | Category
+    def near(self, columns: Array, distance: float) -> Category:  # noqa: ARG002
+        """Return all: there are few."""
+        return self
+
+
+Parameter = Real | Log | Periodic | Integer | Choice | Category
 
 
 def as_parameter(value: object, name: str) -> Parameter:
-    """Return the parameter that people write as (10, 80), Integer(1, 5) or ["a", "b"].
+    """Return the parameter that people write as (10, 80), [16, 32, 64], ["a", "b"], or as an object.
+
+    An interval is a tuple, and a list is a choice: of numbers in their order, or of texts.
 
     Raises
     ------
     ValueError
         If it is none of them, or not a good one; the message names the parameter.
     """
-    if isinstance(value, Real | Integer | Category):
+    if isinstance(value, Parameter):
         return value
-    cell = isinstance(value, np.ndarray) and value.ndim == 0  # a masked one, for example
     try:
-        if isinstance(value, tuple | list | np.ndarray) and not cell and len(value) > 0:
-            if any(isinstance(part, str) for part in value):
-                return Category(tuple(value))
-            if len(value) == 2:
-                return Real(*value)
+        if isinstance(value, list) and value:
+            texts_among = any(isinstance(each, str) for each in value)
+            return Category(tuple(value)) if texts_among else Choice(tuple(value))
+        if isinstance(value, tuple) and len(value) == 2 and texts(value) is None:
+            return Real(*value)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-    needs = 'an interval (low, high), Integer(low, high) or texts ["a", "b"]'
-    raise ValueError(f"{name} must be {needs}, got {describe(value)}")
+    needs = "an interval (low, high), a list of numbers or of texts, Integer(1, 5), Log(1e-6, 0.1)"
+    raise ValueError(f"{name} must be {needs} or Periodic(0, 360), got {describe(value)}")
 
 
 # --- points with names -------------------------------------------------------------------------------

@@ -55,8 +55,8 @@ class Cube(Protocol):
     def to_unit(self, X: Array) -> Array:
         """Return points (m, p) of the cube for points (m, d) of the domain."""
 
-    def along(self, slopes: Array) -> Array:
-        """Return slopes (m, p) along the cube for slopes (m, d) along the domain."""
+    def along(self, X: Array, slopes: Array) -> Array:
+        """Return slopes (m, p) along the cube for slopes (m, d) along the domain at points (m, d)."""
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,9 @@ def best_point(
     if isinstance(acquisition, SmoothAcquisition):
 
         def with_slopes(U: Array) -> tuple[Array, Array]:
-            values, slopes = acquisition.values_and_slopes(cube.from_unit(U))
-            return values, cube.along(slopes)
+            X = cube.from_unit(U)
+            values, slopes = acquisition.values_and_slopes(X)
+            return values, cube.along(X, slopes)
 
         near = cube.to_unit(acquisition.near)
         best, value = climb(evaluate, with_slopes, near, samples, CONFIG.starts, rng, kinds)

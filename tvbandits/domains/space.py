@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain, as_context_parameters, columns_by_name
 from tvbandits.domains.parameters import (
     Category,
-    Integer,
     Named,
     Parameter,
-    Real,
     as_parameter,
     check_names,
     has_names,
@@ -52,11 +49,21 @@ ENUMERATED = 20_000
 
 @dataclass(frozen=True, init=False, repr=False)
 class Space(Domain):
-    """A product of named parameters: intervals, whole numbers and categories.
+    """A product of named parameters.
 
-    `Space(temperature=(10, 80), count=Integer(1, 5), mode=["a", "b"])`. Inside, a point is an array:
-    a column for each number, as it is, and one for each category, 1 in its own and 0 in the others.
-    Outside it is a row of a DataFrame, or a dictionary: `encode` and `decode` translate.
+    ==================== =========================================== ==================================
+    it is                you write                                   columns of a point
+    ==================== =========================================== ==================================
+    an interval          `temperature=(10, 80)`, a tuple             the number
+    a log scale          `rate=Log(1e-6, 0.1)`                       the logarithm to base 10
+    a circle             `direction=Periodic(0, 360)`, `Periodic(7)` two, the place on the circle
+    whole numbers        `count=Integer(1, 5)`                       the number
+    a choice of numbers  `batch=[16, 32, 64]`, a list                the rank
+    categories           `mode=["a", "b"]`, a list                   one each, 1 in its own, else 0
+    ==================== =========================================== ==================================
+
+    Inside, a point is an array of these columns. Outside it is a row of a DataFrame, or a dictionary:
+    `encode` and `decode` translate.
 
     Parameters
     ----------
@@ -64,14 +71,13 @@ class Space(Domain):
         What is measured before a choice and not chosen, such as `{"outside": (-15, 20)}`: further
         columns of a point, the last ones.
     **parameters
-        An interval `(low, high)` of numbers, `Integer(low, high)`, or a list of texts; all ends belong
-        to it. Their order is that of the columns.
+        As in the table; all ends belong to a range. Their order is that of the columns.
 
     Attributes
     ----------
     names : tuple of str
         Of all parameters, those of the context last.
-    parameters : tuple of Real, Integer or Category
+    parameters : tuple of Real, Log, Periodic, Integer, Choice or Category
     context : tuple of str
         Names of what is not chosen.
 
@@ -82,8 +88,8 @@ class Space(Domain):
 
     Notes
     -----
-    `maximize` looks at every point of a finite space of at most 20,000. Spaces of intervals alone are
-    searched like a `Box`, others by evolution, refinement of the intervals and moves to neighbours in
+    `maximize` looks at every point of a finite space of at most 20,000. Spaces of ranges alone are
+    searched like a `Box`, others by evolution, refinement of the ranges and moves to neighbours in
     the rest, in 40 to 80 calls of the acquisition.
 
     Examples
@@ -208,6 +214,14 @@ class Space(Domain):
             codes[:, j] = [part.code_of(row[name], name, i) for i, row in enumerate(rows)]
         return self.check(self._points(codes))
 
+    def from_values(self, values: Any) -> Array:
+        """Return the point (1, d) of a value for each parameter, in their order."""
+        listed = several("values", values, f"a value for each of {', '.join(self.names)}")
+        if len(listed) != len(self.names):
+            needs = f"values must be one for each of {', '.join(self.names)}"
+            raise ValueError(f"{needs}, got {describe(values)}")
+        return self.encode(dict(zip(self.names, listed, strict=True)))
+
     def decode(self, X: ArrayLike) -> pd.DataFrame:
         """Return points `X` (n, d) as a frame: a column for each parameter, a row for each point."""
         import pandas as pd
@@ -248,22 +262,19 @@ class Space(Domain):
         codes = zip(self.parameters, self._codes(X).T, strict=True)
         return np.column_stack([part.to_unit(each) for part, each in codes])
 
-    def along(self, slopes: Array) -> Array:
-        """Return slopes (n, p) along the intervals of the unit cube, and 0 along the rest.
+    def along(self, X: Array, slopes: Array) -> Array:
+        """Return slopes (n, p) along the ranges of the unit cube, and 0 along the rest.
 
-        `slopes` (n, d) are those along the columns of a point.
+        `slopes` (n, d) are those along the columns of points `X` (n, d).
         """
-        along = np.zeros((len(slopes), len(self.parameters)))
-        for j, (part, where) in enumerate(zip(self.parameters, self.columns.values(), strict=True)):
-            if isinstance(part, Real):
-                along[:, j] = part.extent * slopes[:, where.start]
-        return along
+        parts = zip(self.parameters, self.columns.values(), strict=True)
+        return np.column_stack([part.along(X[:, at], slopes[:, at]) for part, at in parts])
 
     # --- what a domain can do --------------------------------------------------------------------
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Return `n` points drawn uniformly, with replacement, shape (n, d)."""
-        return self.from_unit(rng.random((n, len(self.names))))
+        return self.check(self.from_unit(rng.random((n, len(self.names)))))
 
     def maximize(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """Return the point (d,) of largest acquisition, and that value; `rng` breaks ties."""
@@ -272,37 +283,24 @@ class Space(Domain):
             values = acquisition(every)
             best = row_of_largest(values, every, rng)
             return every[best].copy(), float(values[best])
-        if all(isinstance(part, Real) for part in self.parameters):
-            return Box(self.bounds).maximize(acquisition, rng)
-
         kinds = [(part.size, not isinstance(part, Category)) for part in self.parameters]
-        return best_point(acquisition, self, kinds, 256, rng)
+        samples = 256 if any(size for size, _ in kinds) else 512
+        x, value = best_point(acquisition, self, kinds, samples, rng)
+        return self.check(x)[0], value
 
     def near(self, x: Array, distance: float) -> Space:
         """Return the part of the space within a distance of `x` (d,) along each number.
 
-        Categories stay all, and so do whole numbers within less than a step.
+        Circles, choices and categories stay all, and so do whole numbers within less than a step.
         """
-        low, high = x - distance, x + distance
-        parts: dict[str, Any] = {}
-        for name, part in zip(self.names, self.parameters, strict=True):
-            at = self.columns[name].start
-            if isinstance(part, Real):
-                part = Real(max(part.low, low[at]), min(part.high, high[at]))
-            elif isinstance(part, Integer) and distance >= 1:
-                least, most = int(np.ceil(low[at])), int(np.floor(high[at]))
-                part = Integer(max(part.low, least), min(part.high, most))
-            parts[name] = part
-        return Space(**parts)
+        parts = zip(self.parameters, self.columns.items(), strict=True)
+        near: dict[str, Any] = {name: part.near(x[at], distance) for part, (name, at) in parts}
+        return Space(**near)
 
     @property
     def bounds(self) -> Array:
         """Lowest and highest value of each column, (d, 2)."""
-        rows = [
-            [[0.0, 1.0]] * part.width if isinstance(part, Category) else [[part.low, part.high]]
-            for part in self.parameters
-        ]
-        return np.array([row for some in rows for row in some])
+        return np.array([row for part in self.parameters for row in part.bounds])
 
     @cached_property
     def _every(self) -> Array | None:
@@ -535,7 +533,7 @@ class Arms(Table):
     @property
     def names(self) -> tuple[str, ...]:
         """The names, in the order of the rows."""
-        return self.space.parameters[0].levels  # type: ignore[union-attr]
+        return self.space.parameters[0].levels  # type: ignore[union-attr, return-value]
 
     def __repr__(self) -> str:
         retired = f", {len(self.retired)} of them retired" if self.retired else ""

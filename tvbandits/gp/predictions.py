@@ -29,7 +29,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tvbandits.domains.space_kernel import PerParameter
 from tvbandits.gp import linalg
-from tvbandits.gp.kernels.coordinates import Coordinates
+from tvbandits.gp.kernels.coordinates import Coordinates, sum_columns
 from tvbandits.gp.kernels.matern import SLOPED, VALUES
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import is_space_time
@@ -143,17 +143,20 @@ class Shape:
     nu : float
         Smoothness of all parts: 1.5, 2.5 or infinity.
     additive : float
+    widths : tuple of int
+        Columns of each coordinate; none where each column is one.
     """
 
     scales: tuple[float, ...]
     nu: float
     additive: float = 0.0
+    widths: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, kernel: Any, dimension: int) -> Shape | None:
         """Return the shape of a kernel over points, if it has one."""
         if type(kernel) is Coordinates:
-            return cls(tuple(kernel.scales.tolist()), 2.5, float(kernel.additive))
+            return cls(tuple(kernel.scales.tolist()), 2.5, float(kernel.additive), kernel.widths)
         if type(kernel) is InUnits:
             inner = cls.of(kernel.kernel, dimension)
             if inner is None:
@@ -170,6 +173,14 @@ class Shape:
             return None
         return cls(tuple(scales.tolist()), float(nu)) if nu in SLOPED else None
 
+    @property
+    def _coordinates(self) -> list[slice]:
+        """The columns of each coordinate."""
+        widths = self.widths or (1,) * len(self.scales)
+        return [
+            slice(end - width, end) for end, width in zip(np.cumsum(widths), widths, strict=True)
+        ]
+
     def add_covariances(self, out: Array, X: Array, points: Array, weights: Array) -> None:
         """Add w_i S(x, x_i) of points X (m, d) and (n, d) to `out` (m, n)."""
         scales, a, profile = self.scales, self.additive, VALUES[self.nu]
@@ -184,11 +195,11 @@ class Shape:
                 S = profile(r)
             else:
                 square, S = (np.zeros((len(here), len(there))) for _ in range(2))
-                for j in range(len(scales)):
-                    r = np.abs(here[:, j, None] - there[:, j])
+                for at in self._coordinates:
+                    r = cdist(here[:, at], there[:, at])
                     square += r * r
                     S += profile(r)
-                S *= a / len(scales)
+                S *= a / len(self._coordinates)
                 S += profile(np.sqrt(square, out=square))
             S *= weights / (1.0 + a)
             out[start : start + CONFIG.chunk] += S
@@ -201,9 +212,14 @@ class Shape:
         if a == 0.0:
             slopes = slope[:, :, None] * apart
         else:
-            each, slopes = profile(np.abs(apart))
+            r = np.abs(apart)
+            if self.widths:
+                r = np.sqrt(np.moveaxis(sum_columns(np.moveaxis(r * r, 2, 0), self.widths), 0, 2))
+            each, slopes = profile(r)
             S = (S + a * each.mean(axis=2)) / (1.0 + a)
-            slopes *= a / len(scales)
+            slopes *= a / each.shape[2]
+            if self.widths:
+                slopes = np.repeat(slopes, self.widths, axis=2)
             slopes += slope[:, :, None]
             # dk / dx_j = -(slope + a/d slope_j) (x_j - x'_j) / l_j^2 / (1 + a)
             slopes *= apart

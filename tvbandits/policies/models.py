@@ -17,6 +17,7 @@ from tvbandits.acquisition.widths import Fixed, PlaysAtATime, as_confidence
 from tvbandits.bandit.options import Options
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
+from tvbandits.domains.parameters import Periodic
 from tvbandits.domains.space import Arms, Space, space_of
 from tvbandits.forgetting.aging import Window
 from tvbandits.gp.ensemble.arms import IndependentArms
@@ -151,7 +152,7 @@ def model_of(
         kernel = prior_kernel(domain, kernel)
     posterior = posterior_of(options)
     is_free = kernel is None and posterior is None
-    if not asks and is_free and isinstance(domain, Bounded) and domain.dimension > 1:
+    if not asks and is_free and isinstance(domain, Bounded) and not _is_line(domain):
         return box_model(domain, beta, options)
     # A kernel to start from, when to fit, a prior mean and a theorem's width: only a fit has these.
     constant = beta is None or isinstance(as_confidence(beta), Fixed)
@@ -201,6 +202,12 @@ def box_model(box: Any, beta: Width | None, options: Options) -> Model:
         "beta": PlaysAtATime(box_width(box)) if beta is None else beta,
     }
     return Model(box_kernel(box), Exact(), others)
+
+
+def _is_line(domain: Bounded) -> bool:
+    """Whether there is one coordinate, such as an interval or a circle, and nothing else."""
+    circle = isinstance(domain, Space) and [*map(type, domain.parameters)] == [Periodic]
+    return domain.dimension == 1 or circle
 
 
 def box_width(box: Bounded) -> float:

@@ -169,7 +169,8 @@ def test_a_table_is_brought_and_counts_once(command: Command, place: Path) -> No
 def test_a_table_names_a_site_and_its_context(command: Command, place: Path) -> None:
     config = (place.parent / "c.toml").read_text().replace("tv-gp-ucb", "adaptive-gp-ucb")
     config = config.replace("options = { forgetting_rate = 0.01 }", "")
-    Path("h.toml").write_text(config + "[domain.context]\noutside = [-15, 20]\nWind = [0, 9]\n")
+    context = "[domain.context]\noutside.interval = [-15, 20]\nWind.interval = [0, 9]\n"
+    Path("h.toml").write_text(config + context)
     assert command("new", "h.db", "--config", "h.toml").err == ""
     Path("day.csv").write_text("site,outside,wind,time,reward\nnorth,3.5,1,1,0.5\nmill,-2,0,2,1\n")
     assert fine(command("tell", "h.db", "--csv", "day.csv")).startswith(
@@ -453,7 +454,7 @@ LONG = "domain.sites = 'sites.csv'\n[policy]\nname = 'gp-ucb'\nlength_scale = {}
 HEATED = """[policy]
 name = "adaptive-gp-ucb"
 [domain.space]
-flow = [25, 55]
+flow.interval = [25, 55]
 [domain.context]
 outside = {}
 """
@@ -471,7 +472,14 @@ outside = {}
         (CONFIG.format(policy="tv-gp-ucb", options="kernel = 'pickle'"), 'must be "rbf" or "matern"'),
         (CONFIG.format(policy="uniform", options=""), "no model"),
         (BROUGHT + "[expert]\nmaker = 'os:system'", "--expert os:system"),
-        (HEATED.format("3"), r"outside must be \[low, high\], .* got 3"),
+        (HEATED.format("3"), r"outside must be .*words .* got 3"),
+        (HEATED.format("[-15, 20]"), r"write { interval = \[-15, 20\] } or { choices = \[-15, 20\] }"),
+        (HEATED.format("{ interval = [3] }"), r"outside must be .* got {\"interval\": \[3\]}"),
+        (HEATED.format("{ log = [0, 3] }"), "outside: low must be .*0"),
+        (HEATED.format("{ log = [1, 3], whole = [1, 3] }"), "outside must be .* got {"),
+        (HEATED.format("{ circle = [1, 3] }"), "outside must be .*periodic.* got {"),
+        (HEATED.format("[]"), r"outside must be .*a list .*got \[\]"),
+        (HEATED.format("[1, 'a']"), r"outside: categories must be texts, got 1"),
         ("[policy]\nname='uniform'\n[domain]\nbox = [[0, 1]]\ncontext = 3", "context must be a table"),
         (LONG.format("1\nsmoothness = 1.5"), 'smoothness is for kernel = "matern"'),
         (LONG.format("1\nkernel = 'matern'\nsmoothness = []"), r"smoothness must be .* got \[\]"),

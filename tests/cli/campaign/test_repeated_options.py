@@ -26,7 +26,7 @@ SEVERAL = {
     ("campaign", "token"): {"--role"},
 }
 
-CONTEXT = "context = { outside = [0, 10], tariff = [0, 1] }"
+CONTEXT = "context = { outside.interval = [0, 10], tariff.interval = [0, 1] }"
 
 
 def subcommands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

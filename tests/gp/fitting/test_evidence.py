@@ -64,6 +64,7 @@ SUMS: dict[str, Any] = {
     "anisotropic, rough": OnSpace(Matern([0.7, 2.5], nu=1.5)) * OnTime(Matern(8.0, nu=2.5)),
     "anisotropic, fixed": OnSpace(RBF([0.7, 2.5], "fixed")) * OnTime(Matern(8.0, nu=2.5)),
     "coordinates": Constant(1.1) * OnSpace(Coordinates([0.7, 2.5], 0.6)) * OnTime(Matern(8.0)),
+    "a circle": OnSpace(Coordinates([0.9], 0.6, widths=(2,))) * OnTime(Matern(8.0)),
     "a word and a number": OnSpace(PerParameter([0.6, 2.0], parts=(("mode", 1), ("flow", 1)))),
     "a word of two columns": OnSpace(PerParameter([1.1], parts=(("mode", 2),))) * Drift(0.2),
     "an inner sum": OnSpace(RBF(1.0) + 0.2 * Matern(0.5, nu=0.5)) * OnTime(Matern(5.0) * RBF(9.0)),

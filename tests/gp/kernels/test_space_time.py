@@ -39,6 +39,7 @@ SPACE_TIME = {
     "no drift": Drift(0.0, "fixed"),
     "coordinates": OnSpace(Coordinates([0.4, 0.7], 0.8)),
     "coordinates, part fixed": OnSpace(Coordinates([0.4, 0.7], 0.8, additive_bounds="fixed")),
+    "circle": OnSpace(Coordinates([0.4], 0.8, widths=(2,))),
     "space": OnSpace(RBF(0.4)),
     "space anisotropic": OnSpace(RBF([0.4, 0.7])),
     "space fixed": OnSpace(Matern(0.4, "fixed", nu=1.5)),
@@ -455,6 +456,16 @@ SCALES = np.array([0.3, 2.0, 0.7])
 
 def points(n: int, d: int = 3) -> np.ndarray:
     return np.random.default_rng(n).uniform(-1, 1, (n, d))
+
+
+def test_columns_of_one_coordinate_share_a_length_scale() -> None:
+    X, Y = points(7), points(5)
+    each = [Matern(0.4, nu=2.5)(X[:, :1], Y[:, :1]), Matern(0.7, nu=2.5)(X[:, 1:], Y[:, 1:])]
+    joint = Matern([0.4, 0.7, 0.7], nu=2.5)(X, Y)
+    kernel = Coordinates([0.4, 0.7], 0.5, widths=(1, 2))
+    expected = (joint + 0.5 * np.mean(each, axis=0)) / 1.5
+    np.testing.assert_allclose(kernel(X, Y), expected, atol=1e-14)
+    check_kernel(kernel, X)
 
 
 @pytest.mark.parametrize("additive", [1e-3, 0.5, 40.0])

@@ -24,7 +24,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 from tvbandits.data import Dataset
 from tvbandits.domains.space_kernel import PerParameter
 from tvbandits.gp import linalg
-from tvbandits.gp.kernels.coordinates import Coordinates
+from tvbandits.gp.kernels.coordinates import Coordinates, sum_columns
 from tvbandits.gp.kernels.matern import SLOPED, VALUES
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import inputs
@@ -323,17 +323,19 @@ class _Factor:
         inner, rows = self.leaf.kernel.kernel, self.rows
         m, upper = len(rows.Z), rows.upper
         additive = float(math.exp(own[0])) if type(inner) is Coordinates else 0.0
-        widths = np.array([width for _, width in inner.parts]) if type(inner) is PerParameter else 1
+        named = type(inner) is PerParameter
+        widths = tuple(width for _, width in inner.parts) if named else _widths_of(inner)
         scales = np.exp(own[1:] if additive else own)
-        r = rows.apart / np.repeat(scales, widths)[:, None]
+        r = rows.apart / np.repeat(scales, widths or 1)[:, None]
         squares = r * r
         joint, slope = profile(np.sqrt(squares.sum(axis=0)))
+        squares = sum_columns(squares, widths)
         values, slopes = joint, slope[None]
         if additive:
-            each, apart = profile(r)
+            each, apart = profile(np.sqrt(squares) if widths else r)
             mean = each.mean(axis=0)
             values = (joint + additive * mean) / (1.0 + additive)
-            slopes = (slope + (additive / len(r)) * apart) / (1.0 + additive)
+            slopes = (slope + (additive / len(each)) * apart) / (1.0 + additive)
         matrix = np.ones((m, m))
         matrix[upper] = values
         matrix.T[upper] = values
@@ -345,12 +347,16 @@ class _Factor:
             weights = weighted[upper] + weighted.T[upper]
             lengths = np.einsum("jq,jq->j", squares, weights * slopes)
             if not additive:
-                ends = np.cumsum(np.broadcast_to(widths, len(scales))) - widths
-                return np.asarray(np.add.reduceat(lengths, ends))
+                return np.asarray(lengths)
             share = float(weights @ (mean - joint)) * additive / (1.0 + additive) ** 2
             return np.concatenate([[share], lengths])
 
         return _Part(1.0, _spread(matrix, rows.pairs, len(rows.index)), gradient)
+
+
+def _widths_of(kernel: Any) -> tuple[int, ...]:
+    """Return the numbers of columns that share a length scale; none where each has its own."""
+    return kernel.widths if type(kernel) is Coordinates else ()
 
 
 # Correlations at distances, and -1/r times their derivatives.

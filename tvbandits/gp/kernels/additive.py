@@ -10,8 +10,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.domains.domain import Domain
-from tvbandits.domains.parameters import Category
+from tvbandits.domains.parameters import Category, Periodic
 from tvbandits.domains.space import Space, space_of
+from tvbandits.domains.space_kernel import PerParameter
 from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.units import InUnits, column_units
@@ -116,8 +117,8 @@ def box_kernel(box: Bounded) -> Any:
     What is different at every place and time, ripples too fine to be learned or a noise above the stated
     one, has an amplitude of its own. Time scales count in steps.
     """
-    field, bounds = _on_box(box)
-    over_points = OnSpace(Coordinates(field, 1.0, bounds, (1e-3, 1e3)))
+    field, bounds, widths = _on_box(box)
+    over_points = OnSpace(Coordinates(field, 1.0, bounds, (1e-3, 1e3), widths))
     return (
         _amplitude(1.0) * over_points * _in_time(BOX_TIME, 1.5)
         + _amplitude(LEVEL) * _in_time(LEVEL_SCALE, 0.5)
@@ -132,13 +133,19 @@ def joint_box_kernel(box: Bounded | Candidates) -> Any:
     coordinates, nothing is shared by all points, and what drifts drifts as smoothly as it differs from
     place to place. It is the rival of `box_kernel`, for rewards that are so.
     """
-    field, bounds = _on_box(box)
-    over_points = OnSpace(Matern(field, bounds, nu=2.5))
-    return _amplitude(1.0) * over_points * _in_time(BOX_TIME, 2.5) + _ripples(box)
+    field, bounds, widths = _on_box(box)
+    joint: Any = Matern(field, bounds, nu=2.5)
+    if widths:
+        parts = tuple((f"part {i}", width) for i, width in enumerate(widths))
+        joint = PerParameter(field, bounds, parts, nu=2.5)
+    return _amplitude(1.0) * OnSpace(joint) * _in_time(BOX_TIME, 2.5) + _ripples(box)
 
 
-def _on_box(box: Bounded | Candidates) -> tuple[Array, Array]:
-    """Length scales (d,) to start from on a box, and their bounds (d, 2)."""
+def _on_box(box: Bounded | Candidates) -> tuple[Array, Array, tuple[int, ...]]:
+    """Length scales (p,) to start from on a box, their bounds (p, 2), and how many columns share each.
+
+    The last is empty where none do: those of a circle do, so that no direction is another one's better.
+    """
     extents = box.bounds[:, 1] - box.bounds[:, 0]
     share = CONTEXT_SPACE if box.context_parameters else BOX_SPACE
     scales, bounds = share * extents, np.column_stack([1e-2 * extents, 1e2 * extents])
@@ -146,7 +153,14 @@ def _on_box(box: Bounded | Candidates) -> tuple[Array, Array]:
         for name, part in zip(box.names, box.parameters, strict=True):
             if isinstance(part, Category):
                 scales[box.columns[name]], bounds[box.columns[name]] = WORDS, (0.2, 20.0)
-    return scales, bounds
+    parts = box.parameters if isinstance(box, Space) else tuple(box.context_parameters.values())
+    widths = [1] * (box.dimension - sum(part.width for part in parts))
+    for part in parts:
+        widths += [part.width] if isinstance(part, Periodic) else [1] * part.width
+    if max(widths) == 1:
+        return scales, bounds, ()
+    first = np.cumsum([0, *widths[:-1]])
+    return scales[first], bounds[first], tuple(widths)
 
 
 def _ripples(box: Bounded | Candidates) -> Any:

@@ -16,6 +16,16 @@ from tvbandits.gp.kernels.matern import matern52_and_slope
 from tvbandits.validation import Array
 
 
+def sum_columns(values: Array, widths: tuple[int, ...]) -> Array:
+    """Return the sums (p, ...) of values (d, ...) over the columns of each coordinate.
+
+    Without widths each column is a coordinate.
+    """
+    if not widths:
+        return values
+    return np.asarray(np.add.reduceat(values, np.cumsum([0, *widths[:-1]]), axis=0))
+
+
 class Coordinates(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: ignore[misc]
     """A joint Matern-5/2 kernel and the mean of one for each coordinate, of the same length scales.
 
@@ -26,12 +36,15 @@ class Coordinates(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type
 
     Parameters
     ----------
-    length_scale : array of shape (d,)
+    length_scale : array of shape (p,)
         l_j, of each coordinate.
     additive : float
         a, the variance of the sum in units of that of the joint part; positive.
-    length_scale_bounds : pair of floats, array of shape (d, 2) or "fixed"
+    length_scale_bounds : pair of floats, array of shape (p, 2) or "fixed"
     additive_bounds : pair of floats or "fixed"
+    widths : tuple of p ints, optional
+        The number of columns of each coordinate: 2 for one on a circle, whose r_j is the distance in its
+        columns over l_j. By default each column is a coordinate.
     """
 
     def __init__(
@@ -40,11 +53,13 @@ class Coordinates(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type
         additive: float = 1.0,
         length_scale_bounds: Any = (1e-5, 1e5),
         additive_bounds: Any = (1e-3, 1e3),
+        widths: tuple[int, ...] = (),
     ) -> None:
         self.length_scale = length_scale
         self.additive = additive
         self.length_scale_bounds = length_scale_bounds
         self.additive_bounds = additive_bounds
+        self.widths = widths
 
     @property
     def hyperparameter_length_scale(self) -> Hyperparameter:
@@ -59,15 +74,16 @@ class Coordinates(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type
 
     @property
     def scales(self) -> Array:
-        """Length scales (d,)."""
-        return np.atleast_1d(np.asarray(self.length_scale, dtype=np.float64))
+        """Length scales (d,) of the columns."""
+        each = np.atleast_1d(np.asarray(self.length_scale, dtype=np.float64))
+        return np.repeat(each, self.widths) if self.widths else each
 
     def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
         """Return the kernel matrix (n, m), and its gradient (n, n, p) with respect to `theta`."""
         scales = self.scales
         A = np.atleast_2d(X) / scales
         B = A if Y is None else np.atleast_2d(Y) / scales
-        squares = (A.T[:, :, None] - B.T[:, None, :]) ** 2
+        squares = sum_columns((A.T[:, :, None] - B.T[:, None, :]) ** 2, self.widths)
         joint, slope = matern52_and_slope(np.sqrt(squares.sum(axis=0)))
         each, slopes = matern52_and_slope(np.sqrt(squares))
         mean, a = each.mean(axis=0), float(self.additive)
@@ -79,7 +95,7 @@ class Coordinates(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type
             parts.append(((mean - joint) * (a / (1.0 + a) ** 2))[None])
         if not self.hyperparameter_length_scale.fixed:
             # dk / dlog l_j = -r_j dk / dr_j
-            parts.append(squares * (slope + (a / len(scales)) * slopes) / (1.0 + a))
+            parts.append(squares * (slope + (a / len(squares)) * slopes) / (1.0 + a))
         if not parts:
             return K, np.empty((*K.shape, 0))
         return K, np.moveaxis(np.concatenate(parts), 0, -1)

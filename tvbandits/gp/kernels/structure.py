@@ -16,6 +16,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from tvbandits.data import at_times
+from tvbandits.gp.kernels.coordinates import Coordinates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, _Restricted
 from tvbandits.gp.kernels.terms import children, parts_of
 from tvbandits.gp.linalg import PivotedCholesky, eigenpairs, pivoted_cholesky
@@ -135,7 +136,9 @@ def _check_structure(kernel: Kernel, columns: int, name: str) -> None:
     """Refuse what can be told from the parts, each of which sees so many `columns`."""
     if isinstance(kernel, WhiteKernel):
         raise ValueError(f"{name} contains a WhiteKernel: give the noise through noise_variance")
-    scales = np.size(getattr(kernel, "length_scale", 1.0))
+    # Those of the columns, of which several may share one.
+    each = kernel.scales if type(kernel) is Coordinates else getattr(kernel, "length_scale", 1.0)
+    scales = np.size(each)
     if scales not in (1, columns):
         needs = f"but sees points of dimension {columns}"
         raise ValueError(f"{name}: {kernel!r} has {scales} length scales, {needs}")
