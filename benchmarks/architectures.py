@@ -19,9 +19,9 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import regression
 from benchmarks.harness import arguments, cell, heading, line
-from benchmarks.regression import Maker, bbkb_maker, free, modelled
+from benchmarks.regression import Maker, free, modelled
 from tvbandits import policies
-from tvbandits.acquisition.widths import Theory, ThompsonWidth
+from tvbandits.acquisition.widths import BBKBWidth, Theory, ThompsonWidth
 from tvbandits.datasets import TableProblem, nas_bench, simulate_nas_bench
 from tvbandits.validation import Array
 
@@ -37,8 +37,8 @@ class Contestant(NamedTuple):
 
 
 CONTESTANTS = {
-    "BBKB, global": Contestant(bbkb_maker("global"), "-", "0.6"),
-    "BBKB, local": Contestant(bbkb_maker("local"), "--", "0.0"),
+    "BBKB, global": Contestant(modelled(policies.bbkb, BBKBWidth), "-", "0.6"),
+    "BBKB, local": Contestant(modelled(policies.bbkb, BBKBWidth, rule="local"), "--", "0.0"),
     "BBKB, global, width 2": Contestant(modelled(policies.bbkb, beta=2.0), "-", "0.0"),
     "GP-BUCB": Contestant(modelled(policies.gp_bucb, Theory), ":", "0.0"),
     "Thompson, batch 30": Contestant(modelled(policies.thompson, ThompsonWidth), "-.", "0.0"),
