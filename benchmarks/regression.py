@@ -1,19 +1,21 @@
 """The experiments of [BB] on regression tables: regret, simple regret and time of its policies.
 
-    python -m benchmarks.regression --figure 1 --out DIR [--plays 2000] [--seeds 2] [--tables DIR]
+    python -m benchmarks.regression --figure 1 --out DIR [--plays 1000] [--seeds 2] [--tables DIR]
 
 Figure 1 has both tables with the bandwidths of Table 1, and the times of Figure 2 below; 5 (Abalone) and
-6 (California, which the paper calls Cadata) have one bandwidth for all, from 5 to 17.5. Targets are
-scaled to [0, 1], rewards have noise of deviation 0.01. Everywhere lambda = noise variance, prior mean 0,
-F = 1, delta = 1/T, q = 2, C = 2. Each policy has the width of its theorem, Thompson sampling a tenth of
-BBKB's (appendix D.1); the last BBKB plays with the width of Thompson sampling. The paper plays 10,000
-times, in ten repetitions.
+6 (California, which the paper calls Cadata) have one bandwidth for all, from 5 to 17.5. The paper does
+not say how inputs are scaled: Figure 1 has both, deviations of 1 as `tvbandits.datasets` has them, and
+[-1, 1]; the others have the latter. Targets are scaled to [0, 1], rewards have noise of deviation 0.01.
+Everywhere lambda = noise variance, prior mean 0, F = 1, delta = 1/T, q = 2, C = 2. Each policy has the
+width of its theorem, Thompson sampling a tenth of BBKB's (appendix D.1); the last BBKB plays with the
+width of Thompson sampling. The paper plays 10,000 times, in ten repetitions.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -40,11 +42,16 @@ FIRST = 30  # curves begin there: before, they are noise
 
 
 class Played(NamedTuple):
-    """Regret of every play, processor seconds until it was told, shape (T,) each, and the batches."""
+    """Of every play its regret, the processor seconds until it was told, and the size of its batch."""
 
     regret: Array
     elapsed: Array
-    batches: int
+    sizes: Array
+
+    @property
+    def batches(self) -> int:
+        """How many batches there were."""
+        return round(float((1.0 / self.sizes).sum()))
 
     @property
     def seconds(self) -> float:
@@ -65,8 +72,8 @@ def table(name: str, directory: Path | None = None) -> TableProblem | None:
 def play(player: Any, problem: TableProblem, horizon: int, seed: int) -> Played:
     """Play `horizon` times; a batch that would go beyond it is cut."""
     rng = np.random.default_rng([seed, 0xB0])
-    regret, elapsed = np.empty(horizon), np.empty(horizon)
-    taken, batches, done = 0.0, 0, 0
+    regret, elapsed, sizes = np.empty((3, horizon))
+    taken, done = 0.0, 0
     while done < horizon:
         begun = clock()
         X = player.ask()[: horizon - done]
@@ -78,9 +85,9 @@ def play(player: Any, problem: TableProblem, horizon: int, seed: int) -> Played:
         taken += clock() - begun
         batch = slice(done, done + len(X))
         regret[batch], elapsed[batch] = problem.best(1.0) - truth, taken
+        sizes[batch] = len(X)
         done += len(X)
-        batches += 1
-    return Played(regret, elapsed, batches)
+    return Played(regret, elapsed, sizes)
 
 
 def uniform_regret(problem: TableProblem) -> float:
@@ -157,18 +164,31 @@ CONTESTANTS = {
 
 
 class Panel(NamedTuple):
-    """A table with one bandwidth for all policies, or None for those of [BB] Table 1."""
+    """A table, whether its inputs are in [-1, 1], and one bandwidth for all, or those of Table 1."""
 
     table: str
+    in_range: bool
     bandwidth: float | None = None
+
+    @property
+    def inputs(self) -> str:
+        """How its inputs are scaled, in words."""
+        return "in [-1, 1]" if self.in_range else "of deviation 1"
 
 
 # The panels of a figure, and how often each policy plays by default: in minutes, not in hours.
 FIGURES: dict[int, tuple[tuple[Panel, ...], int]] = {
-    1: ((Panel("abalone"), Panel("california")), 2000),
-    5: (tuple(Panel("abalone", each) for each in BANDWIDTHS), 1000),
-    6: (tuple(Panel("california", each) for each in BANDWIDTHS), 500),
+    1: (tuple(Panel(name, each) for each in (False, True) for name in TABLES), 1000),
+    5: (tuple(Panel("abalone", True, each) for each in BANDWIDTHS), 500),
+    6: (tuple(Panel("california", True, each) for each in BANDWIDTHS), 500),
 }
+
+
+def with_inputs_in_range(problem: TableProblem) -> TableProblem:
+    """The same problem with every input scaled to [-1, 1]."""
+    low, high = problem.points.min(axis=0), problem.points.max(axis=0)
+    return replace(problem, points=2 * (problem.points - low) / (high - low) - 1)
+
 
 # The runs of a policy by its name.
 Runs: TypeAlias = Mapping[str, Sequence[Played]]
@@ -193,6 +213,7 @@ def contest(panel: Panel, problem: TableProblem, plays: int, seeds: int) -> Runs
         seconds = np.mean([run.seconds for run in runs[name]])
         line(
             panel.table,
+            panel.inputs,
             name,
             "" if bandwidth is None else f"{bandwidth:g}",
             cell(ratio),
@@ -231,23 +252,23 @@ def style(name: str) -> dict[str, Any]:
 
 
 def draw(results: Sequence[tuple[Panel, TableProblem, Runs]], path: Path) -> None:
-    """A panel for each table or bandwidth; with the bandwidths of Table 1 times stand below."""
-    columns = min(len(results), 3)
+    """A panel for each bandwidth; or for each table and scale, with the times of the first below."""
     has_times = results[0][0].bandwidth is None
-    rows = 2 if has_times else math.ceil(len(results) / columns)
-    figure = Figure(figsize=(4.6 * columns, 3.6 * rows + 0.9), layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False)
+    columns = len({panel.table for panel, *_ in results}) if has_times else 3
+    rows = math.ceil(len(results) / columns)
+    size = 4.6 * columns, 3.3 * (rows + has_times) + 0.9
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(rows + has_times, columns, squeeze=False)
     for number, (panel, problem, runs) in enumerate(results):
         axes = grid[number // columns, number % columns]
         draw_regret(axes, problem, runs)
         shared = "" if panel.bandwidth is None else f", bandwidth {panel.bandwidth:g}"
-        axes.set_title(f"{panel.table.capitalize()}, {len(problem.domain):,} points{shared}")
-        if has_times:
-            draw_time(grid[1, number], runs)
+        axes.set_title(f"{panel.table.capitalize()}, inputs {panel.inputs}{shared}", fontsize=10)
+        if has_times and number < columns:
+            draw_time(grid[-1, number], runs)
+            grid[-1, number].set_title(axes.get_title(), fontsize=10)
     handles = grid[0, 0].get_legend_handles_labels()
-    figure.legend(
-        *handles, loc="outside lower center", ncols=columns + 1, frameon=False, handlelength=4
-    )
+    figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False, handlelength=4)
     figure.savefig(path, dpi=110)
 
 
@@ -260,13 +281,15 @@ def main() -> None:
     options = parser.parse_args()
     panels, usual = FIGURES[options.figure]
     plays, results = options.plays or usual, []
-    titles = "table", "policy", "bandwidth", "regret / uniform", "simple regret", "batches"
-    heading(*titles, "inducing points", "seconds")
+    titles = "table", "inputs", "policy", "bandwidth", "regret / uniform", "simple regret"
+    heading(*titles, "batches", "inducing points", "seconds")
     with threadpool_limits(limits=1):
         for panel in panels:
             problem = table(panel.table, options.tables)
-            if problem is not None:
-                results.append((panel, problem, contest(panel, problem, plays, options.seeds)))
+            if problem is None:
+                continue
+            problem = with_inputs_in_range(problem) if panel.in_range else problem
+            results.append((panel, problem, contest(panel, problem, plays, options.seeds)))
     if results:
         options.out.mkdir(parents=True, exist_ok=True)
         draw(results, options.out / f"bbkb_figure_{options.figure}.png")
