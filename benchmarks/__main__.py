@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from benchmarks import abalone, chain, direct, dpp, runs, step
+from benchmarks import chain, direct, dpp, runs, step
 from benchmarks.harness import Row, machine
 
 GROUPS: dict[str, Callable[[int, Path | None], list[Row]]] = {
@@ -23,10 +23,7 @@ GROUPS: dict[str, Callable[[int, Path | None], list[Row]]] = {
     "direct": direct.rows,
 }
 # Those that print a table of their own.
-TABLES: dict[str, Callable[[int, Path | None], object]] = {
-    "abalone": abalone.table,
-    "chain": chain.table,
-}
+TABLES: dict[str, Callable[[int, Path | None], object]] = {"chain": chain.table}
 QUICK = ("dpp", "step", "policies")
 
 

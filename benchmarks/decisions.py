@@ -279,11 +279,8 @@ def decide(policy: str, problem: Problem) -> dict[str, Any]:
 
 
 def questions(bandit: Any) -> Array:
-    """All points of the history, (n, d): played, pending, and asked about."""
-    history = bandit.history
-    return np.asarray(
-        history.loc[history["source"] != "reward"].filter(like="x").to_numpy(), dtype=float
-    )
+    """Where the expert was asked, by the answers that count in the end, shape (n, d)."""
+    return np.asarray(bandit.state.answers.X)
 
 
 def cases() -> Iterator[tuple[str, str]]:

@@ -19,6 +19,8 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from benchmarks import regression
 from benchmarks.harness import Pair, Row, summary
+from tvbandits import policies
+from tvbandits.acquisition.widths import BBKBWidth
 from tvbandits.domains.problem import noise_to_add
 from tvbandits.validation import Array, Index
 
@@ -115,6 +117,7 @@ class DirectBBKB:
 def rows(repeats: int, tables: Path | None = None, horizon: int = HORIZON) -> list[Row]:
     """A row for each table that is there."""
     found = []
+    make = regression.modelled(policies.bbkb, BBKBWidth)
     for name in ("california", "abalone"):
         problem = regression.table(name, tables)
         if problem is None:
@@ -122,7 +125,7 @@ def rows(repeats: int, tables: Path | None = None, horizon: int = HORIZON) -> li
         kernel: Any = problem.kernel
         ours, peers, sizes = [], [], []
         for seed in range(repeats):
-            player = regression.bbkb(problem, horizon, seed)
+            player = make(problem, horizon, seed)
             noise = noise_to_add(problem)
             peer = DirectBBKB(problem.points, kernel.length_scale, noise, 1 / horizon, seed=seed)
             ours.append(regression.play(player, problem, horizon, seed))

@@ -1,19 +1,34 @@
-"""What the benchmarks on regression tables share: where the tables are, and runs in batches."""
+"""The experiments of [BB] on regression tables: regret, simple regret and time of its policies.
+
+    python -m benchmarks.regression --figure 1 --out DIR [--plays 1000] [--seeds 2] [--tables DIR]
+
+Figure 1 has both tables with the bandwidths of Table 1, and the times of Figure 2 below; 5 (Abalone) and
+6 (California, which the paper calls Cadata) have one bandwidth for all, from 5 to 17.5. The paper does
+not say how inputs are scaled: Figure 1 has both, deviations of 1 as `tvbandits.datasets` has them, and
+[-1, 1]; the others have the latter. Targets are scaled to [0, 1], rewards have noise of deviation 0.01.
+Everywhere lambda = noise variance, prior mean 0, F = 1, delta = 1/T, q = 2, C = 2. Each policy has the
+width of its theorem, Thompson sampling a tenth of BBKB's (appendix D.1); the last BBKB plays with the
+width of Thompson sampling. The paper plays 10,000 times, in ten repetitions.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from sklearn.gaussian_process.kernels import RBF
+from threadpoolctl import threadpool_limits
 
-from benchmarks.harness import DATA, clock
-from tvbandits import Bandit, Options, policies
-from tvbandits.acquisition.widths import BBKBWidth
-from tvbandits.bandit.options import Mean
+from benchmarks.harness import DATA, arguments, cell, clock, heading, line
+from tvbandits import Options, policies
+from tvbandits.acquisition.widths import BBKBWidth, BKBWidth, Theory, ThompsonWidth
 from tvbandits.datasets import TableProblem, abalone, california
 from tvbandits.domains.problem import noise_to_add
 from tvbandits.validation import Array
@@ -22,14 +37,26 @@ TABLES = {
     "abalone": (abalone, "abalone.csv"),
     "california": (california, "california_housing.parquet"),
 }
+BANDWIDTHS = (5.0, 7.5, 10.0, 12.5, 15.0, 17.5)
+FIRST = 30  # curves begin there: before, they are noise
 
 
 class Played(NamedTuple):
-    """Regret of every play (T,), the number of batches, and processor seconds of asking and telling."""
+    """Of every play its regret, the processor seconds until it was told, and the size of its batch."""
 
     regret: Array
-    batches: int
-    seconds: float
+    elapsed: Array
+    sizes: Array
+
+    @property
+    def batches(self) -> int:
+        """How many batches there were."""
+        return round(float((1.0 / self.sizes).sum()))
+
+    @property
+    def seconds(self) -> float:
+        """Processor seconds of asking and telling."""
+        return float(self.elapsed[-1])
 
 
 def table(name: str, directory: Path | None = None) -> TableProblem | None:
@@ -45,8 +72,8 @@ def table(name: str, directory: Path | None = None) -> TableProblem | None:
 def play(player: Any, problem: TableProblem, horizon: int, seed: int) -> Played:
     """Play `horizon` times; a batch that would go beyond it is cut."""
     rng = np.random.default_rng([seed, 0xB0])
-    regret = np.empty(horizon)
-    taken, batches, done = 0.0, 0, 0
+    regret, elapsed, sizes = np.empty((3, horizon))
+    taken, done = 0.0, 0
     while done < horizon:
         begun = clock()
         X = player.ask()[: horizon - done]
@@ -56,10 +83,11 @@ def play(player: Any, problem: TableProblem, horizon: int, seed: int) -> Played:
         begun = clock()
         player.tell(X, y)
         taken += clock() - begun
-        regret[done : done + len(X)] = problem.best(1.0) - truth
+        batch = slice(done, done + len(X))
+        regret[batch], elapsed[batch] = problem.best(1.0) - truth, taken
+        sizes[batch] = len(X)
         done += len(X)
-        batches += 1
-    return Played(regret, batches, taken)
+    return Played(regret, elapsed, sizes)
 
 
 def uniform_regret(problem: TableProblem) -> float:
@@ -67,34 +95,14 @@ def uniform_regret(problem: TableProblem) -> float:
     return problem.best(1.0) - float(problem.values.mean())
 
 
-def bbkb(
-    problem: TableProblem, horizon: int, seed: int, *, mean: Mean = 0.0, **values: Any
-) -> Bandit:
-    """BBKB with the settings of its authors: q = 2, C = 2, F = 1, delta = 1/T."""
-    return policies.bbkb(
-        problem.domain,
-        kernel=problem.kernel,
-        noise_variance=problem.noise_variance,
-        beta=BBKBWidth(delta=1 / horizon),
-        seed=seed,
-        options=Options(mean=mean),
-        **values,
-    )
-
-
 # Makes a policy for a problem, a horizon and a seed.
 Maker: TypeAlias = Callable[[TableProblem, int, int], Any]
-
-
-def bbkb_maker(rule: str, mean: Mean = 0.0) -> Maker:
-    """Return what makes BBKB with the settings of its authors."""
-    return lambda problem, horizon, seed: bbkb(problem, horizon, seed, rule=rule, mean=mean)
 
 
 def modelled(
     policy: Any, width: Any = None, bandwidth: float | None = None, **values: Any
 ) -> Maker:
-    """Return what makes a policy without a learned mean, with the problem's bandwidth or another."""
+    """Return what makes a policy with prior mean 0, with the problem's bandwidth or another."""
 
     def make(problem: TableProblem, horizon: int, seed: int) -> Any:
         beta = {} if width is None else {"beta": width(delta=1 / horizon)}
@@ -109,3 +117,183 @@ def modelled(
 def free(policy: Any) -> Maker:
     """Return what makes a policy without a model."""
     return lambda problem, _, seed: policy(problem.domain, seed=seed)
+
+
+class Contestant(NamedTuple):
+    """Makes a policy for a bandwidth; those of [BB] Table 1 by table, if it has any; how it is drawn."""
+
+    make: Callable[[float | None], Maker]
+    bandwidths: Mapping[str, float]
+    line: Any
+    grey: str
+    weight: float = 1.4
+
+
+def by_table(of_abalone: float, of_california: float) -> Mapping[str, float]:
+    """Return a row of [BB] Table 1."""
+    return {"abalone": of_abalone, "california": of_california}
+
+
+CONTESTANTS = {
+    "BBKB, global": Contestant(
+        partial(modelled, policies.bbkb, BBKBWidth), by_table(17.5, 12.5), "-", "0.65", 4.0
+    ),
+    "BBKB, local": Contestant(
+        partial(modelled, policies.bbkb, BBKBWidth, rule="local"), by_table(17.5, 12.5), "--", "0.0"
+    ),
+    "BKB": Contestant(partial(modelled, policies.bkb, BKBWidth), by_table(17.5, 12.5), ":", "0.0"),
+    "GP-UCB": Contestant(
+        partial(modelled, policies.gp_ucb, Theory), by_table(5.0, 12.5), "-", "0.45"
+    ),
+    "GP-BUCB": Contestant(
+        partial(modelled, policies.gp_bucb, Theory), by_table(12.5, 12.5), "--", "0.45"
+    ),
+    "Thompson, batch 30": Contestant(
+        partial(modelled, policies.thompson, ThompsonWidth), by_table(10.0, 10.0), "-", "0.0"
+    ),
+    "BBKB, width of Thompson": Contestant(
+        partial(modelled, policies.bbkb, ThompsonWidth), by_table(17.5, 12.5), "-.", "0.0", 2.2
+    ),
+    "regularised evolution": Contestant(
+        lambda _: free(policies.evolution), {}, (0, (1, 1)), "0.45", 2.2
+    ),
+    "epsilon-greedy": Contestant(
+        lambda _: free(policies.eps_greedy), {}, (0, (6, 1, 1, 1, 1, 1)), "0.45"
+    ),
+}
+
+
+class Panel(NamedTuple):
+    """A table, whether its inputs are in [-1, 1], and one bandwidth for all, or those of Table 1."""
+
+    table: str
+    in_range: bool
+    bandwidth: float | None = None
+
+    @property
+    def inputs(self) -> str:
+        """How its inputs are scaled, in words."""
+        return "in [-1, 1]" if self.in_range else "of deviation 1"
+
+
+# The panels of a figure, and how often each policy plays by default: in minutes, not in hours.
+FIGURES: dict[int, tuple[tuple[Panel, ...], int]] = {
+    1: (tuple(Panel(name, each) for each in (False, True) for name in TABLES), 1000),
+    5: (tuple(Panel("abalone", True, each) for each in BANDWIDTHS), 500),
+    6: (tuple(Panel("california", True, each) for each in BANDWIDTHS), 500),
+}
+
+
+def with_inputs_in_range(problem: TableProblem) -> TableProblem:
+    """The same problem with every input scaled to [-1, 1]."""
+    low, high = problem.points.min(axis=0), problem.points.max(axis=0)
+    return replace(problem, points=2 * (problem.points - low) / (high - low) - 1)
+
+
+# The runs of a policy by its name.
+Runs: TypeAlias = Mapping[str, Sequence[Played]]
+
+
+def contest(panel: Panel, problem: TableProblem, plays: int, seeds: int) -> Runs:
+    """Print a row for each policy, and return its runs; with one bandwidth those of a model alone."""
+    runs: dict[str, list[Played]] = {}
+    for name, one in CONTESTANTS.items():
+        if panel.bandwidth is not None and not one.bandwidths:
+            continue
+        bandwidth = panel.bandwidth or one.bandwidths.get(panel.table)
+        make, sizes = one.make(bandwidth), []
+        runs[name] = []
+        for seed in range(seeds):
+            player = make(problem, plays, seed)
+            runs[name].append(play(player, problem, plays, seed))
+            sizes.append(player.info.posterior.dictionary_size or np.nan)
+        ratio = np.array([run.regret.mean() for run in runs[name]]) / uniform_regret(problem)
+        simple = np.array([run.regret.min() for run in runs[name]])
+        batches = np.mean([run.batches for run in runs[name]])
+        seconds = np.mean([run.seconds for run in runs[name]])
+        line(
+            panel.table,
+            panel.inputs,
+            name,
+            "" if bandwidth is None else f"{bandwidth:g}",
+            cell(ratio),
+            f"{simple.mean():.4f}",
+            f"{batches:.0f}",
+            f"{np.mean(sizes):.0f}".replace("nan", ""),
+            f"{seconds:.1f}",
+        )
+    return runs
+
+
+def draw_regret(axes: Axes, problem: TableProblem, runs: Runs) -> None:
+    """Cumulative regret over that of uniform choice, means over seeds."""
+    for name, each in runs.items():
+        regret = np.array([run.regret for run in each])
+        plays = np.arange(1, regret.shape[1] + 1)
+        ratio = np.cumsum(regret, axis=1).mean(axis=0) / plays / uniform_regret(problem)
+        axes.plot(plays[FIRST:], ratio[FIRST:], **style(name))
+    axes.set(yscale="log", xlabel="plays", ylabel="regret / that of uniform choice")
+    axes.grid(which="major", color="0.93")
+
+
+def draw_time(axes: Axes, runs: Runs) -> None:
+    """Processor seconds of asking and telling, means over seeds."""
+    for name, each in runs.items():
+        elapsed = np.array([run.elapsed for run in each]).mean(axis=0)
+        axes.plot(np.arange(1, len(elapsed) + 1), elapsed, **style(name))
+    axes.set(yscale="log", xlabel="plays", ylabel="processor seconds")
+    axes.grid(which="major", color="0.93")
+
+
+def style(name: str) -> dict[str, Any]:
+    """Return how the line of a policy is drawn."""
+    one = CONTESTANTS[name]
+    return {"label": name, "linestyle": one.line, "color": one.grey, "linewidth": one.weight}
+
+
+def draw(results: Sequence[tuple[Panel, TableProblem, Runs]], path: Path) -> None:
+    """A panel for each bandwidth; or for each table and scale, with the times of the first below."""
+    has_times = results[0][0].bandwidth is None
+    columns = len({panel.table for panel, *_ in results}) if has_times else 3
+    rows = math.ceil(len(results) / columns)
+    size = 4.6 * columns, 3.3 * (rows + has_times) + 0.9
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(rows + has_times, columns, squeeze=False)
+    for number, (panel, problem, runs) in enumerate(results):
+        axes = grid[number // columns, number % columns]
+        draw_regret(axes, problem, runs)
+        shared = "" if panel.bandwidth is None else f", bandwidth {panel.bandwidth:g}"
+        axes.set_title(f"{panel.table.capitalize()}, inputs {panel.inputs}{shared}", fontsize=10)
+        if has_times and number < columns:
+            draw_time(grid[-1, number], runs)
+            grid[-1, number].set_title(axes.get_title(), fontsize=10)
+    handles = grid[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False, handlelength=4)
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    """Play, print the table, draw the figure."""
+    parser = arguments(__doc__, seeds=2, plays=0)
+    parser.add_argument("--figure", type=int, choices=FIGURES, required=True, help="of [BB]")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for the picture")
+    parser.add_argument("--tables", type=Path, metavar="DIR", help="where the tables are")
+    options = parser.parse_args()
+    panels, usual = FIGURES[options.figure]
+    plays, results = options.plays or usual, []
+    titles = "table", "inputs", "policy", "bandwidth", "regret / uniform", "simple regret"
+    heading(*titles, "batches", "inducing points", "seconds")
+    with threadpool_limits(limits=1):
+        for panel in panels:
+            problem = table(panel.table, options.tables)
+            if problem is None:
+                continue
+            problem = with_inputs_in_range(problem) if panel.in_range else problem
+            results.append((panel, problem, contest(panel, problem, plays, options.seeds)))
+    if results:
+        options.out.mkdir(parents=True, exist_ok=True)
+        draw(results, options.out / f"bbkb_figure_{options.figure}.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -214,7 +214,9 @@ class SparsePosterior:
         """Return the posterior covariance (k, n) of inputs (k, p) with candidates of these rows."""
         on_grid = self.dictionary.grid_posterior
         prior = grid.kernel(Z, grid.at(self.now)[rows])
-        return np.asarray(prior + (weights * on_grid.shrink) @ on_grid.V.array[:, rows])
+        V = on_grid.V.array
+        V = V if isinstance(rows, slice) else V.take(rows, axis=1)
+        return np.asarray(prior + (weights * on_grid.shrink) @ V)
 
     def fantasize(
         self,

@@ -376,11 +376,10 @@ class KDPP(QueryPlan):
     steps : float or "theory"
         Length of the chain, in lazy steps for each point drawn: `ceil(steps k)` of them, from the greedy
         set. "theory" is the length after which the law of the set is as near to the k-DPP as [S]
-        Proposition 2 asks (eq. 56): in the 500th decision of the paper's bump 40,000 steps for each
-        point, which take ten seconds. The default is far from that on purpose. The greedy set leaves a
+        Proposition 2 asks (eq. 56). The default is much shorter on purpose. The greedy set leaves a
         smaller trace tr(K - Q), the quantity that the guarantee is about, than a typical draw does, and
         under the theorem's width regret grows with the length of the chain, until SparQ-GP-UCB loses
-        more than GP-UCB (`python -m benchmarks --only chain`).
+        more than GP-UCB (`python -m benchmarks --only chain`; docs/algorithms.md has the figures).
     sampler : "mcmc" or "exact"
         The chain of Algorithm 2, or an exact draw through the library dppy, which has no length and
         takes milliseconds.
