@@ -192,12 +192,31 @@ def test_a_wrong_table_is_one_line_with_the_value_and_the_remedy(
     one_line(command("compare", "sensor-field", *data, *options), message)
 
 
+WITHOUT_ROWS = {
+    "data info": ["data", "info", "own.csv"],
+    "campaign new": [
+        "campaign",
+        "new",
+        "d.db",
+        "--policy",
+        "adaptive-gp-ucb",
+        "--sites",
+        "own.csv",
+    ],
+    "campaign tell": ["campaign", "tell", "c.db", "--csv", "own.csv"],
+}
+
+
 @pytest.mark.parametrize("names", ["time,Nord,Ost", "time,station,value", "station,lat,lon", "x"])
-def test_data_info_of_a_table_without_rows_is_one_line_with_the_remedy(
-    command: Command, names: str
+@pytest.mark.parametrize("line", WITHOUT_ROWS)
+def test_a_table_without_rows_is_one_line_that_names_it(
+    command: Command, line: str, names: str
 ) -> None:
+    if line == "campaign tell":
+        new = ("--policy", "adaptive-gp-ucb", "--sites", "sites.csv")
+        fine(command("campaign", "new", "c.db", *new))
     Path("own.csv").write_text(f"{names}\n")
-    one_line(command("data", "info", "own.csv"), "own.csv: .*no row .*line 1 .*--header")
+    one_line(command(*WITHOUT_ROWS[line]), "own.csv: .*(no row|must have rows|must be columns)")
 
 
 def test_irregular_minutes_are_refused_with_the_step_to_give(command: Command) -> None:

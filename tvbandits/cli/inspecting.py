@@ -61,8 +61,6 @@ def _asking(questions: list[str]) -> Iterator[None]:
 def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
     """Return what is in a file, in plain values, and the questions that it leaves."""
     cells, questions = sheet.cells, list[str]()
-    if cells.empty:
-        raise ValueError(f"there is no row below the names in line {sheet.header} (else --header)")
     layout = find_columns(cells, options)
     facts: dict[str, Any] = {
         "encoding": sheet.encoding,
