@@ -222,7 +222,7 @@ def read_sheet(path: Path, options: FileOptions) -> Sheet:
     """
     sheet = _read_sheet(path, options)
     if sheet.cells.empty:
-        raise ValueError(f"there is no row below the names in line {sheet.header} (else --header)")
+        raise ValueError("the table has a header and no rows")
     return sheet
 
 

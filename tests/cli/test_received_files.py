@@ -177,7 +177,7 @@ WRONG: dict[str, tuple[str, list[str], str]] = {
     "no such column": ("time,site,a,b\n1,Nord,3,4\n2,Ost,4,5\n", ["--value", "c"],
         "--value c: .*time, site, a, b"),
     "a time": ("time,Nord,Ost\n1,2,3\nnoon,2,4\n2,1,1\n", [], "'noon'.*--time"),
-    "no row": ("time,Nord,Ost\n", [], "own.csv: .*no row"),
+    "no row": ("time,Nord,Ost\n", [], "own.csv: .*no rows"),
     "no option for it": ("time,Nord,Ost\n1,2,3\n2,2,4\n", ["--decimal", "dot"], "decimal .*dot"),
 }  # fmt: skip
 
@@ -216,7 +216,7 @@ def test_a_table_without_rows_is_one_line_that_names_it(
         new = ("--policy", "adaptive-gp-ucb", "--sites", "sites.csv")
         fine(command("campaign", "new", "c.db", *new))
     Path("own.csv").write_text(f"{names}\n")
-    one_line(command(*WITHOUT_ROWS[line]), "own.csv: .*(no row|must have rows|must be columns)")
+    one_line(command(*WITHOUT_ROWS[line]), "own.csv: .*(no rows|must have rows|must be columns)")
 
 
 def test_irregular_minutes_are_refused_with_the_step_to_give(command: Command) -> None:
