@@ -208,7 +208,7 @@ def read_sheet(path: Path, options: FileOptions) -> Sheet:
     Raises
     ------
     ValueError, OSError
-        If it cannot be read; see `tvbandits.io.naming`.
+        If it cannot be read, or has no row; see `tvbandits.io.naming`.
 
     Examples
     --------
@@ -220,6 +220,13 @@ def read_sheet(path: Path, options: FileOptions) -> Sheet:
       time    a
     4    1  1.5 (1, 3)
     """
+    sheet = _read_sheet(path, options)
+    if sheet.cells.empty:
+        raise ValueError("the table has a header and no rows")
+    return sheet
+
+
+def _read_sheet(path: Path, options: FileOptions) -> Sheet:
     if is_parquet(path):
         return Sheet(read_parquet(path), "Parquet")
     try:

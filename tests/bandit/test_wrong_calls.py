@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, RationalQuadratic
 
 from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, VARIANTS, made, noisy, warmed
 from tests.helpers.refusals import refused
@@ -198,36 +198,48 @@ def test_every_policy_names_them_alike(variant: str) -> None:
     pd.testing.assert_frame_equal(wronged.history, twin.history, check_exact=True)
 
 
-SEARCHED = {
-    "box": (Box([(0.0, 1.0)] * 2), {}, 100),
-    "large space": (Space(heat=(0.0, 1.0), mode=["a", "b"]), {}, 100),
-    "box with among": (Box([(0.0, 1.0)] * 2), {"available": lambda X: X[:, 0] < 0.5}, 15),
+def fixed(domain: Domain, kernel: Any = None) -> Bandit:
+    return policies.gp_ucb(domain, kernel=kernel or RBF(0.3), noise_variance=0.01)
+
+
+def cube(d: int) -> Box:
+    return Box([(0.0, 1.0)] * d)
+
+
+MIXED = Space(heat=(0.0, 1.0), mode=["a", "b"])
+SEARCHED: dict[str, tuple[Bandit, dict[str, Any], int]] = {
+    "box": (fixed(cube(2)), {}, 100),
+    "large box": (fixed(cube(8)), {}, 100),
+    "space": (fixed(MIXED, MIXED.kernel()), {}, 100),
+    "box with among": (fixed(cube(2)), {"available": lambda X: X[:, 0] < 0.5}, 60),
+    "line without slopes": (fixed(cube(1), RationalQuadratic()), {}, 100),
+    "box without slopes": (fixed(cube(3), RationalQuadratic()), {}, 30),
+    "ensemble": (policies.adaptive_gp_ucb(cube(4), kernel=RBF(0.3)), {}, 15),
+    "ensemble on a large box": (policies.adaptive_gp_ucb(cube(8), kernel=RBF(0.3)), {}, 10),
+    "dictionary": (policies.bbkb(cube(6), kernel=RBF(0.3), noise_variance=0.01), {}, 10),
+    "limits": (fixed(cube(4)).with_options(limits=[Limit("load", at_most=1.0)]), {}, 15),
+    "moves that cost": (fixed(cube(4)).with_options(move_cost=0.1), {}, 15),
 }
 
 
 @pytest.mark.parametrize("name", SEARCHED)
 def test_ask_refuses_more_points_than_can_be_searched_for(name: str) -> None:
-    domain, more, most = SEARCHED[name]
-    bandit = policies.gp_ucb(domain, kernel=RBF(0.3), noise_variance=0.01)
+    bandit, more, most = SEARCHED[name]
     before = bandit.state
     with pytest.raises(ValueError, match=rf"at most {most} .*got {most + 1}.*sample"):
         bandit.ask(1, n=most + 1, **more)
     assert bandit.state == before
-    check_search(most, domain, restricted=bool(more))
 
 
-def test_ask_within_limits_refuses_more_than_fifteen_points_of_a_box() -> None:
-    bandit = policies.gp_ucb(Box([(0.0, 1.0)]), kernel=RBF(0.3), noise_variance=0.01)
-    limited = bandit.with_options(limits=[Limit("load", at_most=1.0)], safe=[[0.5]])
-    with pytest.raises(ValueError, match=r"at most 15 .*got 200"):
-        limited.ask(1, n=200)
-    for near in (bandit.with_options(move_cost=0.1), bandit):
-        near.tell([[0.5]], [0.1], 1)
-        with pytest.raises(ValueError, match=r"at most 15 .*got 16"):
-            near.ask(2, n=16, near=0.2)
+def test_ask_refuses_more_points_near_the_last_than_can_be_searched_for() -> None:
+    bandit = fixed(cube(4))
+    bandit.tell([[0.5] * 4], [0.1], 1)
+    with pytest.raises(ValueError, match=r"at most 15 .* in 4 dimensions .*near.*got 16"):
+        bandit.ask(2, n=16, near=0.2)
+    assert len(bandit.ask(2, n=2, near=0.2)) == 2
 
 
 @pytest.mark.parametrize("domain", [Candidates([[0.0], [1.0]]), Space(mode=["a", "b"])])
 def test_ask_takes_many_points_where_all_are_looked_at(domain: Any) -> None:
     for n in (101, 5_000):
-        check_search(n, domain, restricted=True)
+        check_search(n, domain, "under bounds without slopes")

@@ -51,6 +51,23 @@ def test_what_is_added_was_there_from_the_start(tmp_path: Path) -> None:
         assert campaign.verify().consistent
 
 
+def test_a_site_that_comes_back_has_its_own_coordinates_or_none(tmp_path: Path) -> None:
+    with begun(tmp_path / "c.db") as campaign:
+        campaign.change_sites(retire=["B"])
+        rows = len(campaign.journal())
+        refused(
+            ValueError,
+            r'"B" .*\[1.0, 0.0\], got \[3.0, 3.0\]',
+            campaign.change_sites,
+            {"B": [3, 3]},
+        )
+        refused(ValueError, '"B" must have shape', campaign.change_sites, {"B": [1.0]})
+        refused(ValueError, '"D" .*its 2 coordinates', campaign.change_sites, ["D"])
+        assert len(campaign.journal()) == rows
+        campaign.change_sites({"B": [1, 0]})
+        assert campaign.sites == ["A", "B", "C"]
+
+
 def test_sites_without_names_stay_so(tmp_path: Path) -> None:
     bandit = policies.gp_ucb(OLD, kernel=RBF(1.0), noise_variance=0.01)
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
@@ -134,7 +151,7 @@ def test_degrees_go_by_the_same_slopes(tmp_path: Path) -> None:
         ({}, ["E"], 'unknown site "E"'),
         ({}, ["A", "B", "C"], "retired must leave a row to play"),
         ([[1.0]], [], r"each of add must be .* text .* got \[1.0\]"),
-        (["D"], [], r"add: \"D\" must be numeric, got \[None\]"),
+        (["D"], [], '"D" is a new site, .* its 2 coordinates'),
         ({}, [[1.0]], r"each of retire must be a whole number .* got \[1.0\]"),
         ({}, [np.inf], "each of retire must be a whole number .* got inf"),
         ({}, [3], "each of retire must be at most 2, got 3"),

@@ -272,6 +272,8 @@ def test_version_and_help(command: Command) -> None:
         ("compare drifting-bump:horizon=9 --horizon 10", "has 9 steps, got horizon = 10"),
         ("compare drifting-bump --out=", '--out must name a folder, got ""'),
         ("compare drifting-bump --jobs -2", "--jobs.*: .* equal to -1, got .-2"),
+        ("compare drifting-bump --jobs 0", "--jobs must be -1 for all cores, .* got 0"),
+        ("board quick --jobs 0", "--jobs must be -1 for all cores, .* got 0"),
         ("compare drifting-bump --policy master:scale=1e300", "1e300.: scale must lie in .* 1e[+]300"),
         ("board quick --seeds 0", "--seeds.*: .* equal to 1, got .0"),
         ("data fetch ozone --years 1900", "--years.*: .* equal to 1980, got .1900"),

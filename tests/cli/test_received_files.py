@@ -177,6 +177,7 @@ WRONG: dict[str, tuple[str, list[str], str]] = {
     "no such column": ("time,site,a,b\n1,Nord,3,4\n2,Ost,4,5\n", ["--value", "c"],
         "--value c: .*time, site, a, b"),
     "a time": ("time,Nord,Ost\n1,2,3\nnoon,2,4\n2,1,1\n", [], "'noon'.*--time"),
+    "no row": ("time,Nord,Ost\n", [], "own.csv: .*no rows"),
     "no option for it": ("time,Nord,Ost\n1,2,3\n2,2,4\n", ["--decimal", "dot"], "decimal .*dot"),
 }  # fmt: skip
 
@@ -189,6 +190,33 @@ def test_a_wrong_table_is_one_line_with_the_value_and_the_remedy(
     Path("own.csv").write_text(text)
     data = ("--data", "own.csv", "--data", "sites.csv", "--policy", "uniform", "--seeds", 1)
     one_line(command("compare", "sensor-field", *data, *options), message)
+
+
+WITHOUT_ROWS = {
+    "data info": ["data", "info", "own.csv"],
+    "campaign new": [
+        "campaign",
+        "new",
+        "d.db",
+        "--policy",
+        "adaptive-gp-ucb",
+        "--sites",
+        "own.csv",
+    ],
+    "campaign tell": ["campaign", "tell", "c.db", "--csv", "own.csv"],
+}
+
+
+@pytest.mark.parametrize("names", ["time,Nord,Ost", "time,station,value", "station,lat,lon", "x"])
+@pytest.mark.parametrize("line", WITHOUT_ROWS)
+def test_a_table_without_rows_is_one_line_that_names_it(
+    command: Command, line: str, names: str
+) -> None:
+    if line == "campaign tell":
+        new = ("--policy", "adaptive-gp-ucb", "--sites", "sites.csv")
+        fine(command("campaign", "new", "c.db", *new))
+    Path("own.csv").write_text(f"{names}\n")
+    one_line(command(*WITHOUT_ROWS[line]), "own.csv: .*(no rows|must have rows|must be columns)")
 
 
 def test_irregular_minutes_are_refused_with_the_step_to_give(command: Command) -> None:

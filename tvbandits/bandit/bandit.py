@@ -54,23 +54,32 @@ from tvbandits.io import save_value
 from tvbandits.threads import Turns, in_turn
 from tvbandits.validation import Array, as_generator, as_time, flag, of_kind, whole_number
 
-# Most points of one ask; and where each is searched for, without and with restrictions (limits,
-# `available`, `near` or a move cost): below about 10 s. In 4 dimensions a point takes 0.04 s without,
-# 0.6 s with a limit.
-MOST_POINTS, MOST_SEARCHED, MOST_SEARCHED_WITHIN = 100_000, 100, 15
+# Most points of one ask; and most where each is searched for: up to about 20 s on one core. A point
+# takes 0.04 s where bounds have slopes; elsewhere, with 50 readings, up to 0.1 s in 2 dimensions, 0.5 s
+# in 4, 1.7 s in 6, and 1.9 s in 8.
+MOST_POINTS, MOST_SEARCHED, FEWEST_SEARCHED = 100_000, 100, 10
 
 
-def check_search(n: int, domain: Domain, *, restricted: bool) -> None:
-    """Raise a `ValueError` if so many points would be searched for one by one for minutes."""
+def check_search(n: int, domain: Domain, obstacle: str = "") -> None:
+    """Raise a `ValueError` if so many points would be searched for one by one for minutes.
+
+    Parameters
+    ----------
+    n : int
+    domain : Domain
+    obstacle : str
+        Why the search cannot climb along slopes and has to look at many points; empty if it can.
+    """
     choices = domain.action_domain
     few = isinstance(choices, Space) and choices.size <= ENUMERATED  # which are all looked at
     if candidates_of(choices) is not None or few:
         return
-    most = MOST_SEARCHED_WITHIN if restricted else MOST_SEARCHED
+    p = len(choices.names) if isinstance(choices, Space) else choices.dimension
+    most = max(FEWEST_SEARCHED, min(MOST_SEARCHED, 240 >> p)) if obstacle else MOST_SEARCHED
     if n > most:
         points = "domain.sample(1000, rng)"
         drawn = f"domain.table({points})" if isinstance(choices, Space) else f"Candidates({points})"
-        why = " within limits, `available`, `near` or move costs" if restricted else ""
+        why = f" in {p} dimensions {obstacle}" if obstacle else ""
         raise ValueError(
             f"n must be at most {most} where each point is searched for{why}, got {n}: ask for "
             f"fewer, or play on points that are drawn from it, as {drawn}"
@@ -374,8 +383,9 @@ class Bandit:
             banners), each gets the share of draws from the beliefs in which it is the best (Thompson
             shares). A control counts among the `n`, and comes first unless it was asked or told for that
             time already: then at least 2, and by default one more than the batch rule says. Where each
-            point is searched for, on a box or a large space, at most 100, and at most 15 with limits,
-            `available`, `near` or a move cost.
+            point is searched for, on a box or a large space, at most 100; and with limits, `available`,
+            `near` or a move cost, or bounds without slopes (of `bbkb`, or of `adaptive_gp_ucb` with a
+            kernel), at most 60 in 2 dimensions, 30 in 3, 15 in 4 and 10 in more.
         available : mask (A,), row numbers, ranges by name, or function of points (m, d), optional
             What is available now: of candidates a mask or row numbers; of any domain the range of each
             coordinate that has one, as in `{"x0": (0, 5), "fuel": ["gas"]}`, or a function from points
@@ -409,8 +419,10 @@ class Bandit:
         if n is not None:
             whole_number("n", n, at_most=MOST_POINTS)
             limited = bool(recipe.options.limits) or recipe.options.move_cost is not None
-            restricted = limited or available is not None or near is not None
-            check_search(n, recipe.domain, restricted=restricted)
+            obstacle = "" if recipe.bounds_have_slopes else "under bounds without slopes"
+            if limited or available is not None or near is not None:
+                obstacle = "within limits, `available`, `near` or move costs"
+            check_search(n, recipe.domain, obstacle)
         request = self._request(now, n, available, context, near)
         rng = self._inference.generator(state.random)
         state, X = suggest(self._inference, self._outcomes, state, request, rng)

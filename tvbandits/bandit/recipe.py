@@ -33,6 +33,7 @@ from tvbandits.gp.kernels.additive import joint_box_kernel, space_kernels
 from tvbandits.gp.kernels.space_time import Beside
 from tvbandits.gp.kernels.structure import check_kernel, inputs, is_space_time
 from tvbandits.gp.posterior import PosteriorRule
+from tvbandits.gp.predictions import has_slopes
 from tvbandits.queries.plans import Asking
 from tvbandits.validation import (
     Array,
@@ -315,6 +316,14 @@ class Recipe:
             return rule, Beside(kernel, control)
         lengths = (0.0,) if rule.points_apart else LENGTHS
         return IndependentArms(control, lengths), kernel
+
+    @property
+    def bounds_have_slopes(self) -> bool:
+        """Whether the upper bounds of several points have slopes, so that the search for each climbs."""
+        rule, kernel = self.beliefs
+        return rule.dense and has_slopes(
+            kernel, inputs(kernel, np.zeros((1, self.domain.dimension)), 0.0)
+        )
 
     def of_outcome(self, limit: Limit) -> Recipe:
         """What is believed of an outcome: these beliefs, in a unit that is learned; nobody decides.

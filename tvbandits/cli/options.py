@@ -27,7 +27,18 @@ ExpertName = Annotated[
 Steps = Annotated[
     int | None, Option(min=1, help="Number of steps; by default that of the problem.")
 ]
-Jobs = Annotated[int, Option(min=-1, max=1024, help="Runs in parallel; -1 for all cores.")]
+
+
+def check_jobs(jobs: int) -> int:
+    """Refuse a number of processes that is none, by the name of its option."""
+    if jobs == 0:
+        raise ValueError("--jobs must be -1 for all cores, or at least 1, got 0")
+    return jobs
+
+
+Jobs = Annotated[
+    int, Option(min=-1, max=1024, callback=check_jobs, help="Runs in parallel; -1 for all cores.")
+]
 Scheduler = Annotated[
     Text, Option("--cluster", help="Run on Dask: local:N, or the address of a scheduler.")
 ]

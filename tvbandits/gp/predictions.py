@@ -266,6 +266,11 @@ def _at_time(
     return (tuple(parts.items()), points, levels, prior) if parts else None
 
 
+def has_slopes(kernel: Any, Z: Array) -> bool:
+    """Return whether a sum of rows of a kernel, at inputs (n, p) with n > 0, has slopes."""
+    return _at_time(kernel, Z, float(Z[0, -1])) is not None
+
+
 @dataclass(frozen=True)
 class Bound:
     """An acquisition with slopes: mean columns @ columns + constant + times * deviation.
