@@ -79,6 +79,7 @@ CLASSES = {
     "LogThreshold ResetEvery Wiener Window",
     "tvbandits.forgetting.event_trigger": "EventTrigger",
     "tvbandits.gp.ensemble.arms": "ArmFilters ArmsPosterior EffectFilters GridSpec IndependentArms",
+    "tvbandits.gp.ensemble.counted_arms": "CountFilters",
     "tvbandits.gp.ensemble.candidate_posterior": "Readings",
     "tvbandits.gp.ensemble.empirical": "EmpiricalSpace",
     "tvbandits.gp.ensemble.dynamics": "Dynamics Transition",
