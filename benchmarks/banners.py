@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.harness import arguments, cell, clock, heading, line
 from tvbandits import Arms, policies, rate
-from tvbandits.validation import Array
+from tvbandits.validation import Array, Index
 
 VISITS, LATE = 3000, 100
 ARMS = Arms([f"banner {i}" for i in range(8)])
@@ -81,12 +81,13 @@ class PlainThompson:
         self.counts, self.discount = np.zeros((arms, 2)), discount
         self.rng = np.random.default_rng(seed)
 
-    def share(self, visits: int, _: float) -> Array:
+    def share(self, visits: int, _: float) -> Index:
         """Return how many visits (A,) each arm gets."""
-        draws = self.rng.beta(*(1.0 + self.counts.T), (visits, len(self.counts)))
-        return np.bincount(draws.argmax(axis=1), minlength=len(self.counts))
+        a, b = self.counts.T
+        draws = self.rng.beta(1.0 + a, 1.0 + b, (visits, len(a)))
+        return np.bincount(draws.argmax(axis=1), minlength=len(a))
 
-    def tell(self, clicks: Array, shown: Array, _: float) -> None:
+    def tell(self, clicks: Index, shown: Index, _: float) -> None:
         """Take in the counts (A,) of an hour."""
         self.counts *= self.discount
         self.counts += np.column_stack([clicks, shown - clicks])
@@ -98,13 +99,13 @@ class Shared:
     def __init__(self, bandit: Any) -> None:
         self.bandit = bandit
 
-    def share(self, visits: int, hour: float) -> Array:
+    def share(self, visits: int, hour: float) -> Index:
         """Return how many visits (A,) each arm gets."""
         X = self.bandit.ask(hour, n=visits)
         self.bandit.drop(self.bandit.pending)
         return np.bincount(SIX.index(X), minlength=len(SIX))
 
-    def tell(self, clicks: Array, shown: Array, hour: float) -> None:
+    def tell(self, clicks: Index, shown: Index, hour: float) -> None:
         """Take in the counts (A,) of an hour."""
         self.bandit.tell(SIX.X, rate(clicks, shown), hour)
 

@@ -490,8 +490,10 @@ class NewObservations:
         if np.count_nonzero(is_reading) == len(y):
             rewards = Dataset.from_columns(X.copy(), t.copy(), y, variance, trials=trials)
             return cls(X, t, rewards, Plays(X[:0], t[:0]))
-        read = (each[is_reading] for each in (X, t, y, variance))
-        rewards = Dataset.from_columns(*read, trials=trials[is_reading])
+        X_read, t_read, y, variance, trials = (
+            each[is_reading] for each in (X, t, y, variance, trials)
+        )
+        rewards = Dataset.from_columns(X_read, t_read, y, variance, trials=trials)
         return cls(X, t, rewards, Plays(X[~is_reading], t[~is_reading]))
 
     @property

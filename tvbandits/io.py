@@ -120,7 +120,7 @@ CLASSES = {
 }
 _MODULES = {name: module for module, names in CLASSES.items() for name in names.split()}
 
-FORMAT, VERSION = "tvbandits saved file", 8
+FORMAT, VERSION = "tvbandits saved file", 9
 STRUCTURE = "structure.json"
 
 # Parts of the user's, by `module:name`.

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
-from numpy.typing import ArrayLike
 
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
@@ -84,10 +83,10 @@ class Reading:
     line: int = 1
 
     @property
-    def y(self) -> ArrayLike | Counted:
+    def y(self) -> list[float | None] | Counted:
         """The value as `Campaign.tell` takes it: with its trials, where it is a share of them."""
         if self.value is None or self.trials is None:
-            return [self.value]  # type: ignore[list-item]  # refused where it is missing
+            return [self.value]
         columns = self.value, self.variance, self.trials
         return Counted(*(np.array([each], dtype=np.float64) for each in columns))
 

@@ -148,7 +148,8 @@ class CountFilters:
             Negative where fewer successes are better.
         """
         now, size = self.predict(t), self.expected.shape[1]
-        n, k = np.bincount(rows, np.abs(trials), size), np.bincount(rows, y * trials, size)
+        columns = np.abs(trials), y * trials
+        n, k = (np.bincount(rows, each, size).astype(np.float64) for each in columns)
         arms = np.flatnonzero(n)
         n, k = n[arms], k[arms]
         ratio = now.ratios[:, arms]
