@@ -46,7 +46,8 @@ def rate(successes: ArrayLike, trials: ArrayLike, *, around: ArrayLike | None = 
     p (1 - p) / n with p = (K + 2) / (N + 4) of all K successes and N trials given at once, [AC]'s
     estimate for intervals of two deviations. It is positive where nothing or all succeeded, and the
     same p for all makes readings count by their trials: with a p of its own, a reading that is low by
-    chance would count more than one that is high.
+    chance would count more than one that is high. What counts trials, as `discounted_thompson` and
+    `adaptive_gp_ucb` on arms, takes these instead.
 
     Parameters
     ----------

@@ -20,6 +20,7 @@ from tvbandits.validation import (
     as_times,
     as_values,
     as_variances,
+    refuse,
     whole_number,
 )
 
@@ -157,6 +158,8 @@ class Dataset:
         NaN where nobody states it, and it is learned.
     source : array of shape (n,), optional
         A `Source` for each row; all `Source.REWARD` where left out.
+    trials : array of shape (n,), optional
+        How many trials each value is the share of; 0, as where left out: the value was measured.
 
     Raises
     ------
@@ -177,6 +180,7 @@ class Dataset:
     y: Array
     variance: Array
     source: NDArray[np.uint8] = None  # type: ignore[assignment]  # filled in below
+    trials: Array = None  # type: ignore[assignment]  # filled in below
     storage: GrowingColumns | None = field(default=None, init=False, repr=False, compare=False)
     """The storage behind the columns, where it has room for more."""
 
@@ -189,32 +193,42 @@ class Dataset:
             "y": as_values(self.y, n),
             "variance": as_variances(self.variance, n),
             "source": _as_source(self.source, n),
+            "trials": np.zeros(n) if self.trials is None else as_column(self.trials, n, "trials"),
         }
+        refuse(~(columns["trials"] >= 0), columns["trials"], "trials must be 0 or more")
         for name, column in columns.items():
             column.setflags(write=False)
             object.__setattr__(self, name, column)
 
     @classmethod
     def from_columns(
-        cls, X: Array, t: Array, y: Array, variance: Array, source: Source = Source.REWARD
+        cls,
+        X: Array,
+        t: Array,
+        y: Array,
+        variance: Array,
+        source: Source = Source.REWARD,
+        trials: Array | None = None,
     ) -> Dataset:
         """Return observations of columns that were checked before; these become read-only."""
-        return _from_checked(X, t, y, variance, np.full(len(t), int(source), dtype=np.uint8))
+        sources = np.full(len(t), int(source), dtype=np.uint8)
+        trials = np.zeros(len(t)) if trials is None else trials
+        return _from_checked(X, t, y, variance, sources, trials)
 
     @classmethod
     def __restored__(
-        cls, X: Array, t: Array, y: Array, variance: Array, source: NDArray[np.uint8]
+        cls, X: Array, t: Array, y: Array, variance: Array, source: NDArray[np.uint8], trials: Array
     ) -> Dataset:
         """Return the observations of a saved file."""
         missing = variance == 0
-        data = cls(X, t, y, np.where(missing, 1.0, variance), source)
+        data = cls(X, t, y, np.where(missing, 1.0, variance), source, trials)
         own = np.where(missing, np.nan, data.variance)
-        return _from_checked(data.X, data.t, data.y, own, data.source)
+        return _from_checked(data.X, data.t, data.y, own, data.source, data.trials)
 
     def __saved__(self) -> dict[str, Any]:
         """Return the columns; in a file, 0 stands where there is no variance."""
         variance = np.where(np.isnan(self.variance), 0.0, self.variance)
-        return {"X": self.X, "t": self.t, "y": self.y, "variance": variance, "source": self.source}
+        return {name: getattr(self, name) for name in _COLUMNS} | {"variance": variance}
 
     @classmethod
     def empty(cls, dimension: int) -> Dataset:
@@ -242,8 +256,7 @@ class Dataset:
             raise ValueError(f"points must have {here} coordinates, got {there}")
         if len(other.t) == 0:
             return self
-        own = self.X, self.t, self.y, self.variance, self.source
-        theirs = other.X, other.t, other.y, other.variance, other.source
+        own, theirs = (tuple(getattr(each, name) for name in _COLUMNS) for each in (self, other))
         columns, storage = (self.storage or GrowingColumns(own)).append(len(self.t), theirs)
         data = _from_checked(*columns)
         object.__setattr__(data, "storage", storage)
@@ -270,7 +283,7 @@ class Dataset:
     def add_coordinates(self, columns: int) -> Dataset:
         """Return a copy with so many more coordinates, all 0."""
         X = np.pad(self.X, ((0, 0), (0, columns)))
-        return _from_checked(X, self.t, self.y, self.variance, self.source)
+        return _from_checked(X, self.t, self.y, self.variance, self.source, self.trials)
 
     def time_contrasts(self) -> Dataset:
         """Return contrasts within each time: less their mean, and as far apart as single readings.
@@ -285,13 +298,11 @@ class Dataset:
 
     def with_values(self, y: Array) -> Dataset:
         """Return a copy with other values (n,), which were checked."""
-        return _from_checked(self.X, self.t, y, self.variance, self.source)
+        return _from_checked(self.X, self.t, y, self.variance, self.source, self.trials)
 
     def take(self, rows: NDArray[Any] | slice) -> Dataset:
         """Return some rows, by an index array, a boolean mask or a slice."""
-        return _from_checked(
-            self.X[rows], self.t[rows], self.y[rows], self.variance[rows], self.source[rows]
-        )
+        return _from_checked(*(getattr(self, name)[rows] for name in _COLUMNS))
 
     def with_noise(self, variance: float | None) -> Dataset:
         """Return a copy with this variance where there is none (NaN); None changes nothing."""
@@ -299,7 +310,7 @@ class Dataset:
         if variance is None or not np.count_nonzero(missing):
             return self
         filled = np.where(missing, variance, self.variance)
-        return _from_checked(self.X, self.t, self.y, filled, self.source)
+        return _from_checked(self.X, self.t, self.y, filled, self.source, self.trials)
 
 
 def answers_of(X: Array, t: float, values: Array, variance: Array | None) -> Dataset:
@@ -470,15 +481,19 @@ class NewObservations:
     failed: Plays
 
     @classmethod
-    def of(cls, X: Array, t: Array, y: Array, variance: Array) -> NewObservations:
+    def of(
+        cls, X: Array, t: Array, y: Array, variance: Array, trials: Array | None = None
+    ) -> NewObservations:
         """Return those of columns that were checked; NaN in `y` where there was no reading."""
         is_reading = ~np.isnan(y)
+        trials = np.zeros(len(y)) if trials is None else trials.copy()
         if np.count_nonzero(is_reading) == len(y):
-            rewards = Dataset.from_columns(X.copy(), t.copy(), y, variance)
+            rewards = Dataset.from_columns(X.copy(), t.copy(), y, variance, trials=trials)
             return cls(X, t, rewards, Plays(X[:0], t[:0]))
-        rewards = Dataset.from_columns(
-            X[is_reading], t[is_reading], y[is_reading], variance[is_reading]
+        X_read, t_read, y, variance, trials = (
+            each[is_reading] for each in (X, t, y, variance, trials)
         )
+        rewards = Dataset.from_columns(X_read, t_read, y, variance, trials=trials)
         return cls(X, t, rewards, Plays(X[~is_reading], t[~is_reading]))
 
     @property
@@ -603,7 +618,7 @@ def _as_source(source: ArrayLike | None, n: int) -> NDArray[np.uint8]:
     return codes.astype(np.uint8)
 
 
-_COLUMNS = ("X", "t", "y", "variance", "source")
+_COLUMNS = ("X", "t", "y", "variance", "source", "trials")
 
 
 def _from_checked(*columns: NDArray[Any]) -> Dataset:

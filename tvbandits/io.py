@@ -79,6 +79,7 @@ CLASSES = {
     "LogThreshold ResetEvery Wiener Window",
     "tvbandits.forgetting.event_trigger": "EventTrigger",
     "tvbandits.gp.ensemble.arms": "ArmFilters ArmsPosterior EffectFilters GridSpec IndependentArms",
+    "tvbandits.gp.ensemble.counted_arms": "CountFilters",
     "tvbandits.gp.ensemble.candidate_posterior": "Readings",
     "tvbandits.gp.ensemble.empirical": "EmpiricalSpace",
     "tvbandits.gp.ensemble.dynamics": "Dynamics Transition",
@@ -119,7 +120,7 @@ CLASSES = {
 }
 _MODULES = {name: module for module, names in CLASSES.items() for name in names.split()}
 
-FORMAT, VERSION = "tvbandits saved file", 8
+FORMAT, VERSION = "tvbandits saved file", 9
 STRUCTURE = "structure.json"
 
 # Parts of the user's, by `module:name`.

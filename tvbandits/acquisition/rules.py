@@ -251,6 +251,10 @@ class Acquisition(Protocol):
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """Return the next points (b, d)."""
 
+    def draw(self, decision: Decision, count: int, rng: np.random.Generator) -> Array:
+        """Return draws (count, A) of the reward at all candidates, by which plays are shared out."""
+        return samples(replace(decision, beta=1.0), count, rng)
+
 
 def choose_points(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> Array:
     """Return points as `rule.choose` does; where fewer exist than are asked for, by Thompson shares.
@@ -262,10 +266,15 @@ def choose_points(rule: Acquisition, decision: Decision, rng: np.random.Generato
         return rule.choose(decision, rng)
     allowed = decision.choices(np.empty((0, decision.domain.dimension)))
     assert isinstance(decision.domain, Candidates)  # nothing else is crowded
-    draws = samples(replace(decision, beta=1.0), decision.n or 1, rng)
+    draws = rule.draw(decision, decision.n, rng)
     X = decision.domain.X
-    worth = allowed.restrict(lambda _: draws)(X)
-    return np.asarray(X[[row_of_largest(each, X, rng) for each in worth]])
+    worth = np.asarray(allowed.restrict(lambda _: draws)(X))
+    rows, largest = worth.argmax(axis=1), worth.max(axis=1, keepdims=True)
+    # One by one where something may tie, or is no number.
+    may_tie = (worth >= largest - ties.TOLERANCE * np.abs(largest)).sum(axis=1) != 1
+    for i in np.flatnonzero(may_tie):
+        rows[i] = row_of_largest(worth[i], X, rng)
+    return np.asarray(X[rows])
 
 
 @dataclass(frozen=True)
@@ -537,9 +546,12 @@ class ThompsonSampling(Acquisition):
     lasting : bool
         A draw deviates from the mean by the lasting share alone, as that of [LX] does: a change that is
         forgotten at once is not worth a look.
+    sharing : float
+        The width beta of the draws by which more plays than candidates are shared out.
     """
 
     lasting: bool = False
+    sharing: float = 1.0
 
     counts_pending: ClassVar[bool] = False
 
@@ -565,6 +577,10 @@ class ThompsonSampling(Acquisition):
             if decision.n is not None:
                 allowed.exclude(batch[-1])
         return np.array(batch)
+
+    def draw(self, decision: Decision, count: int, rng: np.random.Generator) -> Array:
+        """Return draws (count, A) of the reward at all candidates, with a width of their own."""
+        return samples(replace(decision, beta=self.sharing), count, rng, lasting=self.lasting)
 
 
 def samples(

@@ -377,7 +377,9 @@ class Inference:
     def _data(self, state: State, data: Dataset, effective: Array) -> Data:
         """Return what a posterior is conditioned on: observations, with effective variances (n,)."""
         if self._self_learning:
-            return Data(at_times(data.X, data.t), data.y[:, None], effective)
+            counts = self.recipe.beliefs[0].counts_trials
+            columns = (data.y, self._sign * data.trials) if counts else (data.y,)
+            return Data(at_times(data.X, data.t), np.column_stack(columns), effective)
         noise = state.model.scaling.in_prior_units(effective)
         if self._beside:
             y = without_levels(data.t, data.y[:, None], noise)

@@ -67,12 +67,13 @@ def validate_observations(
     if n == 0:
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
     rewards, variances = values_and_variance("y", y, n, noise_variance, recipe.noise_variance)
+    trials = trials_of(y, n)
     if t is not None:
-        return NewObservations.of(points, as_times(t, n), rewards, variances)
+        return NewObservations.of(points, as_times(t, n), rewards, variances, trials)
     usual = record.decision_time if record.asked_for is None else record.asked_for
     rows = record.pending.rows_of(points)
     times = np.array([usual if row is None else record.pending.t[row] for row in rows])
-    return NewObservations.of(points, times, rewards, variances)
+    return NewObservations.of(points, times, rewards, variances, trials)
 
 
 def zero_or_one(y: Any) -> Any:
@@ -124,6 +125,13 @@ def values_and_variance(
     return column, own
 
 
+def trials_of(y: object, n: int) -> Array:
+    """Return the trials (n,) that readings are shares of; 0: they were measured."""
+    if isinstance(y, Counted) and y.trials is not None:
+        return y.trials
+    return np.zeros(n)
+
+
 def usual_variance(n: int, noise_variance: float | None) -> Array:
     """Return the variance of n readings without one of their own: NaN where it is learned."""
     return np.full(n, np.nan if noise_variance is None else float(noise_variance))
@@ -156,13 +164,14 @@ class ReadingTable:
     Attributes
     ----------
     X : array of shape (n, d)
-    t, y, variance : arrays of shape (n,)
+    t, y, variance, trials : arrays of shape (n,)
     """
 
     X: Array
     t: Array
     y: Array
     variance: Array
+    trials: Array
 
     @classmethod
     def of(cls, history: History, noise_variance: float | None) -> ReadingTable:
@@ -170,11 +179,11 @@ class ReadingTable:
         rewards, failed = history.readings.with_noise(noise_variance), history.failed
         n = len(failed)
         noise = usual_variance(n, noise_variance)
-        table = cls(rewards.X, rewards.t, rewards.y, rewards.variance)
-        return table.insert(failed.X, failed.t, np.full(n, np.nan), noise)
+        table = cls(rewards.X, rewards.t, rewards.y, rewards.variance, rewards.trials)
+        return table.insert(failed.X, failed.t, np.full(n, np.nan), noise, np.zeros(n))
 
     def insert(self, *columns: Array) -> ReadingTable:
-        """Return the table with other rows (X, t, y, variance), each behind those of its time."""
+        """Return the table with other rows, of all columns, each behind those of its time."""
         after = [np.flatnonzero(self.t <= t)[-1:] for t in columns[1]]
         places = [float(rows[0]) + 0.5 if len(rows) else -0.5 for rows in after]
         order = np.argsort(np.concatenate([np.arange(len(self.t)), places]), kind="stable")
@@ -225,9 +234,7 @@ class ReadingTable:
         """Yield what is told at once: the readings of one time, as far as they follow each other."""
         for rows in np.split(np.arange(len(self.t)), np.flatnonzero(np.diff(self.t)) + 1):
             if len(rows):
-                yield NewObservations.of(
-                    self.X[rows], self.t[rows], self.y[rows], self.variance[rows]
-                )
+                yield NewObservations.of(*(each[rows] for each in vars(self).values()))
 
 
 @dataclass(frozen=True)
@@ -304,9 +311,11 @@ def validate_correction(
     values = table.y[rows] if y is None else values
     stays = noise_variance is None and not isinstance(y, Counted)
     variances = table.variance[rows] if stays else variances
+    trials = table.trials[rows] if y is None else trials_of(y, count)
     times = table.t[rows] if to is None else as_times(to, count, "to")
     return replace(
-        correction, after=table.replace_rows(rows, t=times, y=values, variance=variances)
+        correction,
+        after=table.replace_rows(rows, t=times, y=values, variance=variances, trials=trials),
     )
 
 

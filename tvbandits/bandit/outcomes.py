@@ -379,7 +379,7 @@ class Outcomes:
                 noise = usual_variance(int(fresh.sum()), usual)
                 table = table.replace_rows(rows[exists], t=to[exists], y=y[exists])
                 # When the other plays were told, it was not read.
-                table = table.insert(X[fresh], to[fresh], y[fresh], noise)
+                table = table.insert(X[fresh], to[fresh], y[fresh], noise, np.zeros(len(noise)))
             risk = states[name].model.information_gain  # what was risked stays risked
             states[name] = replay(inference, states[name], table).with_model(information_gain=risk)
         return states

@@ -42,7 +42,8 @@ def state_with_history(recipe: Recipe, history: Any, rng: np.random.Generator) -
     state, inference = first_state(recipe, rng), Inference(recipe)
     new = validate_observations(recipe, state.record, X, y, t, None)
     rewards = new.rewards
-    table = ReadingTable(rewards.X, rewards.t, rewards.y, rewards.variance)
+    columns = rewards.X, rewards.t, rewards.y, rewards.variance, rewards.trials
+    table = ReadingTable(*columns)
     for readings in table.in_turn():
         state = update(inference, state, readings, rng)
     return state

@@ -35,6 +35,7 @@ from tvbandits.campaign.store.errors import (
 )
 from tvbandits.campaign.store.journal import to_array, to_json, to_points
 from tvbandits.campaign.store.store import OPERATIONS, Row, Snapshot, Store, Turn, next_row
+from tvbandits.counts import Counted
 from tvbandits.data import Dataset
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.experts.protocol import (
@@ -334,6 +335,9 @@ class Replay:
             for name in names
             if name in arguments
         }
+        if "trials" in arguments:  # the right variance of a share was written beside it
+            trials = to_array(arguments["trials"])
+            values["y"] = Counted(values["y"], values.pop("noise_variance"), trials)
         result = None
         if kind == "tell":  # the time (n,) of each reading
             result = observations_of(recipe, state, arguments).t

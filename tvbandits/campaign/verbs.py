@@ -19,7 +19,7 @@ from tvbandits.campaign.names import Names
 from tvbandits.campaign.store.journal import to_json
 from tvbandits.campaign.store.store import check_name
 from tvbandits.clock import Clock, to_number, to_numbers
-from tvbandits.counts import with_variance
+from tvbandits.counts import Counted, with_variance
 from tvbandits.domains.availability import Availability
 from tvbandits.domains.domain import Context, add_context, plain_context
 from tvbandits.domains.parameters import has_names, rows_by_name, texts
@@ -103,7 +103,7 @@ def tell(
         counts = as_floats(counts, "counts")
         if counts.ndim != 2 or counts.shape[1] != 2:
             raise ValueError(f"counts must be pairs, got {describe(counts)}")
-        rates = {name: values.pop(name) for name in ("y", "noise_variance")}
+        rates = {name: values.pop(name) for name in ("y", "noise_variance", "trials")}
     payload = _plain(X=_places(X), t=times, counts=counts, context=plain_context(context), **values)
     return Request("tell", payload, _resolve_points(X, context, times, **rates))
 
@@ -223,10 +223,12 @@ def _resolve_points(
 def _values(
     name: str, values: Any, noise_variance: Any, outcomes: Outcomes = None
 ) -> dict[str, Any]:
-    """Return values, their variance and outcomes as arrays, by the name of the argument."""
+    """Return values, their variance, trials and outcomes as arrays, by the name of the argument."""
+    trials = values.trials if isinstance(values, Counted) else None
     values, variance = with_variance(values, noise_variance)
     columns = as_outcomes(outcomes).items()
     return {
+        "trials": trials,
         name: as_floats(zero_or_one(values), name),
         "noise_variance": None if variance is None else as_floats(variance, "noise_variance"),
         "outcomes": {each: as_floats(zero_or_one(y), each) for each, y in columns} or None,

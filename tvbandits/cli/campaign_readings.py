@@ -64,6 +64,8 @@ class Reading:
     context, who : str or None
     counts : tuple of float, optional
         The counts that the value was computed from.
+    trials : float or None
+        How many trials the value is the share of.
     line : int
         The line in the table; the first line has the names of the columns.
     """
@@ -77,7 +79,16 @@ class Reading:
     context: str | None = None
     who: str | None = None
     counts: tuple[float, ...] = ()
+    trials: float | None = None
     line: int = 1
+
+    @property
+    def y(self) -> list[float | None] | Counted:
+        """The value as `Campaign.tell` takes it: with its trials, where it is a share of them."""
+        if self.value is None or self.trials is None:
+            return [self.value]
+        columns = self.value, self.variance, self.trials
+        return Counted(*(np.array([each], dtype=np.float64) for each in columns))
 
 
 class Doubts:
@@ -304,9 +315,9 @@ def _check_readings(
                 raise ValueError("a row needs a time or a key, by which a repeated row counts once")
             site = str(reading.site)
             arguments: dict[str, Any] = {
-                "y": [reading.value],
+                "y": reading.y,
                 "t": t,
-                "noise_variance": as_column(reading.variance),
+                "noise_variance": as_column(reading.variance) if reading.trials is None else None,
                 "key": key,
                 "who": reading.who,
                 "outcomes": reading.outcomes,
@@ -533,6 +544,8 @@ def _with_rates(readings: list[Reading], compute: Callable[..., Counted]) -> lis
     result = readings.copy()
     for rows in by_time.values():
         rates = compute(*np.transpose([readings[row].counts for row in rows]))
-        for row, value, variance in zip(rows, rates.values, rates.variance, strict=True):
-            result[row] = replace(result[row], value=float(value), variance=float(variance))
+        trials = [None] * len(rows) if rates.trials is None else rates.trials.tolist()
+        columns = rates.values.tolist(), rates.variance.tolist(), trials
+        for row, value, variance, of in zip(rows, *columns, strict=True):
+            result[row] = replace(result[row], value=value, variance=variance, trials=of)
     return result

@@ -728,12 +728,16 @@ class PosteriorRule(Protocol):
         Whether all information is in the rows of data, of which none may leave.
     points_apart : bool
         Whether a reading at a point says nothing about the others, whatever the kernel.
+    counts_trials : bool
+        Whether it is told how many trials a reading is the share of: a second column of values, 0 where
+        a reading was measured, and negative where fewer successes are better.
     """
 
     self_learning: ClassVar[bool] = False
     dense: ClassVar[bool] = False
     in_rows: ClassVar[bool] = False
     points_apart: ClassVar[bool] = False
+    counts_trials: ClassVar[bool] = False
 
     def check(self, kernel: Any) -> None:  # noqa: ARG002
         """Raise a `ValueError` if there is no such posterior of the kernel; by default there is."""

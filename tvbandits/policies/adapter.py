@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from copy import deepcopy
@@ -19,7 +20,7 @@ from tvbandits.bandit.observations import validate_observations
 from tvbandits.bandit.options import check_mean
 from tvbandits.counts import Counted
 from tvbandits.data import Dataset, Plays, Record
-from tvbandits.domains.availability import Availability, ChoiceSet, availability_of
+from tvbandits.domains.availability import Availability, Available, ChoiceSet, availability_of
 from tvbandits.domains.candidates import Candidates, as_finite
 from tvbandits.domains.domain import Context, Domain, add_context, append_context
 from tvbandits.domains.parameters import Named
@@ -78,7 +79,11 @@ class Bounded(Protocol):
 
 @runtime_checkable
 class Counting(Protocol):
-    """A rule to which a share of many trials says more than one of few."""
+    """A rule to which a share of many trials says more than one of few.
+
+    Its choices are draws: of more plays than there are points, each is a draw of its own, so that the
+    points share them by the probability of being the best.
+    """
 
     def learn_shares(self, rewards: Dataset, trials: Array) -> None:
         """Take in shares (n,) of so many trials (n,)."""
@@ -162,14 +167,16 @@ class PolicyAdapter:
             values, context = self.domain.context_values(context), None
         choices, d = self.domain.action_domain, self.domain.dimension - len(values)
         free = availability_of(choices, available, context)
-        allowed = ChoiceSet(choices, free, same_time[:, :d])
         rule, rng = self.rule, deepcopy(self.rng)
+        is_shared = isinstance(rule, Counting) and count > _number_of_points(choices, free)
+        allowed = ChoiceSet(choices, free, same_time[: 0 if is_shared else None, :d])
         if free is not None and free.test is not None:
             # What a function leaves of a box, if anything, is known once the rule has looked for it.
             rule = deepcopy(rule)
         for _ in range(count):
             x = rule.choose(now, allowed, Plays(out.X[:, :d], out.t), rng)
-            allowed.exclude(x)
+            if not is_shared:
+                allowed.exclude(x)
             out = out.append(append_context(x[None, :], values), np.array([now]))
         X = out.X[len(self.record.pending) :].copy()
         self.rule, self.rng, self.record = rule, rng, replace(self.record, pending=out)
@@ -241,6 +248,13 @@ class PolicyAdapter:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file that no code can be run from, as `Bandit.save`."""
         save_value(path, self)
+
+
+def _number_of_points(domain: Domain, available: Available | None) -> float:
+    """Return how many points may be chosen: without end where the domain is not finite."""
+    if not isinstance(domain, Candidates):
+        return math.inf
+    return len(domain) if available is None else int(available(domain.X).sum())
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,8 @@ def discounted_thompson(
         argmax_a theta_a,   theta_a ~ Beta(1 + S_a, 1 + F_a),   S_a <- gamma S_a + success of a.
 
     A step is a unit of time, so that late rewards and uneven gaps are no obstacle. Rewards lie in
-    [0, 1]; each counts as one trial, but those of `rate(successes, trials)` as so many.
+    [0, 1]; each counts as one trial, but those of `rate(successes, trials)` as so many. Of more plays
+    than points, `ask(t, n=500)`, each goes to the best of a draw of its own.
 
     Parameters
     ----------

@@ -62,6 +62,9 @@ class ModelChoice:
     arms_width : float
         How far draws on arms deviate, in lasting deviations; chosen, among 0.5, 0.7 and 1, on arms that
         keep their rate, walk, or switch.
+    sharing_width : float
+        How far draws deviate where more plays than arms are shared out; chosen, among 0.35, 0.5, 0.7 and
+        1, on counts of six arms under a daily cycle, that stay, wave, walk or switch.
     length_spread : float
         Spread of the prior on the logarithm of a length scale, for a bandit that has no expert. It
         learns from the points that it plays alone; under a narrower prior it may never find out that
@@ -80,6 +83,7 @@ class ModelChoice:
     ensemble_candidates: int = 20_000
     history_width: float = 0.5
     arms_width: float = 0.5
+    sharing_width: float = 0.7
     length_spread: float = 2.0
     box_rewards: int = 400
     box_width: float = 2.0 * math.sqrt(2.0)
@@ -181,7 +185,7 @@ def model_of(
 def arms_model(arms: Arms, beta: Width | None) -> Model:
     """Return filters of arms that share nothing, played by Thompson sampling."""
     others = {
-        "acquisition": ThompsonSampling(lasting=True),
+        "acquisition": ThompsonSampling(lasting=True, sharing=CONFIG.sharing_width),
         "batching": Batching(largest=1),
         "beta": CONFIG.arms_width if beta is None else beta,
     }

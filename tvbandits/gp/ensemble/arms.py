@@ -5,9 +5,9 @@ nothing. Readings of arms go in; out come means and covariances of the arms, ave
 
 `ArmFilters` are scalar Kalman filters, one for each model and arm: the reward is a level, a difference
 of the arm that is independent of all others, and noise. `EffectFilters` are for a control: every time
-has a level of its own, and arms may resemble each other. Both are averaged by Bayes' rule over a grid of
-variances and time scales, without forgetting. `IndependentArms` is the rule that puts either behind the
-protocol of `gp.posterior`.
+has a level of its own, and arms may resemble each other. `CountFilters` (`counted_arms`) are for rewards
+that are counts. All are averaged by Bayes' rule over a grid of models, without forgetting.
+`IndependentArms` is the rule that puts one of them behind the protocol of `gp.posterior`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from tvbandits.gp.ensemble.candidate_posterior import (
     prior_posterior,
     readings_by_time,
 )
+from tvbandits.gp.ensemble.counted_arms import CountFilters
 from tvbandits.gp.ensemble.dynamics import largest_extent, pairwise_distances
 from tvbandits.gp.kernels.units import in_column_units
 from tvbandits.gp.lookahead import JointPosterior
@@ -94,11 +95,14 @@ class GridSpec(NamedTuple):
         The largest variance of a difference is 4 to this power times the noise.
     step : float
         Duration of a step.
+    counted : bool
+        Whether all readings are counts: their models do not follow from noise and power.
     """
 
     noise: float
     largest_power: int
     step: float
+    counted: bool = False
 
     @property
     def variances(self) -> Array:
@@ -453,7 +457,7 @@ class EffectFilters:
         return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
 
 
-AnyFilters: TypeAlias = ArmFilters | EffectFilters
+AnyFilters: TypeAlias = ArmFilters | EffectFilters | CountFilters
 
 # The filters after the latest times, in order of time.
 Past: TypeAlias = tuple[AnyFilters, ...]
@@ -465,6 +469,9 @@ Past: TypeAlias = tuple[AnyFilters, ...]
 @dataclass(frozen=True)
 class IndependentArms(PosteriorRule):
     """The rule: arms that do not resemble each other, with differences of learned size and pace.
+
+    Where all rewards are `rate(successes, trials)`, they are counts (`CountFilters`), but beside a
+    control; where some are, they are measured shares with the variance that `rate` states.
 
     Parameters
     ----------
@@ -491,6 +498,7 @@ class IndependentArms(PosteriorRule):
 
     self_learning: ClassVar[bool] = True
     points_apart: ClassVar[bool] = True
+    counts_trials: ClassVar[bool] = True
 
     def prior(self, posterior: Posterior) -> Prior:
         """Return what a posterior has learned of the reward; before any reading, that of the kernel."""
@@ -512,7 +520,7 @@ class IndependentArms(PosteriorRule):
             if new is not None:
                 past = _before(previous.past, float(new.Z[:, -1].min(initial=math.inf)))
         past = past or (self._filters_at_prior(grid, spec),)
-        past = _update_past(past, past[-1], data, grid)
+        past = _update_past(past, past[-1], data, grid, spec)
         if now < past[-1].time:  # a time in the past, without the later readings
             earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], now, "right")))
             posterior = self.condition(Conditioning(kernel, earlier, grid, now))
@@ -523,6 +531,8 @@ class IndependentArms(PosteriorRule):
 
     def _filters_at_prior(self, grid: CandidateGrid, spec: GridSpec) -> AnyFilters:
         """Return the filters before any reading."""
+        if spec.counted:
+            return CountFilters.of(len(grid.points), spec.step)
         if self.control is None:
             return ArmFilters.of(len(grid.points), spec)
         row = grid.index(np.array(self.control))
@@ -535,14 +545,26 @@ def _before(past: Past, t: float) -> Past:
     return tuple(each for each in past if each.time < t)
 
 
-def _update_past(past: Past, latest: AnyFilters, data: Data, grid: CandidateGrid) -> Past:
+def _with_trials(data: Data) -> Data:
+    """Return the same with trials instead of variances: `CountFilters.update` takes these."""
+    return Data(data.Z, data.Y[:, :1], data.Y[:, 1])
+
+
+def _are_counts(data: Data) -> bool:
+    """Return whether all readings are shares of trials."""
+    return data.Y.shape[1] > 1 and bool(data.Y[:, 1].all())
+
+
+def _update_past(
+    past: Past, latest: AnyFilters, data: Data, grid: CandidateGrid, spec: GridSpec
+) -> Past:
     """Return the past, updated with all readings since, time after time.
 
     `latest` are the last of the filters at their time or a later one, such as that of the latest
     decision: most readings are of that time, and nothing has to be predicted again.
     """
-    start = int(data.Z[:, -1].searchsorted(past[-1].time, "right"))
-    for t, readings in readings_by_time(grid, data.rows(start)):
+    fresh = data.rows(int(data.Z[:, -1].searchsorted(past[-1].time, "right")))
+    for t, readings in readings_by_time(grid, _with_trials(fresh) if spec.counted else fresh):
         latest = (latest if latest.time == t else past[-1]).update(t, *readings)
         past = (*past[1 - CONFIG.stored_times :], latest)
     return past
@@ -561,7 +583,10 @@ def _spec_of(data: Data, *, relative: bool) -> tuple[GridSpec, tuple[float, floa
     settled = len(times) > first and len(data) >= 4 * first and not relative
     times = times if len(times) > first else np.unique(data.Z[:, -1])
     gaps = np.diff(times[: first + 1]).tolist()
-    spec = GridSpec(noise, _largest_power(reward_range, noise), median(gaps) if gaps else 1.0)
+    step = median(gaps) if gaps else 1.0
+    if not relative and _are_counts(data):
+        return GridSpec(1.0, 0, step, counted=True), reward_range if settled else None
+    spec = GridSpec(noise, _largest_power(reward_range, noise), step)
     return spec, reward_range if settled else None
 
 
@@ -589,7 +614,7 @@ class ArmsPosterior(CandidatePosterior):
         What the models are made for.
     past : tuple of filters
         After each of the latest times.
-    filters : ArmFilters or EffectFilters
+    filters : ArmFilters, EffectFilters or CountFilters
         At the time `now`.
     reward_range : pair of float or None
         Smallest and largest reading, as soon as further readings can change the models only by these.
@@ -620,6 +645,8 @@ class ArmsPosterior(CandidatePosterior):
             if reward_range is None:
                 relative = isinstance(self.filters, EffectFilters)
                 spec, reward_range = _spec_of(data, relative=relative)
+            elif self.spec.counted:
+                spec = self.spec._replace(counted=_are_counts(rows))
             else:
                 y, noise = rows.Y[:, 0].tolist(), self.spec.noise
                 reward_range = min(reward_range[0], *y), max(reward_range[1], *y)
@@ -627,7 +654,7 @@ class ArmsPosterior(CandidatePosterior):
             if not past or spec != self.spec:
                 return None
         latest = self.filters if past is self.past else past[-1]
-        past = _update_past(past, latest, data, grid)
+        past = _update_past(past, latest, data, grid, self.spec)
         if now < past[-1].time:
             return None
         filters = past[-1].predict(now)
@@ -684,7 +711,7 @@ class ArmsPrior:
     ----------
     kernel : scikit-learn kernel
         The prior before any reading.
-    filters : ArmFilters or EffectFilters
+    filters : ArmFilters, EffectFilters or CountFilters
     candidates : CandidateGrid
     spec : GridSpec
         What the models are made for.
