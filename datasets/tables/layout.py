@@ -13,7 +13,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,8 @@ GAPS = {
 SENTINEL = re.compile(r"-9{2,}(\.[09]+)?|9{4,}(\.[09]+)?|-?[67]999(\.0+)?|-32768(\.0+)?")
 
 _SAMPLE = 200  # lines, of which separator and names are found out
-_SEPARATORS = {"\t": "tab", ";": "semicolon", ",": "comma"}
+SEPARATORS = {"\t": "tab", ";": "semicolon", ",": "comma"}
+ENCODINGS = {"utf-8-sig": "UTF-8", "cp1252": "Windows-1252", "utf-16": "UTF-16"}
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class FileOptions:
     dates : str, optional
         What comes first in 03/02/2026, the "day" or the "month".
     time, station, value : str, optional
-        The columns of them; "Date+Hour" joins two.
+        The columns of them; "Date+Hour" joins several.
     parameter : str, optional
         The parameter to read, where a table has several.
     missing : sequence of str
@@ -135,6 +136,34 @@ class FileOptions:
         object.__setattr__(self, "missing", tuple(str(each).strip() for each in missing))
 
 
+NO_OPTIONS = FileOptions()
+
+
+def columns_of_option(options: FileOptions, name: str) -> list[str]:
+    """Return the columns that `time`, `station` or `value` names, several in "Date+Hour"."""
+    return [each.strip() for each in (getattr(options, name) or "").split("+") if each.strip()]
+
+
+def options_of_sites(options: FileOptions, cells: pd.DataFrame) -> FileOptions:
+    """Return options of readings for a table of sites: without the columns that it lacks.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tvbandits.datasets.tables.layout import FileOptions, options_of_sites
+    >>> options = FileOptions(time="hour", station="Site")
+    >>> options_of_sites(options, pd.DataFrame({"site": ["a"], "x": [0], "y": [1]})).time is None
+    True
+    """
+    names = {plain(column) for column in cells.columns}
+    absent: dict[str, Any] = {
+        name: None
+        for name in ("time", "station", "value")
+        if not {plain(each) for each in columns_of_option(options, name)} <= names
+    }
+    return replace(options, **absent)
+
+
 @dataclass(frozen=True)
 class Sheet:
     """The cells of a file under their names, and where they stood.
@@ -147,9 +176,9 @@ class Sheet:
         The decimal mark is empty where no number shows one.
     header : int
         The line of the names.
-    left_out : tuple of int
+    titles : tuple of int
         Lines before and below the names that hold no readings: titles and units.
-    repeated : int
+    repeats : int
         The number of lines that repeat the names.
     """
 
@@ -158,8 +187,8 @@ class Sheet:
     separator: str = ""
     decimal: str = ""
     header: int = 1
-    left_out: tuple[int, ...] = ()
-    repeated: int = 0
+    titles: tuple[int, ...] = ()
+    repeats: int = 0
 
 
 @dataclass(frozen=True)
@@ -216,7 +245,7 @@ def read_sheet(path: Path, options: FileOptions) -> Sheet:
     >>> from tvbandits.datasets.tables.layout import FileOptions, read_sheet
     >>> size = Path("hall.csv").write_text("Hall 3\ntime;a\n;Grad C\n1;1,5\n")
     >>> sheet = read_sheet(Path("hall.csv"), FileOptions())
-    >>> print(sheet.cells, sheet.left_out)
+    >>> print(sheet.cells, sheet.titles)
       time    a
     4    1  1.5 (1, 3)
     """
@@ -236,6 +265,31 @@ def _read_sheet(path: Path, options: FileOptions) -> Sheet:
 
 
 def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
+    frame, separator, rows, encoding = _read_cells(path, encoding)
+    header = options.header or _find_header(rows)
+    if header not in frame.index:
+        raise ValueError(f"--header {header}: there is no such line, or it is empty")
+    names = frame.loc[header].str.strip()
+    _check_names(names, header)
+    above, body = frame.loc[: header - 1], frame.loc[header + 1 :]
+    repeats = (body.apply(lambda column: column.str.strip()) == names).all(axis=1)
+    body = body[~repeats]
+    empty = _unnamed_columns(body, names, header, separator)
+    body, above, names = (body.drop(columns=empty), above.drop(columns=empty), names.drop(empty))
+    cells = body.set_axis(list(names), axis=1)
+    units = _unit_lines(cells)
+    cells, decimal = _with_points(cells.drop(index=units), separator, options)
+    titles = [*above.index, *units]
+    if len(above) and str(above.iloc[-1, 0]).strip() == "" and len(set(names)) < len(names):
+        cells = _ungroup(cells, above.iloc[-1].str.strip())
+        titles.remove(above.index[-1])
+    return Sheet(
+        cells, ENCODINGS[encoding], separator, decimal, header, tuple(titles), int(repeats.sum())
+    )
+
+
+def _read_cells(path: Path, encoding: str) -> tuple[pd.DataFrame, str, list[list[str]], str]:
+    """Return the cells of a csv by line, its separator, its first rows, and its encoding."""
     with unpack(path) as stream:
         start = stream.peek()
         if start.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -248,7 +302,7 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
         check_size("columns", width)
         frame = read_csv(
             stream,
-            separators=separator,
+            separator=separator,
             header=None,
             names=range(width),
             dtype=str,
@@ -258,19 +312,26 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
             encoding_errors="replace" if encoding == "cp1252" else "strict",
         )
     frame = frame.fillna("").set_axis(range(1, len(frame) + 1), axis=0)
-    frame = frame[(frame != "").any(axis=1)]
-    header = options.header or _find_header(rows)
-    if header not in frame.index:
-        raise ValueError(f"--header {header}: there is no such line, or it is empty")
-    names = frame.loc[header].str.strip()
-    body, left_out = frame.loc[header + 1 :], list(frame.loc[: header - 1].index)
-    repeats = (body.apply(lambda column: column.str.strip()) == names).all(axis=1)
-    body = body[~repeats]
-    if wrong := [name for name in names if day_or_month(name) or re.match(r"\d{4}-\d\d?-\d", name)]:
-        raise ValueError(
-            f"line {header} should have the names of the columns and has {wrong[0]!r}: write names "
-            "above the readings, or say where they are by --header LINE"
-        )
+    return frame[(frame != "").any(axis=1)], separator, rows, encoding
+
+
+def _check_names(names: pd.Series[str], header: int) -> None:
+    """Raise a `ValueError` if a line of names holds a date, and so is one of readings."""
+    for name in names:
+        if day_or_month(name) or re.match(r"\d{4}-\d\d?-\d", name):
+            raise ValueError(
+                f"line {header} should have the names of the columns and has {name!r}: write names "
+                "above the readings, or say where they are by --header LINE"
+            )
+
+
+def _unnamed_columns(
+    body: pd.DataFrame, names: pd.Series[str], header: int, separator: str
+) -> list[int]:
+    """Return the columns without a name and without a cell; a cell without a name is a `ValueError`.
+
+    The first column may have cells without a name.
+    """
     unnamed = [column for column in names.index if names[column] == ""]
     for column in unnamed:
         filled = body.index[body[column].str.strip() != ""]
@@ -279,28 +340,25 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
                 f"line {filled[0]} has {body.at[filled[0], column]!r} in column {column + 1}, which "
                 f"has no name in line {header}: name it, or put a cell with {separator!r} in quotes"
             )
-    empty = [column for column in unnamed if (body[column] == "").all()]
-    body, names = body.drop(columns=empty), names.drop(empty)
-    above = frame.loc[: header - 1].drop(columns=empty)
-    cells = body.set_axis(list(names), axis=1)
-    units = _unit_lines(cells)
-    cells, left_out = cells.drop(index=units), left_out + units
+    return [column for column in unnamed if (body[column] == "").all()]
+
+
+def _with_points(
+    cells: pd.DataFrame, separator: str, options: FileOptions
+) -> tuple[pd.DataFrame, str]:
+    """Return cells whose numbers have decimal points, and the decimal mark that they had."""
     decimal = options.decimal or "point"
-    if separator != "," or options.decimal:
-        written, cells = cells, with_points(cells.copy(), options.decimal)
-        changed = written.to_numpy()[(written != cells).to_numpy()]
-        decimal = "comma" if any("," in each for each in changed) else decimal
-    if len(above) and str(above.iloc[-1, 0]).strip() == "" and len(set(names)) < len(names):
-        cells = _ungrouped(cells, above.iloc[-1].str.strip())
-        left_out.remove(above.index[-1])
-    name = {"utf-8-sig": "UTF-8", "cp1252": "Windows-1252", "utf-16": "UTF-16"}[encoding]
-    return Sheet(cells, name, separator, decimal, header, tuple(left_out), int(repeats.sum()))
+    if separator == "," and not options.decimal:
+        return cells, decimal
+    points = with_points(cells.copy(), options.decimal)
+    changes = cells.to_numpy()[(cells != points).to_numpy()]
+    return points, "comma" if any("," in each for each in changes) else decimal
 
 
 def _split(lines: list[str]) -> tuple[str, list[list[str]]]:
     """Return the separator with which most lines have the same number of cells, and their cells."""
     best, rows, agreeing = ",", [[line] for line in lines], 0
-    for separator in _SEPARATORS:
+    for separator in SEPARATORS:
         try:
             cells = list(csv.reader(lines, delimiter=separator))
         except csv.Error:
@@ -333,7 +391,7 @@ def _plain(names: Sequence[str]) -> set[str]:
 def _unit_lines(cells: pd.DataFrame) -> list[int]:
     """Return the lines right below the names that hold words alone, and no time: units."""
     lines = list[int]()
-    columns = _Columns(cells, FileOptions())
+    columns = _Columns(cells, NO_OPTIONS)
     is_long = columns.time() and columns.station()
     for line, row in cells.head(3).iterrows():
         words = [each for each in row.str.strip() if each]
@@ -351,7 +409,7 @@ def _is_number(cell: str) -> bool:
     return re.fullmatch(r"[-+]?[\d.,]+([eE][-+]?\d+)?", cell) is not None
 
 
-def _ungrouped(cells: pd.DataFrame, stations: pd.Series[str]) -> pd.DataFrame:
+def _ungroup(cells: pd.DataFrame, stations: pd.Series[str]) -> pd.DataFrame:
     """Return rows of station, parameter and value of a table with stations above equal names."""
     above = stations.replace("", None).ffill().fillna("").to_numpy()
     keys = cells.loc[:, above == ""]
@@ -390,14 +448,16 @@ def find_columns(cells: pd.DataFrame, options: FileOptions) -> Layout:
         return Layout(time or tuple(map(str, cells.columns[:1])))
     latitude, longitude = (columns.first(sorted(each)) for each in (LATITUDE, LONGITUDE))
     parameter, unit = columns.first(PARAMETERS), columns.first(UNITS)
-    value = columns.given("value") or columns.first(VALUES)
+    value = columns.by_option("value") or columns.first(VALUES)
     if not value:
         others = {*time, *station, *latitude, *longitude, *parameter, *unit}
-        taken = {*STATIONS, *TIMES, *NO_VALUES, *AQS}
+        other_names = {*STATIONS, *TIMES, *NO_VALUES, *AQS}
         value = tuple(
             column
             for column in dict.fromkeys(map(str, cells.columns))
-            if column not in others and plain(column) not in taken and _has_numbers(cells[column])
+            if column not in others
+            and plain(column) not in other_names
+            and _has_numbers(cells[column])
         )
     places = latitude + longitude if latitude and longitude else ()
     return Layout(time, station, "".join(parameter), value, "".join(unit), places)
@@ -414,11 +474,9 @@ class _Columns:
         """Return the first of some names that is there."""
         return next(((self._names[each],) for each in choices if each in self._names), ())
 
-    def given(self, option: str) -> tuple[str, ...]:
+    def by_option(self, option: str) -> tuple[str, ...]:
         """Return the columns that an option names, if any."""
-        columns = [
-            each.strip() for each in (getattr(self._options, option) or "").split("+") if each
-        ]
+        columns = columns_of_option(self._options, option)
         for each in columns:
             if plain(each) not in self._names:
                 listed = ", ".join(map(str, self._cells.columns))
@@ -431,12 +489,12 @@ class _Columns:
         pairs = [
             each for each in pairs if len(each) == 2 and self._cells[each[1]].map(_is_clock).all()
         ]
-        return self.given("time") or (pairs[0] if pairs else self.first(TIMES))
+        return self.by_option("time") or (pairs[0] if pairs else self.first(TIMES))
 
     def station(self) -> tuple[str, ...]:
         """Return the columns of the station, of which the EPA has three."""
         aqs = tuple(each for name in AQS for each in self.first([name]))
-        return self.given("station") or (aqs if len(aqs) == len(AQS) else self.first(STATIONS))
+        return self.by_option("station") or (aqs if len(aqs) == len(AQS) else self.first(STATIONS))
 
 
 def _is_clock(cell: object) -> bool:
@@ -455,7 +513,9 @@ def times_of(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.Se
     columns = [cells[column] for column in layout.time]
     if len(columns) == 1:
         return iso_times(columns[0], options.dates)
-    joined = columns[0].astype(str).str.strip() + " " + columns[1].astype(str).str.strip()
+    first, *others = (column.astype(str).str.strip() for column in columns)
+    joined = first.str.cat(others, sep=" ")  # type: ignore[arg-type]  # stubs lack lists of Series
+    joined = joined.str.replace(r" (?=[+-]\d\d:?\d\d$|Z$)", "", regex=True)
     return iso_times(joined, options.dates)
 
 
@@ -487,13 +547,10 @@ def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any
 
 def stations_of(cells: pd.DataFrame, layout: Layout) -> pd.Series[str]:
     """Return the station of each row of a long table; of the EPA's as 36-001-0012."""
-    parts = [cells[column].map(as_id) for column in layout.station]
+    parts = [ids_of(cells[column]) for column in layout.station]
     if tuple(map(plain, layout.station)) == AQS:
         parts = [part.str.zfill(n) for part, n in zip(parts, AQS_DIGITS, strict=True)]
-    joined = parts[0]
-    for part in parts[1:]:
-        joined = joined + "-" + part
-    return joined
+    return parts[0].str.cat(parts[1:], sep="-")  # type: ignore[arg-type]  # as above
 
 
 def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFrame:
@@ -502,7 +559,7 @@ def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) 
     Raises
     ------
     ValueError
-        If there are several and none is chosen, or the one that is chosen is not there.
+        If there are several and the options name none, or one that is not there.
     """
     if not layout.parameter:
         if options.parameter:
@@ -513,14 +570,16 @@ def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) 
         return cells
     column = cells[layout.parameter].astype(str).str.strip()
     listed = ", ".join(sorted(set(column)))
-    chosen = options.parameter
-    if chosen is None:
+    parameter = options.parameter
+    if parameter is None:
         if column.nunique() > 1:
             raise ValueError(f"there are several parameters: {listed}; choose by --parameter NAME")
         return cells
-    rows = cells[column.str.casefold() == chosen.strip().casefold()]
+    rows = cells[column.str.casefold() == parameter.strip().casefold()]
     if rows.empty:
-        raise ValueError(f"--parameter {chosen}: there is none of this name; there are: {listed}")
+        raise ValueError(
+            f"--parameter {parameter}: there is none of this name; there are: {listed}"
+        )
     return rows
 
 
@@ -616,9 +675,14 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
         times = times_of(cells, layout, options)
         columns = [i for i, name in enumerate(cells.columns) if name not in layout.time]
         blocks = [
-            pd.DataFrame({"station": as_id(cells.columns[i]), "time": times, "value": each})
+            pd.DataFrame(
+                {
+                    "station": as_id(cells.columns[i]),
+                    "time": times,
+                    "value": as_values(cells.iloc[:, i], options, f"column {cells.columns[i]}"),
+                }
+            )
             for i in columns
-            for each in [as_values(cells.iloc[:, i], options, f"column {cells.columns[i]}")]
         ]
         return pd.concat(blocks).sort_index(kind="stable").rename_axis(index=None)
     rows = select_parameter(cells, layout, options)
@@ -683,6 +747,13 @@ def as_id(value: Any) -> str:
     written = str(value).strip()
     # A column of whole numbers with a gap is read, and written, as floats.
     return written.partition(".")[0] if re.fullmatch(r"(0|-?[1-9]\d*)\.0+", written) else written
+
+
+def ids_of(column: pd.Series[Any]) -> pd.Series[str]:
+    """Return the id of each cell of a column, as `as_id`."""
+    codes, cells = pd.factorize(column, use_na_sentinel=False)
+    ids = np.array([as_id(cell) for cell in cells], dtype=object)
+    return pd.Series(ids[codes], column.index)
 
 
 def plain(column: object) -> str:

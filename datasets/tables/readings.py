@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tvbandits.datasets.tables.layout import (
+    NO_OPTIONS,
     FileOptions,
     as_id,
     as_values,
@@ -42,7 +43,7 @@ Source = pd.DataFrame | File
 
 
 def read_table(
-    source: Source, name: str = "source", options: FileOptions | None = None
+    source: Source, name: str = "source", options: FileOptions = NO_OPTIONS
 ) -> pd.DataFrame:
     """Return a table, or that of a file: of a csv all cells as text, under their own headings.
 
@@ -67,7 +68,7 @@ def read_table(
         )
     path = file_path(name, source)
     with naming(path):
-        return read_sheet(path, options or FileOptions()).cells
+        return read_sheet(path, options).cells
 
 
 def naming_source(source: Source) -> contextlib.AbstractContextManager[None]:
@@ -105,14 +106,14 @@ def as_times(column: Iterable[Any], name: str = "time", dates: str | None = None
     if np.isfinite(numbers.to_numpy(float)).all():
         floats: pd.Index[Any] = pd.Index(numbers.to_numpy(float), name=name)
         return floats
-    found = pd.to_datetime(series, format="ISO8601", errors="coerce", utc=True)
-    if found.isna().any():
+    moments = pd.to_datetime(series, format="ISO8601", errors="coerce", utc=True)
+    if moments.isna().any():
         iso = iso_times(series, dates)
-        found = pd.to_datetime(iso, format="ISO8601", errors="coerce", utc=True)
-    if found.notna().all():
-        return pd.DatetimeIndex(found.dt.tz_localize(None), name=name).as_unit("us")
-    wrong = found.isna() & numbers.isna()
-    got = series[wrong if wrong.any() else found.isna()].iloc[0]
+        moments = pd.to_datetime(iso, format="ISO8601", errors="coerce", utc=True)
+    if moments.notna().all():
+        return pd.DatetimeIndex(moments.dt.tz_localize(None), name=name).as_unit("us")
+    wrong = moments.isna() & numbers.isna()
+    got = series[wrong if wrong.any() else moments.isna()].iloc[0]
     raise ValueError(
         f"{name} must be numbers, or dates like 2008-01-31 12:00, 01/31/2008 12:00 or "
         f"31.01.2008 12:00, got {describe(got)}: --time names another column"
@@ -120,7 +121,7 @@ def as_times(column: Iterable[Any], name: str = "time", dates: str | None = None
 
 
 def as_numbers(
-    table: pd.DataFrame, what: str = "sensor", options: FileOptions | None = None
+    table: pd.DataFrame, what: str = "sensor", options: FileOptions = NO_OPTIONS
 ) -> pd.DataFrame:
     """Return cells as floats; one that stands for no reading, such as NA, is NaN.
 
@@ -129,7 +130,6 @@ def as_numbers(
     ValueError
         If a cell is no number, or not finite; it names the column after the word `what`.
     """
-    options = options or FileOptions()
     columns = {
         str(name): as_values(table.iloc[:, place], options, f"{what} {name}")
         for place, name in enumerate(table.columns)
@@ -138,7 +138,7 @@ def as_numbers(
 
 
 def by_time(
-    table: pd.DataFrame, sensors: Iterable[str], options: FileOptions | None = None
+    table: pd.DataFrame, sensors: Iterable[str], options: FileOptions = NO_OPTIONS
 ) -> pd.DataFrame:
     """Return a table with times as index and the sensors' ids as columns, cells as they are.
 
@@ -152,7 +152,6 @@ def by_time(
     ValueError
         If the table is empty, one of `sensors` has two columns, or times cannot be read.
     """
-    options = options or FileOptions()
     names = as_ids(table.columns)
     if not len(table) or not names:
         raise ValueError("the table of values has no rows")
@@ -163,7 +162,7 @@ def by_time(
     else:
         layout = find_columns(table, options)
         if layout.is_long:
-            return _pivoted(tidy(table, layout, options), options)
+            return _pivot(tidy(table, layout, options), options)
         times = times_of(table, layout, options)
         index = as_times(times, " ".join(layout.time) or "time", options.dates)
         rest = [i for i, name in enumerate(table.columns) if str(name) not in layout.time]
@@ -174,7 +173,7 @@ def by_time(
     return table.set_axis(names, axis=1).set_axis(index, axis=0)
 
 
-def _pivoted(rows: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
+def _pivot(rows: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
     """Return a table by time and station of readings, whose means it has where there are several."""
     check_sentinels(rows[["value"]], options)
     rows = rows.assign(time=as_times(rows["time"], "time", options.dates))

@@ -15,10 +15,12 @@ import pandas as pd
 from tvbandits.datasets.tables.layout import (
     LATITUDE,
     LONGITUDE,
+    NO_OPTIONS,
     FileOptions,
     check_sentinels,
     find_columns,
     find_step,
+    options_of_sites,
     plain,
     stations_of,
 )
@@ -106,7 +108,7 @@ def sensor_field(
     every: str | None = None,
     start: str | float | None = None,
     end: str | float | None = None,
-    options: FileOptions | None = None,
+    options: FileOptions = NO_OPTIONS,
 ) -> TableProblem:
     """Choose, step by step, the sensor with the highest reading.
 
@@ -165,38 +167,19 @@ def sensor_field(
      [4. 1.]]
     """
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
-    if options is None:
-        options = FileOptions()
     of_kind("options", options, FileOptions, "FileOptions(...)")
-    site_rows = read_table(sites, "sites", replace(options, header=None))
+    places = _sites_table(sites, options)
     rows = read_table(values, "values", options)
-    with naming_source(sites):
-        places = read_places(site_rows, options)
     with naming_source(values):
         table = by_time(rows, places.index, options)
-        common = [sensor for sensor in table.columns if sensor in places.index]
-        if not common:
-            where = "" if isinstance(sites, pd.DataFrame) else f" ({sites})"
-            raise ValueError(
-                f"no sensor has both readings and coordinates: values are of {few(table.columns)}, "
-                f"coordinates of {few(places.index)}{where}"
-            )
+        common = _common_sensors(table, places, sites)
         numbers = select_times(as_numbers(table[common], options=options), start, end)
         check_sentinels(numbers, options)
-        readings = average_steps(numbers, every)
-        try:
-            enough = complete_columns(
-                readings, minimum_completeness, 2, "sensors with coordinates"
-            ).index
-        except ValueError as error:
-            raise ValueError(f"{error}{_step_hint(numbers, every)}") from None
-        readings = readings[enough]
-        if len(readings) < 2:
-            raise ValueError(f"expected at least two steps, got {len(readings)}")
+        readings = _complete_readings(numbers, every, minimum_completeness)
     with naming_source(sites):
         points = points_of(places.loc[readings.columns])
     omissions = {
-        "with too few readings": [sensor for sensor in common if sensor not in enough],
+        "with too few readings": [each for each in common if each not in readings.columns],
         "without coordinates": [each for each in table.columns if each not in places.index],
         "without readings": [site for site in places.index if site not in table.columns],
     }
@@ -212,6 +195,37 @@ def sensor_field(
     )
 
 
+def _sites_table(sites: Source, options: FileOptions) -> pd.DataFrame:
+    """Return coordinates by id of a table of sites, read with the options of the readings."""
+    rows = read_table(sites, "sites", replace(options, header=None))
+    with naming_source(sites):
+        return read_places(rows, options_of_sites(options, rows))
+
+
+def _common_sensors(table: pd.DataFrame, places: pd.DataFrame, sites: Source) -> list[str]:
+    """Return the sensors with both readings and coordinates; none is a `ValueError`."""
+    common = [sensor for sensor in table.columns if sensor in places.index]
+    if not common:
+        where = "" if isinstance(sites, pd.DataFrame) else f" ({sites})"
+        raise ValueError(
+            f"no sensor has both readings and coordinates: values are of {few(table.columns)}, "
+            f"coordinates of {few(places.index)}{where}"
+        )
+    return common
+
+
+def _complete_readings(numbers: pd.DataFrame, every: str | None, share: float) -> pd.DataFrame:
+    """Return readings by step of the sensors that have a large enough share of them."""
+    readings = average_steps(numbers, every)
+    try:
+        sensors = complete_columns(readings, share, 2, "sensors with coordinates").index
+    except ValueError as error:
+        raise ValueError(f"{error}{_step_hint(numbers, every)}") from None
+    if len(readings) < 2:
+        raise ValueError(f"expected at least two steps, got {len(readings)}")
+    return readings[sensors]
+
+
 def _step_hint(numbers: pd.DataFrame, every: str | None) -> str:
     """Return the step with which most sensors have a reading, in words, if it differs from `every`."""
     if not isinstance(numbers.index, pd.DatetimeIndex):
@@ -223,7 +237,7 @@ def _step_hint(numbers: pd.DataFrame, every: str | None) -> str:
     return f"; with every={grid.step} they have {grid.share:.0%} of their readings"
 
 
-def read_places(sites: pd.DataFrame, options: FileOptions | None = None) -> pd.DataFrame:
+def read_places(sites: pd.DataFrame, options: FileOptions = NO_OPTIONS) -> pd.DataFrame:
     """Return coordinates by id: the columns that `sensor_field` describes, without rows that lack one.
 
     Of a table with a row for each reading, they are those of its stations.
@@ -233,7 +247,7 @@ def read_places(sites: pd.DataFrame, options: FileOptions | None = None) -> pd.D
     ValueError
         If columns are missing, ids are not given or not unique, or a coordinate is no number.
     """
-    table = places_in_readings(with_index_as_column(sites), options or FileOptions())
+    table = places_in_readings(with_index_as_column(sites), options)
     if not len(table) or len(table.columns) < 3:
         raise ValueError(
             "the table of sites must have rows, and columns of ids and 2 or 3 coordinates, got "
@@ -264,11 +278,11 @@ def places_in_readings(table: pd.DataFrame, options: FileOptions) -> pd.DataFram
         return table
     rows = table[list(layout.places)].assign(station=stations_of(table, layout)).drop_duplicates()
     rows = rows[["station", *layout.places]]
-    moved = rows[rows["station"].duplicated()]
-    if len(moved):
+    conflicts = rows[rows["station"].duplicated()]
+    if len(conflicts):
         raise ValueError(
-            f"station {moved['station'].iloc[0]} has two places in the table: give the places of the "
-            "stations in a table of their own"
+            f"station {conflicts['station'].iloc[0]} has two places in the table: give the places of "
+            "the stations in a table of their own"
         )
     return rows.reset_index(drop=True)
 

@@ -15,7 +15,7 @@ import lzma
 import os
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -121,15 +121,15 @@ def unpack(path: Path) -> Iterator[io.BufferedReader]:
         yield stack.enter_context(count_bytes(stream))
 
 
-def read_csv(stream: io.BufferedReader, *, separators: str = ",", **options: Any) -> pd.DataFrame:
+def read_csv(stream: io.BufferedReader, *, separator: str = ",", **options: Any) -> pd.DataFrame:
     r"""Return the table of a csv, its size checked while it is read.
 
     Parameters
     ----------
     stream : buffered binary stream
         From `unpack` or `count_bytes`, whose buffers hold the first line.
-    separators : str
-        The commonest of these in the first line separates the cells.
+    separator : str
+        What stands between cells.
     options
         As of `pandas.read_csv`.
 
@@ -138,7 +138,7 @@ def read_csv(stream: io.BufferedReader, *, separators: str = ",", **options: Any
     >>> import io
     >>> from tvbandits.datasets.tables.spreadsheets import count_bytes, read_csv
     >>> stream = count_bytes(io.BytesIO(b"id;x\n007;1.5\n"))
-    >>> print(read_csv(stream, separators=",;", dtype={"id": str}))
+    >>> print(read_csv(stream, separator=";", dtype={"id": str}))
         id    x
     0  007  1.5
     """
@@ -147,7 +147,6 @@ def read_csv(stream: io.BufferedReader, *, separators: str = ",", **options: Any
     heading, newline, _ = stream.peek(_LONGEST_HEADING).partition(b"\n")
     if len(heading) >= _LONGEST_HEADING and not newline:
         raise ValueError(f"the first line is longer than {_LONGEST_HEADING} bytes: not a table")
-    separator = separator_of(heading, separators)
     check_size("columns", heading.count(separator.encode()) + 1)
     try:
         frame: pd.DataFrame = pd.read_csv(
@@ -176,18 +175,6 @@ def _reason(message: str, separator: str) -> str:
     return message
 
 
-def separator_of(heading: bytes, separators: str) -> str:
-    """Return the separator that is the commonest in the first line of a csv.
-
-    Examples
-    --------
-    >>> from tvbandits.datasets.tables.spreadsheets import separator_of
-    >>> separator_of(b"time;Hall, west;Hall, east;Hall", ",;")
-    ';'
-    """
-    return max(separators, key=lambda each: heading.count(each.encode()))
-
-
 def with_points(frame: pd.DataFrame, decimal: str | None) -> pd.DataFrame:
     """Return a frame whose texts of numbers have decimal points, and nothing between thousands.
 
@@ -197,7 +184,7 @@ def with_points(frame: pd.DataFrame, decimal: str | None) -> pd.DataFrame:
     ----------
     frame : DataFrame of str
     decimal : str, optional
-        The decimal mark, "comma" or "point". None: as each column shows it.
+        The decimal mark, "comma" or "point", of columns that do not show it.
 
     Raises
     ------
@@ -218,30 +205,48 @@ def with_points(frame: pd.DataFrame, decimal: str | None) -> pd.DataFrame:
     certain = [{each[0] for each in cells.values() if len(each) == 1} for cells in columns]
     anywhere = set().union(*certain)
     for i, cells in enumerate(columns):
-        marks = {} if decimal is None else dict.fromkeys(cells, decimal)
-        for cell, own in cells.items() if decimal is None else ():
-            usual = "point" if "." in cell else "comma"
-            possible = certain[i] or {usual, *anywhere}
-            if len(own) == 1:
-                possible = {*own}
-            elif not certain[i] and any(
-                len(each) == 2 and (("." in other) != ("." in cell))
-                for other, each in cells.items()
-            ):
-                possible = {*_MARKS}  # 1.012 and 1,012
-            if len(possible) > 1:
-                raise ValueError(
-                    f"{cell} in column {frame.columns[i] or i + 1} may be "
-                    f"{_with_point(cell, 'comma')} or {_with_point(cell, 'point')}: say which mark is "
-                    "the decimal one by --decimal comma or --decimal point"
-                )
-            (marks[cell],) = possible
-        if marks:
-            texts = {
-                cell: _with_point(cell, mark) for cell, mark in marks.items() if mark in cells[cell]
-            }
+        default = None if len(certain[i]) == 1 else decimal
+        texts = {}
+        for cell, own in cells.items():
+            mark = default or _mark_of(cell, cells, certain[i], anywhere, frame.columns[i] or i + 1)
+            if mark in own:
+                texts[cell] = _with_point(cell, mark)
+        if texts:
             frame.isetitem(i, [texts.get(cell, cell) for cell in frame.iloc[:, i]])
     return frame
+
+
+def _mark_of(
+    cell: str, cells: Mapping[str, list[str]], certain: Set[str], anywhere: Set[str], column: object
+) -> str:
+    """Return the decimal mark of a cell, as the other `cells` of its column or their file decide it.
+
+    Parameters
+    ----------
+    cell : str
+    cells : mapping of str to list of str
+        The possible marks of each cell of the column.
+    certain, anywhere : set of str
+        The marks that some cell of the column, or of the file, must have.
+    column : object
+        The name of the column, for the error.
+    """
+    usual = "point" if "." in cell else "comma"
+    possible = certain or {usual, *anywhere}
+    if len(cells[cell]) == 1:
+        possible = {*cells[cell]}
+    elif not certain and any(
+        len(marks) == 2 and (("." in other) != ("." in cell)) for other, marks in cells.items()
+    ):
+        possible = {*_MARKS}  # 1.012 and 1,012
+    if len(possible) > 1:
+        raise ValueError(
+            f"{cell} in column {column} may be {_with_point(cell, 'comma')} or "
+            f"{_with_point(cell, 'point')}: say which mark is the decimal one by --decimal comma or "
+            "--decimal point"
+        )
+    (mark,) = possible
+    return mark
 
 
 def _possible_marks(cell: object) -> list[str]:

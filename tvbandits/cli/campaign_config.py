@@ -511,9 +511,8 @@ def _clock_lines(path: Path, options: FileOptions) -> str:
             return ""
         grid = find_step(dates, stations_of(cells, layout))
         # The clock has a time zone where the table has offsets.
-        origin = (
-            dates.min() if Clock(origin=times.iloc[0]).origin.tz else dates.min().tz_localize(None)
-        )
+        zone = pd.Timestamp(times.iloc[0]).tz
+        origin = dates.min().tz_localize(None) if zone is None else dates.min()
     step = grid.step if grid is not None and grid.step else "1h"
     return f'[clock]\nunit = "{step}"\norigin = "{origin.floor("1D")}"'
 

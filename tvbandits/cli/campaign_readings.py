@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import typer
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tvbandits.datasets.tables.layout import FileOptions, Layout
+
+# What becomes of an unusual reading: a person is asked, or it is recorded, or its row is left out.
+Doubtful = Literal["ask", "accept", "skip"]
 
 # Readings that are recorded in one transaction.
 CHUNK = 5000
@@ -111,7 +114,8 @@ class Doubts:
         self._far_ahead, self._far_out, self._fewest = far_ahead, far_out, fewest
         state = campaign.state
         rewards = state.readings
-        self._clock, self._format_time = campaign.clock, campaign.format_time
+        self._now = math.inf if campaign.clock is None else campaign.clock.now
+        self._format_time = campaign.format_time
         self._count = len(rewards)
         # If the noise is learned, the values alone have to do.
         self._noise_variance = campaign.recipe.noise_variance or 0.0
@@ -123,7 +127,7 @@ class Doubts:
         ahead_of_now = self._far_ahead if ahead_of_now is None else ahead_of_now
         first, last = self._times or (t, t)
         far = t - last > self._far_ahead * (last - first) > 0
-        if not far and not (self._clock and t > self._clock.now + ahead_of_now):
+        if not far and not t > self._now + ahead_of_now:
             return ""
         reference = self._format_time(last) if self._times else "now"
         return f"{self._format_time(t)} is far ahead of {reference}"
@@ -147,15 +151,21 @@ class Doubts:
                     f"{name}: {value:g} is far from the readings so far, {low:g} to {high:g}"
                 )
         if not doubts and t is not None:
-            self._times = _range([*self._times, t])
+            self._times = _widen(self._times, t)
         if not doubts and value is not None:
-            self._values, self._count = _range([*self._values, value]), self._count + 1
+            self._values, self._count = _widen(self._values, value), self._count + 1
         return doubts
 
 
 def _range(numbers: Any) -> list[float]:
     """Return the lowest and the highest number, if there are any."""
     return [float(min(numbers)), float(max(numbers))] if len(numbers) else []
+
+
+def _widen(numbers: list[float], number: float) -> list[float]:
+    """Return the lowest and the highest of a range and one more number."""
+    low, high = numbers or (number, number)
+    return [min(low, number), max(high, number)]
 
 
 def confirm(doubts: Sequence[str], yes: bool) -> None:
@@ -196,7 +206,7 @@ def tell(
     path: Path | None,
     tables: Mapping[str, Any],
     *,
-    yes: bool,
+    doubtful: Doubtful,
 ) -> list[str]:
     """Record a reading, or those of a table; return a line for each row that was refused.
 
@@ -208,10 +218,29 @@ def tell(
         If something is wrong with the reading, with the whole table or with all of its rows.
     """
     errors: Errors | None = None if path is None else []
-    readings, left_out = [reading], ""
+    readings, omissions = [reading], ""
     if path is not None:
-        readings, left_out = read_table(path, campaign, errors, tables, yes=yes)
-    rows = _check_readings(campaign, readings, errors, yes)
+        readings, omissions = read_table(path, campaign, errors, tables, yes=doubtful == "accept")
+    rows = _check_readings(campaign, readings, errors, doubtful)
+    new = _record(campaign, rows, errors)
+    by_line = dict(sorted(errors or (), key=lambda each: each[0]))
+    lines = [f"{path}, line {line}: {error}" for line, error in by_line.items()]
+    total = len({line for line, _ in rows} - {*by_line})
+    if lines and not total:
+        raise ValueError(lines[0] + (f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""))
+    refused = [{"line": line, "error": str(each)} for line, each in by_line.items()]
+    values: dict[str, Any] = {"refused": refused} if refused else {}
+    values |= {"left_out": omissions} if omissions else {}
+    _print_recorded(call, campaign, total, new, values)
+    for line in lines:
+        print(f"tvbandits: {escape(line)}; this row is left out", file=sys.stderr)
+    return lines
+
+
+def _record(
+    campaign: Campaign, rows: list[tuple[int, dict[str, Any]]], errors: Errors | None
+) -> int:
+    """Record readings by line, many in one transaction; return how many of them are new."""
     new, starts = 0, range(0, len(rows), CHUNK)
     with ExitStack() as stack:
         chunks: Iterable[int] = starts
@@ -225,18 +254,7 @@ def tell(
             new += campaign.record([arguments for _, arguments in chunk], chunk_errors)
             if errors is not None:
                 errors += [(chunk[number][0], error) for number, error in chunk_errors or ()]
-    by_line = dict(sorted(errors or (), key=lambda each: each[0]))
-    lines = [f"{path}, line {line}: {error}" for line, error in by_line.items()]
-    total = len({line for line, _ in rows} - {*by_line})
-    if lines and not total:
-        raise ValueError(lines[0] + (f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""))
-    refused = [{"line": line, "error": str(each)} for line, each in by_line.items()]
-    values: dict[str, Any] = {"refused": refused} if refused else {}
-    values |= {"left_out": left_out} if left_out else {}
-    _print_recorded(call, campaign, total, new, values)
-    for line in lines:
-        print(f"tvbandits: {escape(line)}; this row is left out", file=sys.stderr)
-    return lines
+    return new
 
 
 def answer(
@@ -293,63 +311,102 @@ def print_change(call: Call, campaign: Campaign, change: str, kind: str) -> None
 
 
 def _check_readings(
-    campaign: Campaign, readings: list[Reading], errors: Errors | None, yes: bool
+    campaign: Campaign, readings: list[Reading], errors: Errors | None, doubtful: Doubtful
 ) -> list[tuple[int, dict[str, Any]]]:
     """Return the line and the arguments for `Campaign.record` of each reading without an error.
 
     If nobody can be asked whether an unusual row of a table is right, it is an error.
     """
-    names, usual, rows = campaign.names, Doubts(campaign), list[tuple[int, dict[str, Any]]]()
-    doubts, first_lines = list[str](), dict[tuple[bytes, float], int]()
-    is_table = errors is not None
-    has_context, can_ask = bool(names.context_names), not is_table or sys.stdin.isatty()
-
-    @cache
-    def resolve(site: str, context: str | None, t: float | None) -> Array:
-        return campaign.resolve_points(site, names.context(context), t)
-
+    usual, rows, doubts = Doubts(campaign), list[tuple[int, dict[str, Any]]](), list[str]()
+    checks = _RowChecks(campaign, is_table=errors is not None)
+    can_ask = errors is None or (doubtful == "ask" and sys.stdin.isatty())
     for reading in readings:
         with collect_errors(errors, reading.line):
-            t, key = to_number(campaign.clock, parse_time(reading.at), "--at"), reading.key
-            if is_table and t is None and key is None:
-                raise ValueError("a row needs a time or a key, by which a repeated row counts once")
-            site = str(reading.site)
-            arguments: dict[str, Any] = {
-                "y": reading.y,
-                "t": t,
-                "noise_variance": as_column(reading.variance) if reading.trials is None else None,
-                "key": key,
-                "who": reading.who,
-                "outcomes": reading.outcomes,
-            }
-            if reading.counts:
-                arguments["counts"] = [reading.counts]
-            if key is not None:  # a repeated call is recognised by the place as it is written
-                arguments |= {"X": [site], "context": names.context(reading.context)}
-            try:
-                X = resolve(site, reading.context, t if has_context else None)
-            except ValueError:
-                if key is None:
-                    raise
-                rows.append((reading.line, arguments))  # if it is known, its place does not matter
+            t, arguments = checks.arguments(reading)
+            place = checks.place(reading, t)
+            if place is None:
+                rows.append((reading.line, arguments))
                 continue
-            name = names.name(X[0])
-            unusual = usual.about_reading(name, t, reading.value, reading.variance)
-            if unusual and not yes and not can_ask:
-                raise ValueError(f"{'; '.join(unusual)}: add --yes if it is right")
-            doubts += unusual
-            if key is None:
+            X, name = place
+            if doubtful != "accept" and (
+                unusual := usual.about_reading(name, t, reading.value, reading.variance)
+            ):
+                if not can_ask:
+                    raise ValueError(f"{'; '.join(unusual)}: add --yes if it is right")
+                doubts += unusual
+            if reading.key is None:
                 arguments["X"] = X
-                play = X.tobytes(), math.nan if t is None else t
-                if (first := first_lines.setdefault(play, reading.line)) != reading.line:
-                    raise ValueError(
-                        f"line {first} already has a reading of {name} at "
-                        f"{campaign.format_time(play[1])}: remove one, or give each a key in a column "
-                        "key if both should count"
-                    )
+                checks.once(reading.line, X, name, t)
             rows.append((reading.line, arguments))
-    confirm(doubts, yes)
+    confirm(doubts, doubtful == "accept")
     return rows
+
+
+class _RowChecks:
+    """Checks time, place and repetition of the rows of one command.
+
+    Parameters
+    ----------
+    campaign : Campaign
+    is_table : bool
+        Whether the rows are those of a table, each of which needs a time or a key.
+    """
+
+    def __init__(self, campaign: Campaign, *, is_table: bool) -> None:
+        self._campaign, self._names, self._is_table = campaign, campaign.names, is_table
+        self._has_context = bool(self._names.context_names)
+        self._first_lines = dict[tuple[bytes, float], int]()
+        # Many rows share their place or their time.
+        self._resolve = cache(self._resolve_place)
+        self._time = cache(lambda at: to_number(campaign.clock, parse_time(at), "--at"))
+
+    def arguments(self, reading: Reading) -> tuple[float | None, dict[str, Any]]:
+        """Return the time of a reading, and its arguments for `Campaign.record`, of which X may lack."""
+        t, key = self._time(reading.at), reading.key
+        if self._is_table and t is None and key is None:
+            raise ValueError("a row needs a time or a key, so that it counts once if repeated")
+        arguments: dict[str, Any] = {
+            "y": [reading.value],
+            "t": t,
+            "noise_variance": as_column(reading.variance),
+            "key": key,
+            "who": reading.who,
+            "outcomes": reading.outcomes,
+        }
+        if reading.counts:
+            arguments["counts"] = [reading.counts]
+        if key is not None:  # a repeated call is recognised by the place as it is written
+            context = self._names.context(reading.context)
+            arguments |= {"X": [str(reading.site)], "context": context}
+        return t, arguments
+
+    def place(self, reading: Reading, t: float | None) -> tuple[Array, str] | None:
+        """Return the point of a reading and its name; None for an unknown place with a key.
+
+        If the key is that of an earlier call, its place does not matter.
+        """
+        try:
+            return self._resolve(
+                str(reading.site), reading.context, t if self._has_context else None
+            )
+        except ValueError:
+            if reading.key is None:
+                raise
+            return None
+
+    def _resolve_place(self, site: str, context: str | None, t: float | None) -> tuple[Array, str]:
+        X = self._campaign.resolve_points(site, self._names.context(context), t)
+        return X, self._names.name(X[0])
+
+    def once(self, line: int, X: Array, name: str, t: float | None) -> None:
+        """Raise a `ValueError` if another line has a reading of this place and time."""
+        play = X.tobytes(), math.nan if t is None else t
+        if (first := self._first_lines.setdefault(play, line)) != line:
+            raise ValueError(
+                f"line {first} already has a reading of {name} at "
+                f"{self._campaign.format_time(play[1])}: give each a key in a column key if both are "
+                "to count, or remove one"
+            )
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -369,56 +426,80 @@ def read_table(
     successes and trials, or events and exposure, instead of a reward. Any other table of readings is
     one that `data info` understands. The error of a row goes to `errors` with its line.
     """
-    import pandas as pd
-
-    from tvbandits.datasets.tables.layout import (
-        GAPS,
-        FileOptions,
-        find_columns,
-        find_sentinels,
-        is_gap,
-        iso_times,
-        read_sheet,
-        sentinel_text,
-    )
+    from tvbandits.datasets.tables.layout import FileOptions, find_columns, read_sheet
 
     options = FileOptions(**tables)
     with naming(path):
         cells = read_sheet(path, options).cells.astype(str)
-        names, limits = campaign.names, [limit.name for limit in campaign.recipe.options.limits]
-        header = [str(name).strip().lower() for name in cells.columns]
-        header = [each if SYNONYMS.get(each, each) in header else SYNONYMS[each] for each in header]
-        arms = isinstance(campaign.domain, Arms)  # whose coordinates nobody writes
-        layout = find_columns(cells, options)
+        layout, header = find_columns(cells, options), _plain_header(cells)
+        names = campaign.names
         has_place = "site" in header or {each.lower() for each in names.columns} <= {*header}
         is_own = has_place and bool({"reward", *sum(COUNTS, ())} & {*header})
-        is_chosen = bool(layout.parameter or options.station or options.value)
-        if (is_chosen or not is_own) and (layout.is_long or {*cells.columns} & {*names.sites}):
+        has_choice = bool(layout.parameter or options.station or options.value)
+        has_sites = layout.is_long or bool({*cells.columns} & {*names.sites})
+        if has_sites and (has_choice or not is_own):
             return _foreign_readings(cells, layout, options, names, errors, yes=yes)
-        if "time" not in header and layout.is_long and len(layout.time) == 1:
-            header[[*cells.columns].index(layout.time[0])] = "time"
-        count_columns = _check_header(header, names, limits, arms)
-        if "time" in header:
-            place = header.index("time")
-            cells.isetitem(place, list(iso_times(cells.iloc[:, place], options.dates)))
-        codes: dict[str, int] = {}
-        if "reward" in header:
-            place = header.index("reward")
-            column = cells.iloc[:, place].str.strip()
-            failed = is_gap(column, options) & ~column.str.casefold().isin(GAPS)
-            cells.isetitem(place, list(column.mask(failed, "")))
-            values = pd.to_numeric(column.mask(failed, ""), errors="coerce")
-            codes = {} if yes else find_sentinels(values.to_frame(), options)
-        readings = []
-        for line, *texts in cells.itertuples(name=None):
-            row = {name: str(text).strip() for name, text in zip(header, texts, strict=True)}
-            with collect_errors(errors, line):
-                reading = _parse_row(row, names, limits, count_columns, line)
-                if reading.value is not None and f"{reading.value:.10g}" in codes:
-                    raise ValueError(sentinel_text(f"{reading.value:.10g}"))
-                readings.append(reading)
-        rates = _with_rates(readings, COUNTS[count_columns]) if count_columns else readings
-        return rates, ""
+        if options.time or len(layout.time) > 1 or (layout.is_long and "time" not in header):
+            cells, header = _with_time(cells, header, layout, options)
+        return _own_readings(cells.set_axis(header, axis=1), campaign, options, errors, yes), ""
+
+
+def _plain_header(cells: pd.DataFrame) -> list[str]:
+    """Return the names of columns in small letters, with ours for the usual ones of others."""
+    header = [str(name).strip().lower() for name in cells.columns]
+    return [each if SYNONYMS.get(each, each) in header else SYNONYMS[each] for each in header]
+
+
+def _with_time(
+    cells: pd.DataFrame, header: list[str], layout: Layout, options: FileOptions
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table with the column `time` that the layout says, in the place of its own columns."""
+    from tvbandits.datasets.tables.layout import times_of
+
+    places = [
+        i for i, name in enumerate(cells.columns) if name in layout.time or header[i] == "time"
+    ]
+    rest = cells.drop(columns=[cells.columns[i] for i in places])
+    times = times_of(cells, layout, options)
+    return rest.assign(time=times), [h for i, h in enumerate(header) if i not in places] + ["time"]
+
+
+def _own_readings(
+    cells: pd.DataFrame, campaign: Campaign, options: FileOptions, errors: Errors | None, yes: bool
+) -> list[Reading]:
+    """Return the readings of a table with columns site, time and reward, or their counts."""
+    import pandas as pd
+
+    from tvbandits.datasets.tables.layout import (
+        GAPS,
+        find_sentinels,
+        is_gap,
+        iso_times,
+        sentinel_text,
+    )
+
+    names, limits = campaign.names, [limit.name for limit in campaign.recipe.options.limits]
+    # Nobody writes the coordinates of arms.
+    header, arms = [*cells.columns], isinstance(campaign.domain, Arms)
+    count_columns = _check_header(header, names, limits, arms)
+    if "time" in header:
+        cells["time"] = iso_times(cells["time"], options.dates)
+    codes: dict[str, int] = {}
+    if "reward" in header:
+        column = cells["reward"].str.strip()
+        failed = is_gap(column, options) & ~column.str.casefold().isin(GAPS)
+        cells["reward"] = column.mask(failed, "")
+        values = pd.to_numeric(cells["reward"], errors="coerce")
+        codes = {} if yes else find_sentinels(values.to_frame(), options)
+    readings = []
+    for line, *texts in cells.itertuples(name=None):
+        row = {name: str(text).strip() for name, text in zip(header, texts, strict=True)}
+        with collect_errors(errors, line):
+            reading = _parse_row(row, names, limits, count_columns, line)
+            if reading.value is not None and codes and f"{reading.value:.10g}" in codes:
+                raise ValueError(sentinel_text(f"{reading.value:.10g}"))
+            readings.append(reading)
+    return _with_rates(readings, COUNTS[count_columns]) if count_columns else readings
 
 
 def _foreign_readings(
@@ -435,27 +516,10 @@ def _foreign_readings(
     Stations and columns that are no site, and gaps, are left out.
     """
     from tvbandits.datasets.tables.layout import find_sentinels, sentinel_text, tidy
-    from tvbandits.datasets.tables.readings import few
 
-    left_out = []
-    if not layout.is_long:
-        keep = [name in layout.time or name in names.sites for name in cells.columns]
-        if others := [name for name, kept in zip(cells.columns, keep, strict=True) if not kept]:
-            left_out.append(f"columns that are no site ({few(others)})")
-        cells = cells.loc[:, keep]
-    rows = tidy(cells, layout, options)
-    known = rows["station"].isin(names.sites)
-    if not known.any():
-        raise ValueError(
-            f"no station is a site: the table has {few(rows['station'])}, the campaign "
-            f"{few(names.sites)}; --station names another column"
-        )
-    if not known.all():
-        left_out.append(f"stations that are no site ({few(rows['station'][~known])})")
-    gap = rows["value"].isna() & known
-    if gap.any():
-        left_out.append(f"{plural(int(gap.sum()), 'gap')}")
-    rows = rows[known & ~gap]
+    cells, omissions = _columns_of_sites(cells, layout, names)
+    rows, more = _rows_of_sites(tidy(cells, layout, options), names)
+    omissions += more
     codes = {} if yes else find_sentinels(rows[["value"]], options)
     is_code = rows["value"].isin([float(code) for code in codes])
     for line, row in rows[is_code].iterrows():
@@ -465,12 +529,49 @@ def _foreign_readings(
     grouped = rows.groupby(["time", "station"], sort=False, as_index=False)
     means = grouped.agg({"value": "mean", "line": "first"})
     if len(means) < len(rows):
-        left_out.append(f"{len(rows) - len(means)} rows, averaged with others of the same time")
+        omissions.append(f"{len(rows) - len(means)} rows averaged with others of their time")
     readings = [
         Reading(site=site, at=str(time), value=float(value), line=int(line))
         for time, site, value, line in means.itertuples(index=False)
     ]
-    return readings, ", ".join(left_out)
+    return readings, ", ".join(omissions)
+
+
+def _columns_of_sites(
+    cells: pd.DataFrame, layout: Layout, names: Names
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the columns of times and of sites in a wide table, and in words what else it has."""
+    from tvbandits.datasets.tables.readings import few
+
+    if layout.is_long:
+        return cells, []
+    others = [each for each in cells.columns if each not in {*layout.time, *names.sites}]
+    text = [f"columns that are no site ({few(others)})"] if others else []
+    return cells.drop(columns=others), text
+
+
+def _rows_of_sites(rows: pd.DataFrame, names: Names) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows of sites that have a value, and in words which others there are.
+
+    Raises
+    ------
+    ValueError
+        If no station of the table is a site.
+    """
+    from tvbandits.datasets.tables.readings import few
+
+    omissions, is_site = list[str](), rows["station"].isin(names.sites)
+    if not is_site.any():
+        raise ValueError(
+            f"no station is a site: the table has {few(rows['station'])}, the campaign "
+            f"{few(names.sites)}; --station names another column"
+        )
+    if not is_site.all():
+        omissions.append(f"stations that are no site ({few(rows['station'][~is_site])})")
+    gap = rows["value"].isna() & is_site
+    if gap.any():
+        omissions.append(plural(int(gap.sum()), "gap"))
+    return rows[is_site & ~gap], omissions
 
 
 def _check_header(

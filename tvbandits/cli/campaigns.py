@@ -167,6 +167,13 @@ def tell_command(
         Option("--csv", help="A table of readings; `tvbandits data info` shows how it is read."),
     ] = None,
     yes: Yes = False,
+    skip_doubtful: Annotated[
+        bool,
+        Option(
+            "--skip-doubtful",
+            help="With --csv: leave out unusual rows unasked, list them, and exit with status 2.",
+        ),
+    ] = False,
 ) -> None:
     """Record a reading, or those of a table; a repeated reading counts once.
 
@@ -185,10 +192,19 @@ def tell_command(
         raise ValueError("--csv cannot be combined with options of one reading: use columns")
     if csv is None and (site is None or reward is None):
         raise ValueError("tell needs --site and --reward, or --csv")
+    if skip_doubtful and (yes or csv is None):
+        raise ValueError("--skip-doubtful is for --csv, and cannot be combined with --yes")
     with actions.open_campaign(call) as campaign:  # a file that is no campaign is named first
         if csv is None and tables.given:
             raise ValueError(f"--{next(iter(tables.given))} is for the table of --csv")
-        lines = readings.tell(call, campaign, reading, csv, tables.given, yes=yes)
+        lines = readings.tell(
+            call,
+            campaign,
+            reading,
+            csv,
+            tables.given,
+            doubtful="skip" if skip_doubtful else "accept" if yes else "ask",
+        )
     if lines:
         raise typer.Exit(2)
 

@@ -13,6 +13,7 @@ import pandas as pd
 from tvbandits.cli.options import TableOptions
 from tvbandits.cli.output import Format, plural, print_result
 from tvbandits.datasets.tables.layout import (
+    SEPARATORS,
     FileOptions,
     Layout,
     Sheet,
@@ -64,11 +65,11 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
     layout = find_columns(cells, options)
     facts: dict[str, Any] = {
         "encoding": sheet.encoding,
-        "separator": {",": "comma", ";": "semicolon", "\t": "tab"}.get(sheet.separator, ""),
+        "separator": SEPARATORS.get(sheet.separator, ""),
         "decimal": options.decimal or sheet.decimal,
         "header": sheet.header,
-        "left_out": list(sheet.left_out),
-        "repeated_headers": sheet.repeated,
+        "left_out": list(sheet.titles),
+        "repeated_headers": sheet.repeats,
         "rows": len(cells),
         "columns": [str(column) for column in cells.columns],
     }

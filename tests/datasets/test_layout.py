@@ -1,0 +1,78 @@
+"""Which columns of a table hold what, and what the options of readings mean for other tables."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tvbandits.datasets import FileOptions, sensor_field
+from tvbandits.datasets.tables.layout import (
+    find_columns,
+    ids_of,
+    read_sheet,
+    stations_of,
+    tidy,
+    times_of,
+)
+
+LONG = pd.DataFrame(
+    {
+        "Day": ["2024-01-30", "2024-01-30", "2024-01-30", "2024-01-30"],
+        "Clock": ["01:00", "01:00", "02:00", "02:00"],
+        "Zone": ["+01:00"] * 4,
+        "Gauge": ["a", "b", "a", "b"],
+        "Level": ["1", "2", "3", "4"],
+        "Error": ["0", "0", "0", "0"],
+    }
+)
+OPTIONS = FileOptions(time="Day+Clock+Zone", station="Gauge", value="Level")
+SITES = pd.DataFrame({"name": ["a", "b"], "x": [0.0, 1.0], "y": [0.0, 0.0]})
+
+
+def test_columns_of_readings_are_not_demanded_of_the_table_of_sites() -> None:
+    problem = sensor_field(LONG, SITES, options=OPTIONS)
+    assert problem.values.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert problem.labels == ("a", "b")
+
+
+def test_a_column_that_the_readings_lack_is_still_an_error() -> None:
+    with pytest.raises(ValueError, match=r"--time hour: there is no such column"):
+        sensor_field(LONG, SITES, options=FileOptions(time="hour", station="Gauge"))
+
+
+def test_all_parts_of_a_time_are_joined() -> None:
+    times = times_of(LONG, find_columns(LONG, OPTIONS), OPTIONS)
+    assert times.iloc[0] == "2024-01-30 01:00+01:00"
+    # The offset counts: hours of Greenwich.
+    assert sensor_field(LONG, SITES, options=OPTIONS).summary.startswith(
+        "2 sensors, 2024-01-30 00:00:00 to 2024-01-30 01:00:00"
+    )
+
+
+def test_parts_of_a_time_that_are_no_date_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"time must be .*'2024-01-30 01:00 a'"):
+        sensor_field(LONG, SITES, options=FileOptions(time="Day+Clock+Gauge", station="Gauge",
+                                                      value="Level"))  # fmt: skip
+
+
+def test_stations_of_several_columns_are_joined() -> None:
+    options = FileOptions(time="Day+Clock", station="Gauge+Zone", value="Level")
+    stations = stations_of(LONG, find_columns(LONG, options))
+    assert stations.tolist() == ["a-+01:00", "b-+01:00"] * 2
+    assert tidy(LONG, find_columns(LONG, options), options)["value"].tolist() == [1, 2, 3, 4]
+
+
+def test_ids_are_texts_whatever_wrote_them() -> None:
+    column = pd.Series([7, 7.0, "7", "7.0", "007", None, float("nan"), pd.NA, " b "], dtype=object)
+    column.index = pd.Index(range(3, 12))
+    ids = ids_of(column)
+    assert ids.tolist() == ["7", "7", "7", "7", "007", "", "", "", "b"]
+    assert ids.index.equals(column.index)
+
+
+def test_a_column_that_shows_its_decimal_mark_needs_no_option(tmp_path: Path) -> None:
+    path = tmp_path / "sites.csv"
+    path.write_text("site;x;y\nA;11.50;1.012\nB;11.125;2.500\n")
+    cells = read_sheet(path, FileOptions(decimal="comma")).cells
+    assert cells["x"].tolist() == ["11.50", "11.125"]
+    assert cells["y"].tolist() == ["1012", "2500"]
