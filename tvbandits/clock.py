@@ -270,6 +270,20 @@ def _as_moment(moment: object, name: str) -> pd.Timestamp:
 # --- dates as people write them ----------------------------------------------------------------------
 
 
+def is_date_text(text: str) -> bool:
+    """Return whether a text is a date as people write it, or one of ISO 8601 with its marks.
+
+    Examples
+    --------
+    >>> from tvbandits.clock import is_date_text
+    >>> print(is_date_text("31.01.2026 24:00"), is_date_text("2026-01-31"), is_date_text("Hall 3"))
+    True True False
+    """
+    return (
+        _WRITTEN.fullmatch(text.strip()) is not None or _PLAIN.fullmatch(text.strip()) is not None
+    )
+
+
 def day_or_month(text: str) -> str:
     """Return what comes first in a date such as 31/01/2026: "day", "month", "either", or "" elsewhere.
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tvbandits.clock import day_or_month, iso_date
+from tvbandits.clock import day_or_month, is_date_text, iso_date
 from tvbandits.datasets.tables.spreadsheets import (
     is_parquet,
     read_csv,
@@ -82,6 +82,8 @@ GAPS = {
 
 # Numbers that often stand for no reading: -99, -999.0, 9999, -7999, -32768.
 SENTINEL = re.compile(r"-9{2,}(\.[09]+)?|9{4,}(\.[09]+)?|-?[67]999(\.0+)?|-32768(\.0+)?")
+
+LINE = "line"  # the name of an index of numbers of lines
 
 _SAMPLE = 200  # lines, of which separator and names are found out
 SEPARATORS = {"\t": "tab", ";": "semicolon", ",": "comma"}
@@ -171,13 +173,13 @@ class Sheet:
     Attributes
     ----------
     cells : DataFrame
-        Texts of a csv; the index has the numbers of their lines.
+        Texts of a csv; the index `LINE` has the numbers of their lines.
     encoding, separator, decimal : str
         The decimal mark is empty where no number shows one.
     header : int
         The line of the names.
     titles : tuple of int
-        Lines before and below the names that hold no readings: titles and units.
+        Lines that hold no readings: titles, units, and the last ones such as "End".
     repeats : int
         The number of lines that repeat the names.
     """
@@ -246,8 +248,9 @@ def read_sheet(path: Path, options: FileOptions) -> Sheet:
     >>> size = Path("hall.csv").write_text("Hall 3\ntime;a\n;Grad C\n1;1,5\n")
     >>> sheet = read_sheet(Path("hall.csv"), FileOptions())
     >>> print(sheet.cells, sheet.titles)
-      time    a
-    4    1  1.5 (1, 3)
+         time    a
+    line
+    4       1  1.5 (1, 3)
     """
     sheet = _read_sheet(path, options)
     if sheet.cells.empty:
@@ -278,6 +281,7 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
     body, above, names = (body.drop(columns=empty), above.drop(columns=empty), names.drop(empty))
     cells = body.set_axis(list(names), axis=1)
     units = _unit_lines(cells)
+    units += _footers(cells)
     cells, decimal = _with_points(cells.drop(index=units), separator, options)
     titles = [*above.index, *units]
     if len(above) and str(above.iloc[-1, 0]).strip() == "" and len(set(names)) < len(names):
@@ -311,14 +315,15 @@ def _read_cells(path: Path, encoding: str) -> tuple[pd.DataFrame, str, list[list
             encoding=encoding,
             encoding_errors="replace" if encoding == "cp1252" else "strict",
         )
-    frame = frame.fillna("").set_axis(range(1, len(frame) + 1), axis=0)
+    lines_of_file = pd.RangeIndex(1, len(frame) + 1, name=LINE)
+    frame = frame.fillna("").set_axis(lines_of_file, axis=0)
     return frame[(frame != "").any(axis=1)], separator, rows, encoding
 
 
 def _check_names(names: pd.Series[str], header: int) -> None:
     """Raise a `ValueError` if a line of names holds a date, and so is one of readings."""
     for name in names:
-        if day_or_month(name) or re.match(r"\d{4}-\d\d?-\d", name):
+        if is_date_text(name):
             raise ValueError(
                 f"line {header} should have the names of the columns and has {name!r}: write names "
                 "above the readings, or say where they are by --header LINE"
@@ -400,6 +405,17 @@ def _unit_lines(cells: pd.DataFrame) -> list[int]:
         if is_long or not is_words or re.search(r"\d", time) or _plain([time]) & GAPS - {""}:
             break
         if time and not re.fullmatch(r"TS|UTC|h|s|min|\W*[yYjJtTdD]{2,4}\W.*", time):
+            break
+        lines.append(int(str(line)))
+    return lines
+
+
+def _footers(cells: pd.DataFrame) -> list[int]:
+    """Return the last lines with a cell in the first column alone, which is no time: "End"."""
+    lines = list[int]()
+    for line, row in cells[::-1].iterrows():
+        first, *others = row.str.strip()
+        if any(others) or not others or re.search(r"\d", first):
             break
         lines.append(int(str(line)))
     return lines
@@ -515,7 +531,7 @@ def times_of(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.Se
         return iso_times(columns[0], options.dates)
     first, *others = (column.astype(str).str.strip() for column in columns)
     joined = first.str.cat(others, sep=" ")  # type: ignore[arg-type]  # stubs lack lists of Series
-    joined = joined.str.replace(r" (?=[+-]\d\d:?\d\d$|Z$)", "", regex=True)
+    joined = joined.str.strip().str.replace(r" (?=[+-]\d\d:?\d\d$|Z$)", "", regex=True)
     return iso_times(joined, options.dates)
 
 
@@ -619,9 +635,6 @@ def as_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Seri
     return numbers
 
 
-LINE = "line"  # the name of an index of numbers of lines
-
-
 def find_sentinels(values: pd.DataFrame, options: FileOptions) -> dict[str, int]:
     """Return numbers that may stand for no reading, and how often they do: -999 far below all others."""
     numbers = pd.Series(values.to_numpy(float).ravel()).dropna()
@@ -670,7 +683,6 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
     0       a  2026-02-01 00:00:00    1.5
     0       b  2026-02-01 00:00:00    NaN
     """
-    cells = cells.rename_axis(index=LINE)
     if not layout.is_long:
         times = times_of(cells, layout, options)
         columns = [i for i, name in enumerate(cells.columns) if name not in layout.time]
@@ -684,7 +696,7 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
             )
             for i in columns
         ]
-        return pd.concat(blocks).sort_index(kind="stable").rename_axis(index=None)
+        return pd.concat(blocks).sort_index(kind="stable")
     rows = select_parameter(cells, layout, options)
     return pd.DataFrame(
         {
@@ -692,7 +704,7 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
             "time": times_of(rows, layout, options),
             "value": as_values(rows[layout.value], options, f"column {layout.value}"),
         }
-    ).rename_axis(index=None)
+    )
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tvbandits.datasets.tables.layout import (
+    LINE,
     NO_OPTIONS,
     FileOptions,
     as_id,
@@ -100,8 +101,8 @@ def as_times(column: Iterable[Any], name: str = "time", dates: str | None = None
     series = pd.Series(list(column), dtype=object)
     missing = series.isna() | (series == "")
     if missing.any():
-        row = int(missing.to_numpy().argmax()) + 1
-        raise ValueError(f"{name} must be given in every row, and is missing in row {row}")
+        where = _place_in(column, int(missing.to_numpy().argmax()))
+        raise ValueError(f"{name} must be given in every row, and is missing in {where}")
     numbers = pd.to_numeric(series.mask(series.map(is_date)), errors="coerce")
     if np.isfinite(numbers.to_numpy(float)).all():
         floats: pd.Index[Any] = pd.Index(numbers.to_numpy(float), name=name)
@@ -113,11 +114,19 @@ def as_times(column: Iterable[Any], name: str = "time", dates: str | None = None
     if moments.notna().all():
         return pd.DatetimeIndex(moments.dt.tz_localize(None), name=name).as_unit("us")
     wrong = moments.isna() & numbers.isna()
-    got = series[wrong if wrong.any() else moments.isna()].iloc[0]
+    place = int((wrong if wrong.any() else moments.isna()).to_numpy().argmax())
     raise ValueError(
         f"{name} must be numbers, or dates like 2008-01-31 12:00, 01/31/2008 12:00 or "
-        f"31.01.2008 12:00, got {describe(got)}: --time names another column"
+        f"31.01.2008 12:00, got {describe(series[place])} in {_place_in(column, place)}: remove it if "
+        "it is no reading; --time names another column"
     )
+
+
+def _place_in(column: Iterable[Any], place: int) -> str:
+    """Return the line of a file, or the row of another table, as a text."""
+    if isinstance(column, pd.Series) and column.index.name == LINE:
+        return f"line {column.index[place]}"
+    return f"row {place + 1}"
 
 
 def as_numbers(
@@ -182,8 +191,8 @@ def _pivot(rows: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
 
 
 def counts_only(index: pd.Index[Any]) -> bool:
-    """Return whether an index only numbers the rows."""
-    return index.name is None and pd.api.types.is_integer_dtype(index.dtype)
+    """Return whether an index only numbers the rows, or the lines of a file."""
+    return index.name in (None, LINE) and pd.api.types.is_integer_dtype(index.dtype)
 
 
 def with_index_as_column(table: pd.DataFrame) -> pd.DataFrame:

@@ -32,7 +32,7 @@ FACTS: dict[str, dict[str, Any]] = {
     "aqs_daily.csv": {"time": ["Date Local"], "value": ["Arithmetic Mean"], "step": "1D"},
     "sensor_community.csv": {"repeated_headers": 3, "regular": False, "step": "30min"},
     "spreadsheet.csv": {"left_out": [1, 4], "decimal": "comma", "no_reading": {"-": 1}},
-    "uk_air.csv": {"left_out": [1, 2, 3], "no_reading": {"No data": 1}, "to": "2024-02-01 00:00:00"},
+    "uk_air.csv": {"left_out": [1, 2, 3, 55], "no_reading": {"No data": 1}, "to": "2024-02-01 00:00:00"},
     "campbell.dat": {"header": 2, "left_out": [1, 3, 4], "no_reading": {"NAN": 1}},
     "thousands.csv": {"separator": "semicolon", "decimal": "comma", "form": "wide"},
     "sentinel.csv": {"no_reading": {"-999.0": 2}, "stations": list(STATIONS)},
@@ -177,7 +177,11 @@ WRONG: dict[str, tuple[str, list[str], str]] = {
     "no such column": ("time,site,a,b\n1,Nord,3,4\n2,Ost,4,5\n", ["--value", "c"],
         "--value c: .*time, site, a, b"),
     "a time": ("time,Nord,Ost\n1,2,3\nnoon,2,4\n2,1,1\n", [], "'noon'.*--time"),
-    "no row": ("time,Nord,Ost\n", [], "own.csv: .*no rows"),
+    "no names, days first": ("30.01.2024 01:00;1;2\n30.01.2024 02:00;1;2\n", [],
+        "line 1 .*names.* '30.01.2024 01:00'.*--header"),
+    "a last line of means": ("time,Nord,Ost\n1,2,3\n2,2,4\nmean,2,3.5\n", [],
+        "got 'mean' in line 4: remove it"),
+    "a gap in the times": ("Title\ntime,Nord,Ost\n1,2,3\n,2,4\n", [], "missing in line 4"),
     "no option for it": ("time,Nord,Ost\n1,2,3\n2,2,4\n", ["--decimal", "dot"], "decimal .*dot"),
 }  # fmt: skip
 
@@ -223,6 +227,75 @@ def test_irregular_minutes_are_refused_with_the_step_to_give(command: Command) -
     data = ("--data", "sensor_community.csv") * 2
     said = command("compare", "sensor-field", *data, "--value", "P2", "--policy", "uniform")
     one_line(said, "0 of 4 sensors .*; with every=30min they have 100% of their readings")
+
+
+def irregular(name: str) -> None:
+    """Write a table of minutes that differ, with the day first, and -999 for no reading."""
+    minutes = 10 * np.arange(60) + np.resize([2, 0, 3, 1, 4, 7], 60)
+    lines = ["when,Nord,Ost,West"]
+    for number, minute in enumerate(minutes):
+        hour, rest = divmod(int(minute), 60)
+        value = "-999" if number in (7, 30) else f"{number / 10}"
+        lines.append(f"30/01/2024 {hour:02d}:{rest:02d},{value},{number / 5},{5 - number / 10}")
+    Path(name).write_text("\n".join([*lines, ""]))
+
+
+def test_irregular_minutes_with_numbers_of_no_reading_go_from_info_to_a_decision(
+    command: Command,
+) -> None:
+    irregular("gauge.csv")
+    lines = fine(command("data", "info", "gauge.csv", "sites.csv"))
+    assert re.search(r"irregular; a step of 10min .*every=10min", lines)
+    assert re.search(r"open: -999 comes 2 times.*--missing -999", lines)
+    lines = fine(command("data", "info", "gauge.csv", "sites.csv", "--missing", "-999"))
+    (compare,) = re.findall("then: tvbandits (.*)", lines)
+    assert compare.startswith("compare sensor-field:every=10min --data gauge.csv --data sites.csv ")
+    play = ("--policy", "uniform", "--seeds", 1, "--jobs", 1)
+    assert command(*shlex.split(compare), *play).status == 0
+    clock = ("--clock", "10min")
+    fine(
+        command(
+            "campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv", *clock
+        )
+    )
+    said = command("campaign", "tell", "c.db", "--csv", "gauge.csv")
+    assert said.out.startswith("178 new readings; 178 readings in all")
+    assert "line 9: -999 of Nord" in said.err
+    said = command("campaign", "tell", "c.db", "--csv", "gauge.csv", "--missing", "-999")
+    assert fine(said).startswith("0 new readings, 178 already known; 178 readings in all")
+    assert fine(command("campaign", "ask", "c.db", "--at", "30.01.2024 11:00")).strip() in STATIONS
+
+
+def test_all_errors_of_a_line_are_named(command: Command) -> None:
+    Path("two.csv").write_text("time,Nord,Ost,West\n1,5,6,7\n2,-999,-999,8\n3,6,7,8\n")
+    new = ("--policy", "frugal-gp-ucb", "--sites", "sites.csv", "--format", "json")
+    fine(command("campaign", "new", "c.db", *new[:4]))
+    said = command("campaign", "tell", "c.db", "--csv", "two.csv", *new[4:])
+    refused = json.loads(said.out)["refused"]
+    assert [each["line"] for each in refused] == [3, 3]
+    assert ["Nord" in refused[0]["error"], "Ost" in refused[1]["error"]] == [True, True]
+    assert json.loads(said.out)["received"] == 7
+
+
+def test_options_that_name_columns_are_those_of_readings_in_every_command(command: Command) -> None:
+    rows = [f"{t},{name},{t + number}" for t in (1, 2, 3) for number, name in enumerate(STATIONS)]
+    Path("own.csv").write_text("\n".join(["tick,post,level", *rows, ""]), encoding="utf-8")
+    columns = ("--time", "tick", "--station", "post", "--value", "level")
+    lines = fine(command("data", "info", "own.csv", "sites.csv", *columns))
+    assert "a table of 4 sites" in lines
+    (compare,) = re.findall("then: tvbandits (.*)", lines)
+    play = ("--policy", "uniform", "--seeds", 1, "--jobs", 1)
+    assert command(*shlex.split(compare), *play).status == 0
+    fine(command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"))
+    said = command("campaign", "tell", "c.db", "--csv", "own.csv", *columns)
+    assert fine(said).startswith("12 new readings")
+
+
+def test_a_table_of_readings_in_the_place_of_sites_is_named(command: Command) -> None:
+    new = ("campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites")
+    said = command(*new, "day_first.csv")
+    assert said.status == 2
+    assert re.search("'30/01/2024 01:00' is no name of a site but a time", said.err)
 
 
 def test_dates_without_a_clock_are_refused_with_the_section_to_write(command: Command) -> None:

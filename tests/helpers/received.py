@@ -128,7 +128,7 @@ def _hour_ending(hour: pd.Timestamp) -> pd.Timestamp:
 
 
 def uk_air() -> str:
-    """Lines of origin, names of the stations above those of the columns, hours from 01:00 to 24:00."""
+    """Lines of origin, stations above the names of columns, hours from 01:00 to 24:00, and an end."""
     lines = ["Data supplied by UK-AIR on 3/2/2024", "All Data GMT hour ending  ",
         "Status: R = Ratified / P = Provisional / P* = As supplied", "",
         f",,{',,'.join(STATIONS)},", "Date,Time" + ",Ozone,Status" * len(STATIONS)]  # fmt: skip
@@ -138,7 +138,7 @@ def uk_air() -> str:
         cells = [f"{value:.2f},P µg/m³" for value in row]
         cells[0] = "No data," if number == 10 else cells[0]
         lines.append(f"{_hour_ending(hour):%d-%m-%Y},{ends},{','.join(cells)}")
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "End", ""])
 
 
 def campbell() -> str:

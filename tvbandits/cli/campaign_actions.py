@@ -20,6 +20,7 @@ from tvbandits.cli.output import escape, plural, print_result, without_formula
 from tvbandits.clock import parse_time, to_number
 from tvbandits.digits import interval_text
 from tvbandits.domains.candidates import candidates_of
+from tvbandits.domains.space import Arms
 from tvbandits.io import without_nan
 from tvbandits.validation import Array, file_path
 
@@ -148,8 +149,38 @@ def print_sites(call: Call, campaign: Campaign) -> None:
     print_result(call.form, f"{plural(len(sites), 'active site')}", {"sites": sites})
 
 
-def status(call: Call, context: list[str] | None = None, *, best: bool = False) -> None:
+def list_sites(call: Call) -> None:
+    """Print the sites with their coordinates, as a table of sites, and which of them are retired."""
+    with open_campaign(call) as campaign:
+        names, candidates = campaign.names, candidates_of(campaign.domain)
+        if candidates is None:
+            raise ValueError(f"the campaign plays on {campaign.domain!r}, not on sites")
+        columns = [each for each in names.columns if each not in names.context_names]
+        X = np.column_stack(list(names.table.values())) if names.table else candidates.X
+        if isinstance(candidates, Arms):
+            columns, X = [], X[:, :0]
+        sites, retired = [names.name(x) for x in candidates.X], {*candidates.retired}
+    rows = [
+        {"site": site, "x": x.tolist(), "retired": row in retired}
+        for row, (site, x) in enumerate(zip(sites, X, strict=True))
+    ]
+    if call.form == "json":
+        print(json.dumps({"columns": columns, "sites": rows}))
+        return
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(["site", *columns, *(["retired"] if retired else [])])
+    for row in rows:
+        mark = ["yes" if row["retired"] else ""] if retired else []
+        table.writerow([_cell(row["site"]), *row["x"], *mark])
+
+
+def status(
+    call: Call, context: list[str] | None = None, at: str | None = None, *, best: bool = False
+) -> None:
     """Print the status; only the best point needs a bandit."""
+    for name, value in (("at", at), ("context", context)):
+        if value is not None and not best:
+            raise ValueError(f"--{name} is for --best")
     with open_campaign(call) as campaign:
         status, points = campaign.status, campaign.pending_points
         ages = [age_text(each.asked) for each in points]
@@ -175,18 +206,21 @@ def status(call: Call, context: list[str] | None = None, *, best: bool = False) 
             "last": last,
         }
         if best:
-            beliefs, lines = _best(campaign, context)
+            beliefs, lines = _best(campaign, context, parse_at(campaign, at))
             values, parts = {**values, **beliefs}, [*parts, *lines]
         print_result(call.form, "; ".join(parts), values)
 
 
-def _best(campaign: Campaign, context: list[str] | None) -> tuple[dict[str, Any], list[str]]:
+def _best(
+    campaign: Campaign, context: list[str] | None, t: float | None
+) -> tuple[dict[str, Any], list[str]]:
     """Return the best point, the number of outliers and the learned noise: values and texts."""
-    values: dict[str, Any] = {"best": None}
+    values: dict[str, Any] = {"best": None} | ({} if t is None else {"best_at": t})
     if campaign.status.readings:
-        best = campaign.recommend(context=parse_context(campaign, context))
+        best = campaign.recommend(t, context=parse_context(campaign, context))
         values["best"] = campaign.names.name(best)
-    parts = [f"best: {values['best'] or 'unknown without readings'}"]
+    when = "" if t is None else f" at {campaign.format_time(t)}"
+    parts = [f"best{when}: {values['best'] or 'unknown without readings'}"]
     if outliers := campaign.info.outliers:
         values["outliers"] = outliers
         parts.append(f"outliers, not used: {outliers}")

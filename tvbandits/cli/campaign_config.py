@@ -25,7 +25,7 @@ from tvbandits.campaign.names import Names
 from tvbandits.campaign.store.databases import database_at
 from tvbandits.campaign.store.store import check_name
 from tvbandits.cli.output import escape
-from tvbandits.clock import Clock
+from tvbandits.clock import Clock, is_date_text
 from tvbandits.datasets.tables.layout import (
     FileOptions,
     find_columns,
@@ -260,8 +260,17 @@ def _sites(
         if not columns:
             raise ValueError(f"there must be columns of coordinates beside {first!r}")
         names = [str(each).strip() for each in (range(len(frame)) if name is None else frame[name])]
+        if is_date_text(names[0]):
+            raise ValueError(
+                f"{names[0]!r} is no name of a site but a time: this is a table of readings, and "
+                "`campaign tell --csv` reads it; give the table of sites"
+            )
         if len(set(names)) < len(names):
             raise ValueError("two sites have the same name")
+        for column in columns:
+            blank = [name for name, cell in zip(names, frame[column], strict=True) if cell == ""]
+            if blank:
+                raise ValueError(f"site {blank[0]!r} has no {column}")
         places = pd.DataFrame(
             {str(c): finite_column(frame[c], str(c)) for c in columns}, index=names
         )
@@ -463,11 +472,11 @@ def write_draft(
     noise_sd: float | None,
     clock: str | None,
     tables: Mapping[str, Any],
-) -> None:
-    """Write a configuration for "name:key=value,..."; the other options of the policy are comments.
+) -> bool:
+    """Write a configuration for "name:key=value,...", and return whether it has a clock.
 
-    `clock` is the unit of a clock. `tables` are fields of `FileOptions` for the table of sites; one that
-    also has readings sets the clock, too.
+    The other options of the policy are comments. `clock` is the unit of a clock. `tables` are fields of
+    `FileOptions` for the table of sites; one that also has readings sets the clock, too.
     """
     policy, spec = _find_policy("--policy", spec)
     parameters = options_of(policy)
@@ -496,6 +505,7 @@ def write_draft(
         if place.exists():
             raise ValueError(f"{place} already exists")
     path.write_text(text, encoding="utf-8")
+    return bool(clock_lines)
 
 
 def _clock_lines(path: Path, options: FileOptions) -> str:

@@ -208,7 +208,7 @@ def tell(
     *,
     doubtful: Doubtful,
 ) -> list[str]:
-    """Record a reading, or those of a table; return a line for each row that was refused.
+    """Record a reading, or those of a table; return a line for each that was refused.
 
     `tables` are fields of `FileOptions` for the table.
 
@@ -222,18 +222,20 @@ def tell(
     if path is not None:
         readings, omissions = read_table(path, campaign, errors, tables, yes=doubtful == "accept")
     rows = _check_readings(campaign, readings, errors, doubtful)
+    refusals = len(errors or ())
     new = _record(campaign, rows, errors)
-    by_line = dict(sorted(errors or (), key=lambda each: each[0]))
-    lines = [f"{path}, line {line}: {error}" for line, error in by_line.items()]
-    total = len({line for line, _ in rows} - {*by_line})
+    total = len(rows) - (len(errors or ()) - refusals)
+    texts = [(line, str(error)) for line, error in errors or ()]
+    by_line = sorted(dict.fromkeys(texts), key=lambda each: each[0])
+    lines = [f"{path}, line {line}: {error}" for line, error in by_line]
     if lines and not total:
         raise ValueError(lines[0] + (f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""))
-    refused = [{"line": line, "error": str(each)} for line, each in by_line.items()]
+    refused = [{"line": line, "error": error} for line, error in by_line]
     values: dict[str, Any] = {"refused": refused} if refused else {}
     values |= {"left_out": omissions} if omissions else {}
     _print_recorded(call, campaign, total, new, values)
     for line in lines:
-        print(f"tvbandits: {escape(line)}; this row is left out", file=sys.stderr)
+        print(f"tvbandits: {escape(line)}; it is left out", file=sys.stderr)
     return lines
 
 
@@ -299,14 +301,27 @@ def _print_recorded(
     print_result(call.form, text, values)
 
 
-def print_change(call: Call, campaign: Campaign, change: str, kind: str) -> None:
-    """Print the old value of the latest reading that was corrected or retracted."""
+def print_change(
+    call: Call,
+    campaign: Campaign,
+    change: str,
+    kind: str,
+    value: float | None = None,
+    t: float | None = None,
+) -> None:
+    """Print the old value of the latest reading that was changed, and its new value and time, if any."""
     row = next(row for row in reversed(campaign.journal()) if row.kind == kind)
-    ((t, value),) = np.asarray(row.body["result"], dtype=np.float64)
+    ((old_time, old_value),) = np.asarray(row.body["result"], dtype=np.float64)
     name = campaign.names.name(np.asarray(row.arguments["X"][0]))
     count = campaign.status.readings
-    text = f"{change}: {name} at {campaign.format_time(t)}, which was {value:g}"
-    values = {change: name, "t": t, "was": value, "readings": count}
+    text = f"{change}: {name} at {campaign.format_time(old_time)}, which was {old_value:g}"
+    values = {change: name, "t": old_time, "was": old_value, "readings": count}
+    if value is not None:
+        text += f" and is {value:g} now"
+        values["is"] = value
+    if t is not None:
+        text += f", its time now {campaign.format_time(t)}"
+        values["to"] = t
     print_result(call.form, f"{text}; {plural(count, 'reading')} in all", values)
 
 

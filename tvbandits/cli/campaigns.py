@@ -107,12 +107,16 @@ def new_command(
     """Start a campaign: sites, policy, noise, clock and expert from a TOML file."""
     if policy is not None:
         config = Path("campaign.toml") if config is None else config
-        configuration.write_draft(file, config, policy, sites, noise_sd, clock, tables.given)
+        has_clock = configuration.write_draft(
+            file, config, policy, sites, noise_sd, clock, tables.given
+        )
         if sites is None:
             print(f"wrote {config}: fill in sites, and then run")
             print(f"tvbandits campaign new {file} --config {config}")
             return
         print(f"wrote {config}")
+        if not has_clock:
+            print("no clock: times are numbers; --clock 1h lets them be dates")
     elif config is None or any(each is not None for each in (sites, noise_sd, clock)):
         raise ValueError(
             "give --config FILE, or --policy NAME with --sites, --noise-sd and --clock"
@@ -257,7 +261,7 @@ def correct_command(
         readings.confirm(doubts, yes)
         y, noise = readings.as_column(reward), readings.as_column(variance)
         campaign.correct(X, y, t, noise, to=right_time, outcomes=outcomes, key=call.key)
-        readings.print_change(call, campaign, "corrected", "correct")
+        readings.print_change(call, campaign, "corrected", "correct", reward, right_time)
 
 
 @command(app, "retract")
@@ -280,18 +284,25 @@ def drop_command(
 
 @command(app, "sites")
 def sites_command(
-    action: Annotated[Literal["add", "retire"], Argument(help="What to do with the sites.")],
+    action: Annotated[
+        Literal["list", "add", "retire"], Argument(help="What to do with the sites.")
+    ],
     call: Change,
     names: Annotated[
-        list[str],
+        Texts,
         Argument(
             metavar="NAME[=X,Y]...",
             help="Sites; new ones with coordinates, in the order of the table of sites.",
         ),
-    ],
+    ] = None,
     yes: Yes = False,
 ) -> None:
-    """Add sites or arms, or retire some; readings of retired ones are still accepted."""
+    """List the sites or arms, add or retire some; readings of retired ones are still accepted."""
+    if (action == "list") != (not names):
+        raise ValueError(f"sites {action} takes {'no names' if names else 'names of sites'}")
+    if not names:
+        actions.list_sites(call)
+        return
     with actions.open_campaign(call) as campaign:
         if action == "retire":
             campaign.change_sites(retire=names, key=call.key)
@@ -308,10 +319,11 @@ def status_command(
     best: Annotated[
         bool, Option("--best", help="Also print the best point, which takes longer.")
     ] = False,
+    at: At = None,
     context: Context = None,
 ) -> None:
     """Print the status in one line."""
-    actions.status(call, context, best=best)
+    actions.status(call, context, at, best=best)
 
 
 @command(app, "history")

@@ -21,6 +21,7 @@ from tvbandits.datasets.tables.layout import (
     find_sentinels,
     find_step,
     is_gap,
+    options_of_sites,
     read_sheet,
     select_parameter,
     sentinel_text,
@@ -40,12 +41,14 @@ def inspect(paths: Sequence[Path], tables: TableOptions, form: Format) -> None:
         with naming(path):
             options = FileOptions(**tables.given)
             facts.append({"file": str(path), **_facts(read_sheet(path, options), options)})
-    given = "".join(
+    flags = "".join(
         f" --{name} {shlex.quote(str(value))}"
         for name, values in tables.given.items()
         for value in (values if isinstance(values, list) else [values])
     )
-    lines = [line for each in facts for line in _lines(each, given)]
+    tables_of_sites = [each["file"] for each in facts if each["form"] == "sites"]
+    sites = shlex.quote(tables_of_sites[0]) if len(tables_of_sites) == 1 else "SITES"
+    lines = [line for each in facts for line in _lines(each, flags, sites)]
     print_result(form, lines, {"files": facts})
 
 
@@ -62,7 +65,6 @@ def _asking(questions: list[str]) -> Iterator[None]:
 def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
     """Return what is in a file, in plain values, and the questions that it leaves."""
     cells, questions = sheet.cells, list[str]()
-    layout = find_columns(cells, options)
     facts: dict[str, Any] = {
         "encoding": sheet.encoding,
         "separator": SEPARATORS.get(sheet.separator, ""),
@@ -73,10 +75,12 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
         "rows": len(cells),
         "columns": [str(column) for column in cells.columns],
     }
-    if find_degrees(map(str, cells.columns)) and not layout.is_long:
+    own = options_of_sites(options, cells)
+    if find_degrees(facts["columns"]) and not find_columns(cells, own).is_long:
         with _asking(questions):
-            facts |= {"form": "sites", "stations": list(read_places(cells, options).index)}
-        return facts | {"questions": questions}
+            facts |= {"form": "sites", "stations": list(read_places(cells, own).index)}
+        return {"form": "sites", **facts, "questions": questions}
+    layout = find_columns(cells, options)
     facts |= {
         "form": "long" if layout.is_long else "wide",
         "time": list(layout.time),
@@ -85,7 +89,14 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
         "value": list(layout.values),
         "places": list(layout.places),
     }
-    rows = cells
+    return facts | _reading_facts(cells, layout, options, questions) | {"questions": questions}
+
+
+def _reading_facts(
+    cells: pd.DataFrame, layout: Layout, options: FileOptions, questions: list[str]
+) -> dict[str, Any]:
+    """Return the parameters, times and values of a table of readings."""
+    facts, rows = dict[str, Any](), cells
     with _asking(questions):
         if layout.parameter:
             counts = cells[layout.parameter].astype(str).str.strip().value_counts()
@@ -95,7 +106,7 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
         facts |= _time_facts(rows, layout, options)
     with _asking(questions):
         facts |= _value_facts(rows, layout, options, questions)
-    return facts | {"questions": questions}
+    return facts
 
 
 def _time_facts(rows: pd.DataFrame, layout: Layout, options: FileOptions) -> dict[str, Any]:
@@ -135,58 +146,57 @@ def _value_facts(
     return facts
 
 
-def _lines(facts: dict[str, Any], given: str) -> list[str]:
-    """Return the facts of a file in lines for people, and the commands with the options `given`."""
-    file = shlex.quote(facts["file"])
-    skipped = (
-        [f"lines {_numbers(facts['left_out'])} are titles or units"] if facts["left_out"] else []
-    )
-    if facts["repeated_headers"]:
-        skipped.append(f"{plural(facts['repeated_headers'], 'repeated header')} left out")
-    marks = [
-        facts["encoding"],
-        facts["separator"],
-        facts["decimal"] and f"decimal {facts['decimal']}",
+def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
+    """Return the facts of a file in lines for people, and the commands with the options in `flags`."""
+    file, mark = shlex.quote(facts["file"]), facts["decimal"]
+    marks = [facts["encoding"], facts["separator"], mark and f"decimal {mark}"]
+    lines = [
+        f"{facts['file']}: {', '.join(each for each in marks if each)}; names in line "
+        f"{facts['header']} (else --header)"
     ]
-    lines = [f"{facts['file']}: {', '.join(each for each in marks if each)}; names in line "
-        f"{facts['header']} (else --header)", *(f"  {each}" for each in skipped)]  # fmt: skip
-    stations = facts.get("stations", [])
+    if facts["left_out"]:
+        numbers = ", ".join(map(str, facts["left_out"]))
+        lines.append(f"  lines {numbers} are titles, units or an end")
+    if facts["repeated_headers"]:
+        lines.append(f"  {plural(facts['repeated_headers'], 'repeated header')} left out")
     if facts["form"] == "sites":
+        stations = facts.get("stations", [])
         lines.append(f"  a table of {plural(len(stations), 'site')}: {few(stations)}")
     else:
-        named = " and ".join(facts["time"])
-        lines.append(
-            f"  long: a row for each reading; station {' + '.join(facts['station'])} (else --station), "
-            f"value {' or '.join(facts['value'])} (else --value)"
-            if facts["form"] == "long"
-            else "  wide: a column for each station"
-        )
-        if "time_example" in facts:
-            lines.append(
-                f"  time {named} (else --time), written {facts['time_example']}: {facts['from']} to "
-                f"{facts['to']}"
-            )
-        if "step" in facts:
-            kind = "a step of" if facts["regular"] else "irregular; a step of"
-            lines.append(
-                f"  {kind} {facts['step']} has {facts['gaps']:.1%} gaps (every={facts['step']})"
-            )
-        if stations:
-            lines.append(f"  {plural(len(stations), 'station')}: {few(stations)}")
-        for name, count in facts.get("parameters", {}).items():
-            lines.append(f"  parameter {name}: {plural(count, 'row')}")
-        for text, count in facts.get("no_reading", {}).items():
-            lines.append(f"  no reading: {text!r} {plural(count, 'time')} (more by --missing)")
+        lines += _reading_lines(facts)
     lines += [f"  open: {question}" for question in facts["questions"]]
     if facts["form"] != "sites" and not facts["questions"]:
-        sites = file if facts["places"] else "SITES"
+        places = file if facts["places"] else sites
         every = "" if facts.get("regular", True) else f":every={facts['step']}"
         lines += [
-            f"  then: tvbandits compare sensor-field{every} --data {file} --data {sites}{given}",
-            f"  or:   tvbandits campaign tell CAMPAIGN --csv {file}{given}",
+            f"  then: tvbandits compare sensor-field{every} --data {file} --data {places}{flags}",
+            f"  or:   tvbandits campaign tell CAMPAIGN --csv {file}{flags}",
         ]
     return lines
 
 
-def _numbers(lines: Sequence[int]) -> str:
-    return ", ".join(map(str, lines))
+def _reading_lines(facts: dict[str, Any]) -> list[str]:
+    """Return what is in a table of readings: columns, times, stations, parameters and gaps."""
+    lines = ["  wide: a column for each station"]
+    if facts["form"] == "long":
+        lines = [
+            f"  long: a row for each reading; station {' + '.join(facts['station'])} (else --station), "
+            f"value {' or '.join(facts['value'])} (else --value)"
+        ]
+    if "time_example" in facts:
+        lines.append(
+            f"  time {' and '.join(facts['time'])} (else --time), written {facts['time_example']}: "
+            f"{facts['from']} to {facts['to']}"
+        )
+    if "step" in facts:
+        kind = "a step of" if facts["regular"] else "irregular; a step of"
+        lines.append(
+            f"  {kind} {facts['step']} has {facts['gaps']:.1%} gaps (every={facts['step']})"
+        )
+    if stations := facts.get("stations"):
+        lines.append(f"  {plural(len(stations), 'station')}: {few(stations)}")
+    for name, count in facts.get("parameters", {}).items():
+        lines.append(f"  parameter {name}: {plural(count, 'row')}")
+    for text, count in facts.get("no_reading", {}).items():
+        lines.append(f"  no reading: {text!r} {plural(count, 'time')} (more by --missing)")
+    return lines

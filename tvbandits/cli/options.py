@@ -80,7 +80,7 @@ class TableOptions:
         None
     )
     time: Annotated[
-        Text, Option("--time", metavar="COLUMN", help="The column of times; A+B joins two.")
+        Text, Option("--time", metavar="COLUMN", help="The column of times; A+B joins columns.")
     ] = None
     station: Annotated[
         Text, Option("--station", metavar="COLUMN", help="The column of stations.")

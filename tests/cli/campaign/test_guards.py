@@ -1,0 +1,125 @@
+"""What a campaign shows and asks before a wrong place, time or value enters; tables of cron jobs."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.commands import Command, fine, one_line
+from tvbandits import Campaign
+
+CONFIG = (
+    '[domain]\nsites = "sites.csv"\n[policy]\nname = "gp-ucb"\nlength_scale = 9.0\nnoise_sd = 0.5\n'
+)
+CLOCK = '[clock]\nunit = "1h"\norigin = "2024-01-30"\n'
+DEGREES = "site,latitude,longitude\nST1,45.4,9.1\nST2,45.5,9.2\nST3,45.6,9.4\n"
+GOOD = "site,time,reward\n" + "".join(f"ST{1 + t % 3},{t},{t % 4}\n" for t in range(1, 10))
+
+
+@pytest.fixture
+def network(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("sites.csv").write_text(DEGREES)
+    Path("n.toml").write_text(CONFIG + CLOCK)
+    fine(command("new", "n.db", "--config", "n.toml"))
+    return tmp_path / "n.db"
+
+
+def test_sites_list_is_a_table_of_sites(command: Command, network: Path) -> None:
+    assert fine(command("sites", "list", network)) == DEGREES
+    fine(command("sites", "add", network, "ST4=45.5,9.3"))
+    fine(command("sites", "retire", network, "ST2"))
+    lines = fine(command("sites", "list", network)).splitlines()
+    assert lines[0] == "site,latitude,longitude,retired"
+    assert lines[2:] == ["ST2,45.5,9.2,yes", "ST3,45.6,9.4,", "ST4,45.5,9.3,"]
+    sites = json.loads(fine(command("sites", "list", network, "--format", "json")))["sites"]
+    assert sites[1] == {"site": "ST2", "x": [45.5, 9.2], "retired": True}
+
+
+@pytest.mark.usefixtures("network")
+def test_sites_list_of_arms_has_names_alone(command: Command) -> None:
+    Path("a.toml").write_text('[domain]\narms = ["red", "green"]\n[policy]\nname = "gp-ucb"\n'
+                              "length_scale = 1.0\n")  # fmt: skip
+    fine(command("new", "a.db", "--config", "a.toml"))
+    assert fine(command("sites", "list", "a.db")) == "site\nred\ngreen\n"
+
+
+def test_names_are_for_changes_of_sites_alone(command: Command, network: Path) -> None:
+    one_line(command("sites", "list", network, "ST1"), "list takes no names")
+    one_line(command("sites", "add", network), "add takes names")
+
+
+def test_a_latitude_without_a_longitude_is_named(command: Command, network: Path) -> None:
+    one_line(
+        command("sites", "add", network, "ST4=45.5"), r'"ST4" .*latitude, longitude.*\[45\.5\]'
+    )
+    one_line(command("sites", "add", network, "ST4"), '"ST4" .*latitude, longitude.*None')
+    Path("sites.csv").write_text("site,latitude,x\nST1,45.4,9.1\nST2,45.5,9.2\n")
+    one_line(command("new", "b.db", "--config", "n.toml"), '"latitude" but no longitude')
+    Path("sites.csv").write_text("site,latitude,longitude\nST1,45.4,9.1\nST2,45.5,\n")
+    one_line(command("new", "b.db", "--config", "n.toml"), "site 'ST2' has no longitude")
+    with Campaign.open(network) as campaign:
+        assert campaign.sites == ["ST1", "ST2", "ST3"]
+
+
+def test_the_best_site_is_that_of_the_time(command: Command, network: Path) -> None:
+    Path("day.csv").write_text(GOOD)
+    fine(command("tell", network, "--csv", "day.csv"))
+    text = fine(command("status", network, "--best", "--at", "30.01.2024 12:00"))
+    assert "best at 2024-01-30 12:00:00: ST" in text
+    best = json.loads(fine(command("status", network, "--best", "--at", 12, "--format", "json")))
+    with Campaign.open(network) as campaign:
+        assert best["best"] == campaign.names.name(campaign.recommend(12))
+    assert best["best_at"] == 12
+    one_line(command("status", network, "--at", 12), "--at is for --best")
+
+
+def test_a_correction_says_what_is_on_record_now(command: Command, network: Path) -> None:
+    fine(command("tell", network, "--site", "ST1", "--at", 3, "--reward", 1.5))
+    said = fine(command("correct", network, "--site", "ST1", "--at", 3, "--reward", 2.5))
+    assert said.startswith("corrected: ST1 at 2024-01-30 03:00:00, which was 1.5 and is 2.5 now;")
+    said = fine(command("correct", network, "--site", "ST1", "--at", 3, "--to", 4))
+    assert "which was 2.5, its time now 2024-01-30 04:00:00;" in said
+
+
+def test_skip_doubtful_leaves_out_unusual_rows_without_a_question(
+    command: Command, network: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("day.csv").write_text(f"{GOOD}ST1,10,5000\nST2,11,1\n")
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: pytest.fail("a question to nobody"))
+    said = command("tell", network, "--csv", "day.csv", "--skip-doubtful", "--format", "json")
+    assert said.status == 2
+    assert [each["line"] for each in json.loads(said.out)["refused"]] == [11]
+    assert "day.csv, line 11: ST1: 5000 is far from the readings" in said.err
+    with Campaign.open(network) as campaign:
+        assert campaign.state.rewards.t.tolist() == [*range(1, 10), 11]
+    Path("day.csv").write_text(GOOD)
+    assert fine(command("tell", network, "--csv", "day.csv", "--skip-doubtful")).startswith("0 new")
+
+
+def test_skip_doubtful_is_for_tables_and_not_beside_yes(command: Command, network: Path) -> None:
+    one_line(command("tell", network, "--csv", "day.csv", "--skip-doubtful", "--yes"), "--yes")
+    one = ("--site", "ST1", "--reward", 1)
+    one_line(command("tell", network, *one, "--skip-doubtful"), "--skip-doubtful is for --csv")
+
+
+@pytest.mark.usefixtures("network")
+def test_new_says_whether_times_may_be_dates(command: Command) -> None:
+    new = ("--policy", "frugal-gp-ucb", "--sites", "sites.csv", "--config")
+    assert "no clock: times are numbers; --clock 1h" in fine(command("new", "c.db", *new, "c.toml"))
+    assert "no clock" not in fine(command("new", "d.db", *new, "d.toml", "--clock", "1h"))
+
+
+def test_the_times_of_a_table_are_in_two_columns_or_in_the_one_that_is_named(
+    command: Command, network: Path
+) -> None:
+    Path("day.csv").write_text(
+        "site,date,time,reward\nST1,30.01.2024,05:00,1\nST2,30.01.2024,06:00,2\n"
+    )
+    fine(command("tell", network, "--csv", "day.csv"))
+    Path("next.csv").write_text("site,time,read at,reward\nST1,99,7,1\nST2,98,8,2\n")
+    fine(command("tell", network, "--csv", "next.csv", "--time", "read at"))
+    with Campaign.open(network) as campaign:
+        assert campaign.state.rewards.t.tolist() == [5.0, 6.0, 7.0, 8.0]
