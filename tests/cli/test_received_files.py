@@ -177,6 +177,7 @@ WRONG: dict[str, tuple[str, list[str], str]] = {
     "no such column": ("time,site,a,b\n1,Nord,3,4\n2,Ost,4,5\n", ["--value", "c"],
         "--value c: .*time, site, a, b"),
     "a time": ("time,Nord,Ost\n1,2,3\nnoon,2,4\n2,1,1\n", [], "'noon'.*--time"),
+    "no row": ("time,Nord,Ost\n", [], "own.csv: .*no rows"),
     "no names, days first": ("30.01.2024 01:00;1;2\n30.01.2024 02:00;1;2\n", [],
         "line 1 .*names.* '30.01.2024 01:00'.*--header"),
     "a last line of means": ("time,Nord,Ost\n1,2,3\n2,2,4\nmean,2,3.5\n", [],
@@ -262,7 +263,7 @@ def test_irregular_minutes_with_numbers_of_no_reading_go_from_info_to_a_decision
     assert said.out.startswith("178 new readings; 178 readings in all")
     assert "line 9: -999 of Nord" in said.err
     said = command("campaign", "tell", "c.db", "--csv", "gauge.csv", "--missing", "-999")
-    assert fine(said).startswith("0 new readings, 178 already known; 178 readings in all")
+    assert fine(said).startswith("0 new readings, 178 already recorded; 178 readings in all")
     assert fine(command("campaign", "ask", "c.db", "--at", "30.01.2024 11:00")).strip() in STATIONS
 
 

@@ -295,24 +295,35 @@ class Names:
         if isinstance(domain, Arms):
             if placed := [name for name, x in add.items() if x is not None]:
                 raise ValueError(f'arms have no coordinates, got some for "{placed[0]}"')
-        elif new:
-            rows = np.vstack([self._coordinates_of(name, x) for name, x in new.items()])
+        else:
+            self._check_places(add, domain, d)
+        if new and not isinstance(domain, Arms):
+            rows = np.vstack([as_points([x], d, f'add: "{name}"') for name, x in new.items()])
             if self.table:
                 table = dict(zip(self.table, rows.T.tolist(), strict=True))
                 rows = self._to_kilometres(rows, domain)
             X = rows.tolist()
         return {"names": [*new], "X": X, "table": table, "retire": retire, "restore": restore}
 
-    def _coordinates_of(self, name: str, x: Any) -> Array:
-        """Return the coordinates of a new site (1, d); a `ValueError` names those that it needs."""
-        columns = [each for each in self.columns if each not in self.context_names]
-        row = None if x is None else as_points([x], name=f'add: "{name}"')
-        if row is None or row.shape[1] != len(columns):
-            raise ValueError(
-                f'add: "{name}" must have {", ".join(columns)}, a number each, got '
-                f"{describe(None if row is None else row[0].tolist())}"
-            )
-        return row
+    def _check_places(self, add: Mapping[str, Any], domain: Candidates, d: int) -> None:
+        """Raise an error for a new site without coordinates, or other ones of one that comes back."""
+        for name, x in add.items():
+            if name not in self.index:
+                count = 0 if x is None else as_points([x], name=f'add: "{name}"').shape[1]
+                if count != d:
+                    raise ValueError(
+                        f'add: "{name}" is a new site, which needs its {d} coordinates '
+                        f"({', '.join(self.columns[:d])}), got {count}"
+                    )
+            if x is None or name not in self.index:
+                continue
+            row, point = self.index[name], as_points([x], d, f'add: "{name}"')[0]
+            own = np.array([each[row] for each in self.table.values()] or domain.X[row])
+            if not np.allclose(point, own, rtol=1e-9, atol=0.0):
+                raise ValueError(
+                    f'add: "{name}" comes back to {own.tolist()}, got {point.tolist()}: leave its '
+                    "coordinates out, or give the other place a name of its own"
+                )
 
     def _to_kilometres(self, table: Array, domain: Candidates, far: float = 3.0) -> Array:
         """Return points (n, d) for rows of the table of sites, by the slopes of the sites before.

@@ -379,7 +379,7 @@ class _RowChecks:
         """Return the time of a reading, and its arguments for `Campaign.record`, of which X may lack."""
         t, key = self._time(reading.at), reading.key
         if self._is_table and t is None and key is None:
-            raise ValueError("a row needs a time or a key, so that it counts once if repeated")
+            raise ValueError("a row needs a time or a key, by which a repeated row counts once")
         arguments: dict[str, Any] = {
             "y": [reading.value],
             "t": t,
@@ -419,8 +419,8 @@ class _RowChecks:
         if (first := self._first_lines.setdefault(play, line)) != line:
             raise ValueError(
                 f"line {first} already has a reading of {name} at "
-                f"{self._campaign.format_time(play[1])}: give each a key in a column key if both are "
-                "to count, or remove one"
+                f"{self._campaign.format_time(play[1])}: remove one, or give each a key in a column "
+                "key if both should count"
             )
 
 
@@ -544,7 +544,7 @@ def _foreign_readings(
     grouped = rows.groupby(["time", "station"], sort=False, as_index=False)
     means = grouped.agg({"value": "mean", "line": "first"})
     if len(means) < len(rows):
-        omissions.append(f"{len(rows) - len(means)} rows averaged with others of their time")
+        omissions.append(f"{len(rows) - len(means)} rows, averaged with others of the same time")
     readings = [
         Reading(site=site, at=str(time), value=float(value), line=int(line))
         for time, site, value, line in means.itertuples(index=False)

@@ -105,6 +105,7 @@ def new_command(
     who: Who = None,
 ) -> None:
     """Start a campaign: sites, policy, noise, clock and expert from a TOML file."""
+    has_clock = True
     if policy is not None:
         config = Path("campaign.toml") if config is None else config
         has_clock = configuration.write_draft(
@@ -115,8 +116,6 @@ def new_command(
             print(f"tvbandits campaign new {file} --config {config}")
             return
         print(f"wrote {config}")
-        if not has_clock:
-            print("no clock: times are numbers; --clock 1h lets them be dates")
     elif config is None or any(each is not None for each in (sites, noise_sd, clock)):
         raise ValueError(
             "give --config FILE, or --policy NAME with --sites, --noise-sd and --clock"
@@ -125,6 +124,8 @@ def new_command(
         option = next(iter(tables.given))
         raise ValueError(f"--{option} is for --sites: write it into {config}, [domain] read")
     configuration.create(file, config, expert, who, like)
+    if not has_clock:
+        print("no clock: times are numbers; --clock 1h lets them be dates")
 
 
 @command(app, "ask")
