@@ -381,9 +381,9 @@ class _RowChecks:
         if self._is_table and t is None and key is None:
             raise ValueError("a row needs a time or a key, by which a repeated row counts once")
         arguments: dict[str, Any] = {
-            "y": [reading.value],
+            "y": reading.y,
             "t": t,
-            "noise_variance": as_column(reading.variance),
+            "noise_variance": as_column(reading.variance) if reading.trials is None else None,
             "key": key,
             "who": reading.who,
             "outcomes": reading.outcomes,
