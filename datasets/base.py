@@ -100,6 +100,7 @@ class Synthetic:
 
     def piece(self, t: float, every: int) -> int:
         """Return the number of the piece at time `t` of a reward that changes after `every` steps."""
+        whole_number("every", every)
         if not (is_finite_number(t) and 1 <= t < self.horizon + 1):
             raise self._refuse(f"for 1 <= t < {self.horizon + 1}", t)
         return (int(t) - 1) // every

@@ -233,8 +233,15 @@ class Layout:
 # --- from a file to its cells -----------------------------------------------------------------------
 
 
-def read_sheet(path: Path, options: FileOptions) -> Sheet:
+def read_sheet(path: Path, options: FileOptions, *, may_be_empty: bool = False) -> Sheet:
     r"""Return the cells of a csv, also a packed one, or of a Parquet file.
+
+    Parameters
+    ----------
+    path : Path
+    options : FileOptions
+    may_be_empty : bool
+        Whether a header without rows will do, as of a day without readings.
 
     Raises
     ------
@@ -253,7 +260,7 @@ def read_sheet(path: Path, options: FileOptions) -> Sheet:
     4       1  1.5 (1, 3)
     """
     sheet = _read_sheet(path, options)
-    if sheet.cells.empty:
+    if sheet.cells.empty and not may_be_empty:
         raise ValueError("the table has a header and no rows")
     return sheet
 

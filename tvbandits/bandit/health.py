@@ -60,9 +60,14 @@ def signs_of_trouble(
 
 def _edges(domain: Domain, X: Array) -> list[str]:
     """Return a sign for each coordinate at one of whose ends all plays (n, d) lie."""
-    names = domain.coordinate_names
+    if domain.intervals is None:
+        return []
+    low, high = domain.intervals.T
+    shares = (X[:, : len(low)] - low) / (high - low)
+    ends = ("lower", shares <= EDGE), ("upper", shares >= 1.0 - EDGE)
     return [
-        f"the latest {PLAYS} plays lie at the {end} end of {names[i]}: the best may lie beyond it"
-        for end, near in zip(("lower", "upper"), domain.near_ends(X, EDGE), strict=True)
+        f"the latest {PLAYS} plays lie at the {end} end of {domain.coordinate_names[i]}: "
+        "the best may lie beyond it"
+        for end, near in ends
         for i in np.flatnonzero(near.all(axis=0)).tolist()
     ]

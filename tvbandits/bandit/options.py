@@ -13,6 +13,7 @@ from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.validation import (
     LARGEST_VALUE,
+    check_part,
     choice,
     flag,
     is_finite_number,
@@ -167,10 +168,21 @@ class Options:
         if not (self.refit is None or isinstance(self.refit, bool | Every)):
             whole_number("refit", self.refit)
         check_mean(self.mean)
+        _check_season(self.season)
+        if not (self.posterior is None or isinstance(self.posterior, str)):
+            check_part("posterior", self.posterior, "a word or a rule of posteriors", "condition")
         choice("consult", self.consult, ("after tell", "before ask"))
         for name in ("minimum_batch", "largest_batch"):
             whole_number(name, getattr(self, name), at_most=LARGEST_BATCH)
         settle(self, limits=limits)
+
+
+def _check_season(season: object) -> None:
+    """Raise a `ValueError` unless this is a period, "find" or None."""
+    is_period = is_finite_number(season) and season > 0  # type: ignore[operator]
+    is_word = isinstance(season, str) and season == "find"
+    needs = 'a positive number, "find" or None'
+    require(season is None or is_word or is_period, "season", needs, season)
 
 
 def check_mean(mean: object) -> None:

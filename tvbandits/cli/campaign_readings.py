@@ -445,7 +445,7 @@ def read_table(
 
     options = FileOptions(**tables)
     with naming(path):
-        cells = read_sheet(path, options).cells.astype(str)
+        cells = read_sheet(path, options, may_be_empty=True).cells.astype(str)
         layout, header = find_columns(cells, options), _plain_header(cells)
         names = campaign.names
         has_place = "site" in header or {each.lower() for each in names.columns} <= {*header}

@@ -70,12 +70,10 @@ class Box(Domain):
         """Number of coordinates of a point."""
         return len(self.bounds)
 
-    def near_ends(self, X: Array, share: float) -> tuple[Array, Array]:
-        """Return which coordinates of points (n, d) lie at an end; those of a context never do."""
-        low, high = self.bounds.T
-        near = share * (high - low)
-        chosen = np.arange(self.dimension) < self.action_domain.dimension
-        return (low + near >= X) & chosen, (high - near <= X) & chosen
+    @property
+    def intervals(self) -> Array:
+        """The ranges (d, 2) of the coordinates that are chosen, without those of a context."""
+        return self.action_domain.bounds
 
     def __repr__(self) -> str:
         context = ", ".join(f"{name!r}: {part}" for name, part in self.context.items())

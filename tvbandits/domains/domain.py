@@ -61,17 +61,10 @@ class Domain(ABC):
         `acquisition` maps points (m, d) to values (m,).
         """
 
-    def near_ends(self, X: Array, share: float) -> tuple[Array, Array]:  # noqa: ARG002 - has no ends
-        """Return which coordinates of points (n, d) lie at the lower and at the upper end of a range.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-        share : float
-            How near that is, as a share of the range.
-        """
-        nowhere = np.zeros(X.shape, dtype=bool)
-        return nowhere, nowhere
+    @property
+    def intervals(self) -> Array | None:
+        """The ranges (d, 2) of the coordinates that are chosen; None where they are no intervals."""
+        return None
 
     # --- names ------------------------------------------------------------------------------------
 
@@ -93,7 +86,7 @@ class Domain(ABC):
 
     def decode(self, X: ArrayLike) -> Any:
         """Return points (n, d) as people see them: a frame where the coordinates have names."""
-        return X
+        return as_points(X, self.dimension)
 
     def values_by_name(self, X: Array) -> dict[str, Any]:
         """Return points (n, d) as people see them: a column (n,) for each of `coordinate_names`."""

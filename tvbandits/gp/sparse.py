@@ -432,6 +432,9 @@ class LeverageConfig:
 
 CONFIG = LeverageConfig()
 
+# A smaller share of a prior variance is lost to rounding.
+SMALLEST_TOLERANCE = 1e-15
+
 
 def leverage_dictionary(
     kernel: Any, Z: Array, variance: Array, oversampling: float, rng: np.random.Generator
@@ -628,7 +631,7 @@ class Nystrom(PosteriorRule):
         if not isinstance(self.oversampling, TheoryOversampling):
             positive_number("oversampling", self.oversampling)
         flag("keep", self.keep)
-        finite_number("tolerance", self.tolerance, above=0.0, below=1.0)
+        finite_number("tolerance", self.tolerance, low=SMALLEST_TOLERANCE, below=1.0)
 
     def on_dictionary(self, kernel: Any) -> bool:
         """Return whether it is no filter over time."""
