@@ -15,6 +15,7 @@ from tvbandits.validation import (
     LARGEST_VALUE,
     check_part,
     choice,
+    finite_number,
     flag,
     is_finite_number,
     of_kind,
@@ -179,10 +180,10 @@ class Options:
 
 def _check_season(season: object) -> None:
     """Raise a `ValueError` unless this is a period, "find" or None."""
-    is_period = is_finite_number(season) and season > 0  # type: ignore[operator]
-    is_word = isinstance(season, str) and season == "find"
-    needs = 'a positive number, "find" or None'
-    require(season is None or is_word or is_period, "season", needs, season)
+    if isinstance(season, str):
+        require(season == "find", "season", 'a positive number, "find" or None', season)
+    elif season is not None:
+        finite_number("season", season, above=0.0)
 
 
 def check_mean(mean: object) -> None:

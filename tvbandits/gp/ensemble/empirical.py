@@ -29,6 +29,7 @@ from tvbandits.gp.ensemble.filters import (
 )
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, ModelSpec, Season, SpatialSpec
+from tvbandits.gp.ensemble.seasons import steps_in_octaves
 from tvbandits.validation import Array, Index
 
 
@@ -78,9 +79,7 @@ class EmpiricalConfig:
     @property
     def look_steps(self) -> tuple[int, ...]:
         """Return the numbers of times after which the covariance is estimated."""
-        n, octaves = self.looks_per_octave, int(math.log2(self.last_step / self.first_octave))
-        starts = [self.first_octave * 2**k for k in range(octaves)]
-        return tuple(start * (n + i) // n for start in starts for i in range(n))
+        return steps_in_octaves(self.first_octave, self.last_step, self.looks_per_octave)
 
 
 CONFIG = EmpiricalConfig()

@@ -24,6 +24,22 @@ from tvbandits.ties import first_of_largest
 from tvbandits.validation import Array, Index
 
 
+def steps_in_octaves(first: int, last: int, per_octave: int) -> tuple[int, ...]:
+    """Return steps from the first to the last, so many until their number has doubled.
+
+    Examples
+    --------
+    >>> from tvbandits.gp.ensemble.seasons import steps_in_octaves
+    >>> print(steps_in_octaves(4, 16, 2))
+    (4, 6, 8, 12, 16)
+    """
+    starts = [first * 2**k for k in range(int(math.log2(last / first)))]
+    return (
+        *(start * (per_octave + i) // per_octave for start in starts for i in range(per_octave)),
+        last,
+    )
+
+
 @dataclass(frozen=True)
 class SeasonConfig:
     """The constants of the search for a season.
@@ -84,10 +100,7 @@ class SeasonConfig:
     @property
     def look_steps(self) -> tuple[int, ...]:
         """Return the steps after which the readings are searched."""
-        n = self.looks_per_octave
-        octaves = int(math.log2(self.last_step / self.first_octave))
-        starts = [self.first_octave * 2**k for k in range(octaves)]
-        return (*(start * (n + i) // n for start in starts for i in range(n)), self.last_step)
+        return steps_in_octaves(self.first_octave, self.last_step, self.looks_per_octave)
 
 
 CONFIG = SeasonConfig()
