@@ -212,7 +212,7 @@ def test_policies_take_season() -> None:
     refused(ValueError, says, frugal, season=5e-324)
     refused(
         ValueError,
-        r"season must be positive and finite .*\[6\.0, 7\.0\]",
+        r"season must be positive and finite.*\[6\.0, 7\.0\]",
         frugal,
         season=[6.0, 7.0],
     )
