@@ -254,10 +254,8 @@ def read_sheet(path: Path, options: FileOptions, *, may_be_empty: bool = False) 
     >>> from tvbandits.datasets.tables.layout import FileOptions, read_sheet
     >>> size = Path("hall.csv").write_text("Hall 3\ntime;a\n;Grad C\n1;1,5\n")
     >>> sheet = read_sheet(Path("hall.csv"), FileOptions())
-    >>> print(sheet.cells, sheet.titles)
-         time    a
-    line
-    4       1  1.5 (1, 3)
+    >>> print(sheet.cells.to_dict("index"), sheet.titles)
+    {4: {'time': '1', 'a': '1.5'}} (1, 3)
     """
     sheet = _read_sheet(path, options)
     if sheet.cells.empty and not may_be_empty:

@@ -184,7 +184,7 @@ def test_all_of_them_at_once_in_one_process_and_in_two(folder: Path) -> None:
         ("lab.ours:fixed --policy lab.ours:fixed", "must be a policy, or a function of a Setting"),
         ("lab.ours:fixed --beta lab.ours:fixed", 'beta must be "theory", a number or'),
         ("lab.ours:fixed --expert lab.ours:fixed", "--expert must be package.module:maker"),
-        ("lab.ours:fixed --policy sparq-gp-ucb --expert math:gcd", '"math:gcd": '),
+        ("lab.ours:fixed --policy sparq-gp-ucb --expert math:gcd --jobs 1", '"math:gcd": '),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_one_line(folder: Path, arguments: str, message: str) -> None:

@@ -450,6 +450,8 @@ def read_table(
         names = campaign.names
         has_place = "site" in header or {each.lower() for each in names.columns} <= {*header}
         is_own = has_place and bool({"reward", *sum(COUNTS, ())} & {*header})
+        if cells.empty and not is_own:
+            raise ValueError("the table has a header and no rows")
         has_choice = bool(layout.parameter or options.station or options.value)
         has_sites = layout.is_long or bool({*cells.columns} & {*names.sites})
         if has_sites and (has_choice or not is_own):

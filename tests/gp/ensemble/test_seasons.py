@@ -211,10 +211,7 @@ def test_policies_take_season() -> None:
     says = "season must be finite and at least 1e-09, got 5e-324"
     refused(ValueError, says, frugal, season=5e-324)
     refused(
-        ValueError,
-        r"season must be positive and finite.*\[6\.0, 7\.0\]",
-        frugal,
-        season=[6.0, 7.0],
+        ValueError, r"season must be positive and finite.*\[6\.0, 7\.0\]", frugal, season=[6.0, 7.0]
     )
     refused(ValueError, "season must be positive and finite", frugal, season=np.array([6.0, 7.0]))
     refused(
