@@ -430,7 +430,7 @@ class OnTerminal:
 def test_interrupting_keeps_what_is_done(
     tmp_path: Path, jobs: int, sent: signal.Signals, said: str, expected: int
 ) -> None:
-    steps = 4000
+    steps = 2000
     running = OnTerminal(
         "compare", "drifting-bump:candidates=61", "--policy=uniform", "--policy=sparq-gp-ucb",
         "--policy=gp-ucb", f"--horizon={steps}", "--seeds=1", f"--jobs={jobs}", "--out",
