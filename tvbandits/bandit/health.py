@@ -63,6 +63,11 @@ def _edges(domain: Domain, X: Array) -> list[str]:
     if domain.intervals is None:
         return []
     low, high = domain.intervals.T
+    latest = (X[-1, : len(low)] - low) / (high - low)
+    if (
+        latest.min() > EDGE and latest.max() < 1.0 - EDGE
+    ):  # the usual case: all need not be looked at
+        return []
     shares = (X[:, : len(low)] - low) / (high - low)
     ends = ("lower", shares <= EDGE), ("upper", shares >= 1.0 - EDGE)
     return [

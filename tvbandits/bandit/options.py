@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 from tvbandits.acquisition.batches import LARGEST_BATCH, USUAL_LARGEST
 from tvbandits.acquisition.limits import Limit
 from tvbandits.domains.moving import MoveCost, check_move_cost
+from tvbandits.gp.ensemble.posterior import check_season
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.validation import (
     LARGEST_VALUE,
     check_part,
     choice,
-    finite_number,
     flag,
     is_finite_number,
     of_kind,
@@ -24,6 +24,8 @@ from tvbandits.validation import (
     several,
     whole_number,
 )
+
+NEEDED_POSTERIOR = "Exact(), Nystrom(), StateSpace() or ModelEnsemble()"
 
 Posterior: TypeAlias = PosteriorRule | Literal["exact", "nystrom", "ensemble"]
 Mean: TypeAlias = float | Literal["online"]
@@ -169,21 +171,13 @@ class Options:
         if not (self.refit is None or isinstance(self.refit, bool | Every)):
             whole_number("refit", self.refit)
         check_mean(self.mean)
-        _check_season(self.season)
+        check_season(self.season)
         if not (self.posterior is None or isinstance(self.posterior, str)):
-            check_part("posterior", self.posterior, "a word or a rule of posteriors", "condition")
+            check_part("posterior", self.posterior, NEEDED_POSTERIOR, "condition")
         choice("consult", self.consult, ("after tell", "before ask"))
         for name in ("minimum_batch", "largest_batch"):
             whole_number(name, getattr(self, name), at_most=LARGEST_BATCH)
         settle(self, limits=limits)
-
-
-def _check_season(season: object) -> None:
-    """Raise a `ValueError` unless this is a period, "find" or None."""
-    if isinstance(season, str):
-        require(season == "find", "season", 'a positive number, "find" or None', season)
-    elif season is not None:
-        finite_number("season", season, above=0.0)
 
 
 def check_mean(mean: object) -> None:

@@ -17,7 +17,7 @@ from tvbandits.acquisition.limits import Limit
 from tvbandits.acquisition.rules import Acquisition, UpperConfidenceBound
 from tvbandits.acquisition.widths import DEFAULT_WIDTH, Confidence, Fixed, Situation, as_confidence
 from tvbandits.bandit.history import COLUMNS
-from tvbandits.bandit.options import Options, check_mean
+from tvbandits.bandit.options import NEEDED_POSTERIOR, Options, check_mean
 from tvbandits.data import Dataset
 from tvbandits.domains.candidates import Candidates, as_finite
 from tvbandits.domains.domain import Domain, append_context
@@ -365,8 +365,6 @@ MOST_BESIDE = 200
 
 # How far candidates may resemble each other then, in extents; 0: not at all.
 LENGTHS = (0.0, 0.1, 0.3)
-
-NEEDED_POSTERIOR = "Exact(), Nystrom(), StateSpace() or ModelEnsemble()"
 
 # The parts: what each must be, and the method or the class that tells it.
 _PARTS: tuple[tuple[str, str, str | type], ...] = (

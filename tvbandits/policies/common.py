@@ -16,7 +16,7 @@ from tvbandits.acquisition.widths import DEFAULT_WIDTH as DEFAULT_WIDTH, Confide
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Mean as Mean, Options, Refit, Season
 from tvbandits.bandit.past import state_with_history
-from tvbandits.bandit.recipe import NEEDED_POSTERIOR, Recipe
+from tvbandits.bandit.recipe import Recipe
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.space import space_of
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
@@ -149,7 +149,6 @@ def posterior_of(options: Options | None) -> PosteriorRule | None:
         return None
     if isinstance(posterior, str):
         return POSTERIORS[choice("posterior", posterior, POSTERIORS)]
-    check_part("posterior", posterior, NEEDED_POSTERIOR, "condition")
     return posterior
 
 

@@ -210,10 +210,8 @@ def test_policies_take_season() -> None:
     refused(ValueError, "or None, got 'none'", frugal, season="none")
     says = "season must be finite and at least 1e-09, got 5e-324"
     refused(ValueError, says, frugal, season=5e-324)
-    refused(
-        ValueError, r"season must be positive and finite.*\[6\.0, 7\.0\]", frugal, season=[6.0, 7.0]
-    )
-    refused(ValueError, "season must be positive and finite", frugal, season=np.array([6.0, 7.0]))
+    refused(ValueError, r"season must be finite .*\[6\.0, 7\.0\]", frugal, season=[6.0, 7.0])
+    refused(ValueError, "season must be finite", frugal, season=np.array([6.0, 7.0]))
     refused(
         ValueError,
         "queries_per_step must lie in .* got 9007199254740992",

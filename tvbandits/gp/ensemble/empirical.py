@@ -27,7 +27,7 @@ from tvbandits.gp.ensemble.filters import (
     filters_at_prior,
     step_batches,
 )
-from tvbandits.gp.ensemble.mixture import FilterEnsemble
+from tvbandits.gp.ensemble.mixture import CONFIG as MIXTURE_CONFIG, FilterEnsemble
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, ModelSpec, Season, SpatialSpec
 from tvbandits.gp.ensemble.seasons import steps_in_octaves
 from tvbandits.validation import Array, Index
@@ -46,8 +46,8 @@ class EmpiricalConfig:
         Every two places must have been read together so often.
     most_times : int
         The covariance follows from so many of the latest times.
-    shrinkages : tuple of float
-        Shares of the diagonal in the covariances.
+    shrinkage : float
+        Share of the diagonal in the covariance.
     time_factors : tuple of float
         The models forget the drift in these multiples of the time that the autocorrelation suggests.
     static_shares : tuple of float
@@ -67,7 +67,7 @@ class EmpiricalConfig:
     looks_per_octave: int = 4
     fewest_pairs: int = 16
     most_times: int = 1024
-    shrinkages: tuple[float, ...] = (0.1,)
+    shrinkage: float = 0.1
     time_factors: tuple[float, ...] = (1 / 3, 1.0, 3.0)
     static_shares: tuple[float, ...] = (0.3, 1.0)
     nugget: float = 0.01
@@ -107,8 +107,8 @@ class EmpiricalSpace(SpatialSpec):
         return np.array(self.matrix)
 
 
-# The number of the group of the empirical models: others have smaller ones.
-GROUP = 15
+# The number of the group of the empirical models, the last that has a turn: others have smaller ones.
+GROUP = MIXTURE_CONFIG.turn_period - 1
 
 
 class TimedReadings(NamedTuple):
@@ -217,8 +217,8 @@ def without_season(table: Array, phases: Array, harmonics: int) -> Array:
     basis = np.column_stack([np.ones(len(phases)), waves])
     rest = table.copy()
     for column in rest.T:
-        seen = np.isfinite(column)
-        column[seen] -= waves[seen] @ np.linalg.lstsq(basis[seen], column[seen], rcond=None)[0][1:]
+        rows = np.isfinite(column)
+        column[rows] -= waves[rows] @ np.linalg.lstsq(basis[rows], column[rows], rcond=None)[0][1:]
     return rest
 
 
@@ -232,29 +232,29 @@ def empirical_models(table: Array, step: float) -> tuple[ModelSpec, ...]:
     step : float
         Time between two rows, in steps of the ensemble.
     """
-    seen = np.isfinite(table).astype(np.float64)
-    pairs = seen.T @ seen
+    is_reading = np.isfinite(table).astype(np.float64)
+    pairs = is_reading.T @ is_reading
     if len(table) == 0 or pairs.min() < CONFIG.fewest_pairs:
         return ()
-    mean = np.nansum(table, axis=0) / seen.sum(axis=0)
-    above = np.where(seen > 0, table - mean, 0.0)
+    mean = np.nansum(table, axis=0) / is_reading.sum(axis=0)
+    above = np.where(is_reading > 0, table - mean, 0.0)
     covariance = above.T @ above / pairs
     drift, between = float(np.trace(covariance)) / len(covariance), float(mean.var())
     total = drift + between
     if not drift > 0:
         return ()
-    both = seen[1:] * seen[:-1]
+    both = is_reading[1:] * is_reading[:-1]
     correlation = float((above[1:] * above[:-1] * both).sum() / (above[:-1] ** 2 * both).sum())
     correlation = min(max(correlation, CONFIG.smallest_correlation), CONFIG.largest_correlation)
     time = -step / math.log(correlation)
-    covariances = [shrunk_covariance(covariance / drift, share) for share in CONFIG.shrinkages]
+    space = EmpiricalSpace.of(shrunk_covariance(covariance / drift, CONFIG.shrinkage))
     # A place that varies much may also change for long by much.
     own = np.diag(np.diagonal(covariance))
     lasting = [between * np.eye(len(own)) + share * own for share in CONFIG.static_shares]
     return tuple(
         ModelSpec(
             EmpiricalSpace.of(static / (np.trace(static) / len(own))),
-            EmpiricalSpace.of(matrix),
+            space,
             static=float(np.trace(static)) / len(own) / total,
             drift=drift / total,
             trend=0.0,
@@ -263,7 +263,7 @@ def empirical_models(table: Array, step: float) -> tuple[ModelSpec, ...]:
             drift_time=factor * time,
             trend_time=1.0,
         )
-        for matrix, factor, static in product(covariances, CONFIG.time_factors, lasting)
+        for factor, static in product(CONFIG.time_factors, lasting)
     )
 
 

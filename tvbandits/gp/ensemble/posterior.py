@@ -199,6 +199,14 @@ def effective_noise(ensemble: FilterEnsemble, age: float | Array, variance: Arra
 # --- the rule -------------------------------------------------------------------------------------
 
 
+def check_season(season: object) -> None:
+    """Raise a `ValueError` unless this is a period, "find" or None."""
+    if isinstance(season, str):
+        require(season == "find", "season", 'a positive number, "find" or None', season)
+    elif season is not None:
+        finite_number("season", season, low=CONFIG.shortest_season)
+
+
 @dataclass(frozen=True)
 class ModelEnsemble(PosteriorRule):
     """The rule: an ensemble of space-time models on the candidates, weighted by how well they predict.
@@ -238,11 +246,7 @@ class ModelEnsemble(PosteriorRule):
     self_learning: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        season: Any = self.season
-        if isinstance(season, str):
-            require(season == "find", "season", 'a positive number, "find" or None', season)
-        elif season is not None:
-            finite_number("season", season, low=CONFIG.shortest_season)
+        check_season(self.season)
         not_negative("prior_scale", self.prior_scale)
         pairs = "a tuple of pairs (ModelSpec, weight)"
         for pair in several("prior_weights", self.prior_weights, pairs):

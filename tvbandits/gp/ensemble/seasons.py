@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from scipy.special import ndtri
@@ -24,6 +25,7 @@ from tvbandits.ties import first_of_largest
 from tvbandits.validation import Array, Index
 
 
+@cache
 def steps_in_octaves(first: int, last: int, per_octave: int) -> tuple[int, ...]:
     """Return steps from the first to the last, so many until their number has doubled.
 
