@@ -357,3 +357,23 @@ def test_named_season_is_in_the_forecast_of_a_network_with_fronts(seed: int) -> 
     flat = np.sqrt(np.mean((values[191].mean() - truth) ** 2))
     assert error < 0.6 * flat
     assert np.ptp(forecasts) > 10.0
+
+
+def test_a_season_stays_where_empirical_models_end_the_power_transform() -> None:
+    """One place is read from step 40 on: then every pair is, and a season was found before."""
+    rng, t = np.random.default_rng(7), np.arange(100.0)
+    values = np.exp(1.5 * np.sin(2.0 * np.pi * t / 12.0))[:, None] * rng.lognormal(
+        0.0, 0.3, (100, 6)
+    )
+    values[:40, 0] = np.nan
+    bandit = policies.adaptive_gp_ucb(
+        Candidates(np.arange(6.0)[:, None]), noise_variance=1e-4,
+        history=pd.DataFrame(values, index=t),
+    )  # fmt: skip
+    bandit.ask(100)
+    posterior = bandit.state.posterior
+    assert isinstance(posterior, EnsemblePosterior)
+    assert posterior.ensemble.transform.power == 1
+    assert posterior.search is not None
+    assert posterior.search.period == pytest.approx(12.0)
+    assert all(each.season is not None for each in posterior.ensemble.active_models)

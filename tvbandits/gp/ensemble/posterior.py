@@ -362,7 +362,8 @@ class EnsemblePosterior(CandidatePosterior):
         for t, readings in readings_by_time(grid, new):
             if search is not None and t > search.latest:
                 buffer, search = self._search_season(search, buffer, t, data)
-            buffer = self._learn_covariance(buffer, t, data).add(t, readings)
+            period = None if search is None else search.period
+            buffer = self._learn_covariance(buffer, t, data, period).add(t, readings)
         return EnsemblePosterior(self.kernel, grid, self.rule, data, buffer, now, search)
 
     def _search_season(
@@ -375,38 +376,39 @@ class EnsemblePosterior(CandidatePosterior):
         due, search = search.is_due, search.advance(t)
         if not due:
             return buffer, search
-        earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
-        places = candidate_rows(self.grid, earlier.Z)
-        period = search.period_of(earlier.Z[:, -1], places, earlier.Y[:, 0])
+        earlier, readings = self._readings_before(t, data)
+        period = search.period_of(readings.times, readings.places, readings.values)
         if period != search.period:
             search = replace(search, period=period)
             buffer = self.replay(buffer.start, period, earlier)
         return buffer, None if search.is_over(len(earlier)) else search
 
-    def _learn_covariance(self, buffer: ReplayBuffer, t: float, data: Data) -> ReplayBuffer:
+    def _readings_before(self, t: float, data: Data) -> tuple[Data, TimedReadings]:
+        """Return the data before a time, and the same with the numbers of the candidates."""
+        earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
+        rows = candidate_rows(self.grid, earlier.Z)
+        return earlier, TimedReadings(earlier.Z[:, -1], rows, earlier.Y[:, 0], earlier.variance)
+
+    def _learn_covariance(
+        self, buffer: ReplayBuffer, t: float, data: Data, period: float | None
+    ) -> ReplayBuffer:
         """Return the buffer before the readings of a time, where due with empirical models.
 
-        Their covariance is that of rewards: an ensemble with them has no power transform.
+        Their covariance is that of rewards: an ensemble with them has no power transform. One that is
+        replayed without it keeps the `period` of a season that was found.
         """
         start, times = buffer.start, buffer.times
         is_due = start.steps + 1 + len(times) in EMPIRICAL_CONFIG.look_steps
         network = len(self.grid.points) <= MODEL_CONFIG.largest_network
         if not (network and is_due and start.filters and t > times[-1]):
             return buffer
-        earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
-        history = TimedReadings(
-            earlier.Z[:, -1],
-            candidate_rows(self.grid, earlier.Z),
-            earlier.Y[:, 0],
-            earlier.variance,
-        )
+        earlier, history = self._readings_before(t, data)
         models = history.models(
             len(self.grid.points), start.step_length, start.active_models[0].season
         )
         if not models:
             return buffer
         if start.transform.power != 1:
-            period = None if self.search is None else self.search.period
             buffer = self.replay(replace_fields(start, powers=(1.0,)), period, earlier)
             start = buffer.start
         filters = history.filters(models, start, times[0])
