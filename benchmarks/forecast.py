@@ -72,8 +72,8 @@ class DailyCycle(ExpSineSquared):  # type: ignore[misc]
 def forecast_of_peer(network: Stations, seed: int) -> Array:
     """Return the forecasts (25,) of the network's mean by scikit-learn."""
     rng = np.random.default_rng([seed, 26])
-    chosen = rng.choice(PAST * STATIONS, PEER_READINGS, replace=False)
-    t, place = chosen // STATIONS, chosen % STATIONS
+    readings = rng.choice(PAST * STATIONS, PEER_READINGS, replace=False)
+    t, place = readings // STATIONS, readings % STATIONS
     y = network.readings[t, place]
     fronts = ConstantKernel(30.0) * Matern([30.0, 30.0, 10.0], nu=0.5)
     cycle = ConstantKernel(30.0) * DailyCycle(1.0, DAY, periodicity_bounds="fixed")

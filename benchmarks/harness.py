@@ -10,12 +10,12 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.stats import t as student
@@ -24,6 +24,8 @@ from threadpoolctl import threadpool_info
 from tvbandits.comparison.environment import Environment
 from tvbandits.domains.problem import Problem
 from tvbandits.validation import Array
+
+Case = TypeVar("Case")
 
 # Real measurements, where they lie beside the repository.
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -132,6 +134,19 @@ def arguments(doc: str | None, **numbers: float) -> argparse.ArgumentParser:
     for name, default in numbers.items():
         parser.add_argument(f"--{name}", type=type(default), default=default, metavar="N")
     return parser
+
+
+def files_arguments(doc: str | None, **numbers: float) -> argparse.ArgumentParser:
+    """A parser as of `arguments`, for a folder of files and some of the cases that are made of them."""
+    parser = arguments(doc, **numbers)
+    parser.add_argument("folder")
+    parser.add_argument("--only", nargs="+", metavar="NAME")
+    return parser
+
+
+def some_of(cases: Mapping[str, Case], only: Sequence[str] | None) -> dict[str, Case]:
+    """Return the cases of these names, in their order; all, where none are named."""
+    return {name: case for name, case in cases.items() if not only or name in only}
 
 
 class Course(NamedTuple):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.harness import arguments, heading, line
+from benchmarks.harness import files_arguments, heading, line, some_of
 from benchmarks.networks import ozone_of, temperature, wind
 from tvbandits import Answers, Candidates, policies
 from tvbandits.bandit.bandit import Bandit
@@ -32,7 +32,7 @@ COLUMNS = (
     "plain filter, 1 reading", "frugal, no history", "frugal, history", "plain filter, 3 answers",
 )  # fmt: skip
 # Width, shrinkage and factors were chosen on these.
-CHOSEN_ON = "wind 1974-75", "Sweden", "roads", "Georgia", "Arizona", "Indiana"
+DEVELOPMENT = "wind 1974-75", "Sweden", "roads", "Georgia", "Arizona", "Indiana"
 
 
 class Network(NamedTuple):
@@ -214,14 +214,9 @@ def play(network: Network, answers: int, with_history: bool) -> float:
 
 
 def main() -> None:
-    parser = arguments(__doc__)
-    parser.add_argument("folder")
-    parser.add_argument("--only", nargs="+", metavar="NAME")
-    options = parser.parse_args()
+    options = files_arguments(__doc__).parse_args()
     heading(*COLUMNS)
-    for name, make in networks(options.folder).items():
-        if options.only and name not in options.only:
-            continue
+    for name, make in some_of(networks(options.folder), options.only).items():
         network = make()
         later = network.later
         best_fixed = float((later.max(axis=1)[:, None] - later).mean(axis=0).min())
@@ -233,7 +228,7 @@ def main() -> None:
             play(network, ANSWERS, with_history=True),
             play_filter(network, ANSWERS),
         ]
-        mark = " *" if name in CHOSEN_ON else ""
+        mark = " *" if name in DEVELOPMENT else ""
         line(
             f"{name}{mark}",
             len(network.points),

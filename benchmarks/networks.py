@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.harness import arguments, heading, line
+from benchmarks.harness import files_arguments, heading, line, some_of
 from tvbandits import compare
 from tvbandits.comparison.summary import summarise
 from tvbandits.datasets import TableProblem, ozone, sensor_field
@@ -106,14 +106,9 @@ def networks(folder: str) -> dict[str, Callable[[], TableProblem]]:
 
 
 def main() -> None:
-    parser = arguments(__doc__, seeds=10)
-    parser.add_argument("folder")
-    parser.add_argument("--only", nargs="+", metavar="NAME")
-    given = parser.parse_args()
+    given = files_arguments(__doc__, seeds=10).parse_args()
     heading(*COLUMNS)
-    for name, make in networks(given.folder).items():
-        if given.only and name not in given.only:
-            continue
+    for name, make in some_of(networks(given.folder), given.only).items():
         problem = make()
         known, places = problem.references(), len(problem.points)
         played = summarise(compare([problem], POLICIES, given.seeds))

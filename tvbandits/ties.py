@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.validation import Index
+from tvbandits.validation import Array, Index
 
 TOLERANCE = 1e-9
 """Scores tie within such a share of their spread, or of the largest of them if that is smaller."""
@@ -46,6 +46,15 @@ def tied_rows(scores: ArrayLike, share: float = TOLERANCE) -> Index:
         smallest = float(values[values > smallest].min())
     tolerance = share * max(min(largest - smallest, size), ROUNDING * size)
     return np.flatnonzero(values >= largest - tolerance)
+
+
+def may_tie(scores: Array) -> NDArray[np.bool_]:
+    """Return which of n rows of scores (n, m) may have a tie, or have no number; others have none.
+
+    As `tied_rows`, by the widest tolerance that it may have, and for many rows at once.
+    """
+    largest = scores.max(axis=1, keepdims=True)
+    return np.asarray((scores >= largest - TOLERANCE * np.abs(largest)).sum(axis=1) != 1)
 
 
 def first_of_largest(scores: ArrayLike, share: float = TOLERANCE) -> int:

@@ -269,10 +269,8 @@ def choose_points(rule: Acquisition, decision: Decision, rng: np.random.Generato
     draws = rule.draw(decision, decision.n, rng)
     X = decision.domain.X
     worth = np.asarray(allowed.restrict(lambda _: draws)(X))
-    rows, largest = worth.argmax(axis=1), worth.max(axis=1, keepdims=True)
-    # One by one where something may tie, or is no number.
-    may_tie = (worth >= largest - ties.TOLERANCE * np.abs(largest)).sum(axis=1) != 1
-    for i in np.flatnonzero(may_tie):
+    rows = worth.argmax(axis=1)
+    for i in np.flatnonzero(ties.may_tie(worth)):  # one by one: `rng` breaks ties in order
         rows[i] = row_of_largest(worth[i], X, rng)
     return np.asarray(X[rows])
 
