@@ -100,6 +100,10 @@ class _Ordered:
         """Lowest and highest value of the column."""
         return [[float(self.low), float(self.high)]]
 
+    def values(self, codes: Array) -> Any:
+        """Return the values (n,) of codes, as people read them."""
+        return codes.copy()
+
     def near(self, columns: Array, distance: float) -> Any:  # noqa: ARG002
         """Return a parameter with all values within a distance of columns (1,)."""
         return self
@@ -134,10 +138,6 @@ class Real(_Ordered):
         needs = f"{name} must be from {exactly(self.low)} to {exactly(self.high)}"
         _refuse(outside, columns, needs)
         return np.asarray(np.clip(values, self.low, self.high))
-
-    def values(self, codes: Array) -> Any:
-        """Return the values (n,) of codes, as people read them."""
-        return codes.copy()
 
     def from_unit(self, u: Array) -> Array:
         """Return codes for numbers (n,) of the unit interval; uniform numbers give uniform codes."""
@@ -228,10 +228,6 @@ class Log(_Ordered):
     def _values(self, logs: Array) -> Array:
         with np.errstate(over="ignore"):  # by rounding, at the largest numbers there are
             return np.asarray(np.clip(10.0**logs, self.low, self.high))
-
-    def values(self, codes: Array) -> Any:
-        """Return the values (n,) of codes, as people read them."""
-        return codes.copy()
 
     def from_unit(self, u: Array) -> Array:
         """Return codes for numbers (n,) of the unit interval, uniform on the log scale."""
@@ -330,10 +326,6 @@ class Periodic(_Ordered):
         angles = (codes - self.low) / self.radius
         return self.radius * np.column_stack([np.cos(angles), np.sin(angles)])
 
-    def values(self, codes: Array) -> Any:
-        """Return the values (n,) of codes, as people read them."""
-        return codes.copy()
-
     def from_unit(self, u: Array) -> Array:
         """Return codes for numbers (n,) of the unit interval; uniform numbers give uniform codes."""
         return np.asarray(self.low * (1.0 - u) + self.high * u)
@@ -388,6 +380,10 @@ class _Stepped:
     def along(self, columns: Array, slopes: Array) -> Array:  # noqa: ARG002
         """Return 0 (n,): nothing is between two values."""
         return np.zeros(len(slopes))
+
+    def near(self, columns: Array, distance: float) -> Any:  # noqa: ARG002
+        """Return a parameter with all values within a distance of columns (w,): all, as they are few."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -517,10 +513,6 @@ class Choice(_Stepped):
         """Return the values (n,) of codes, as people read them."""
         return np.array(self.levels)[codes.astype(np.int64)]
 
-    def near(self, columns: Array, distance: float) -> Choice:  # noqa: ARG002
-        """Return all: there are few."""
-        return self
-
 
 @dataclass(frozen=True)
 class Category(_Stepped):
@@ -591,10 +583,6 @@ class Category(_Stepped):
     def bounds(self) -> list[list[float]]:
         """Lowest and highest value of each column."""
         return [[0.0, 1.0]] * self.width
-
-    def near(self, columns: Array, distance: float) -> Category:  # noqa: ARG002
-        """Return all: there are few."""
-        return self
 
 
 Parameter = Real | Log | Periodic | Integer | Choice | Category
