@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -445,6 +445,10 @@ def flag(name: str, value: object) -> bool:
     """Return `value` as a bool; a `ValueError` unless it is True or False."""
     require(isinstance(value, bool | np.bool_), name, "True or False", value)
     return bool(value)
+
+
+# What a generator of random numbers is made from.
+Seed: TypeAlias = int | np.random.Generator
 
 
 def as_generator(seed: object) -> np.random.Generator:

@@ -81,7 +81,7 @@ def test_the_data_that_stay_are_those_of_the_pseudo_code() -> None:
         kept, budget = plainly_cleaned(rule, grown, budget, t)
         removed += len(grown) - len(kept)
         np.testing.assert_array_equal(rule.data.t, grown.t[kept])
-        assert rule.kept == player.info.posterior.dictionary_size == len(kept)
+        assert rule.size == player.info.posterior.dictionary_size == len(kept)
     assert removed > 3
 
 
@@ -125,7 +125,7 @@ def test_no_time_scale_is_so_short_that_two_points_are_left_for_good() -> None:
             player.tell(X, y, t)
             if step > 3:
                 assert player.rule.hyperparameters.time >= 5 * unit * (1 - 1e-9)
-            kept.append(player.rule.kept)
+            kept.append(player.rule.size)
         assert max(kept[40:]) > 10
 
 
@@ -160,12 +160,12 @@ def test_a_budget_beyond_floats_after_a_pause_removes_all_but_the_fewest(pause: 
         x = bandit.ask(t)
         bandit.tell(x, np.sin(x[:, 0] + t), t)
     rule = bandit.rule
-    assert rule.kept > 2
+    assert rule.size > 2
     rule.hyperparameters = replace(rule.hyperparameters, time=0.1)
     rule._clean(8.0 + pause, np.random.default_rng(0))
-    assert rule.kept == 2
+    assert rule.size == 2
     assert rule.budget > 1e60
     for t in (9.0 + pause, 10.0 + pause):
         x = bandit.ask(t)
         bandit.tell(x, np.sin(x[:, 0]), t)
-        assert rule.kept == 2
+        assert rule.size == 2

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 from tvbandits.acquisition.batches import LARGEST_BATCH, USUAL_LARGEST
 from tvbandits.acquisition.limits import Limit
 from tvbandits.domains.moving import MoveCost, check_move_cost
-from tvbandits.gp.ensemble.posterior import check_season
+from tvbandits.gp.ensemble.seasons import check_season
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.validation import (

@@ -25,7 +25,6 @@ from tvbandits.domains.space import Arms
 from tvbandits.forgetting.aging import Aging, Constant, Window, has_rate
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.arms import IndependentArms
-from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG
 from tvbandits.gp.exact import Exact
 from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess
 from tvbandits.gp.fitting.online import Every, at_step, step_of
@@ -332,17 +331,16 @@ class Recipe:
         length scales and a drift of its own. An ensemble holds models that are wrong, too, and takes an
         outcome for less known than it is: at the edge of a limit that costs most.
         """
-        posterior: Any = self.posterior
-        domain = self.domain
+        posterior, domain = self.posterior, self.domain
         apart = posterior.points_apart or isinstance(domain, Arms)
-        least = 1 if getattr(posterior, "both", False) else MODEL_CONFIG.largest_network + 1
+        least = posterior.fewest_fitted
         names = ("kernel", "aging", "posterior", "learn", "reset", "lead")
         parts: dict[str, Any] = {name: getattr(self, name) for name in names}
         if isinstance(domain, Candidates) and not apart and least <= len(domain) <= MOST_FITTED:
             latest = Window(last=OUTCOME_READINGS)
             parts = {"kernel": joint_box_kernel(domain), "aging": latest, "learn": OUTCOME_RULE}
-        elif getattr(posterior, "prior_scale", 0.0):  # an outcome has one of its own
-            parts["posterior"] = replace(posterior, prior_scale=0.0)
+        else:
+            parts["posterior"] = posterior.of_other_unit()
         parts["options"] = Options(max_history=self.options.max_history)
         return Recipe(domain, noise_variance=limit.noise_variance, **parts)
 

@@ -25,7 +25,16 @@ from tvbandits.domains.parameters import (
 )
 from tvbandits.domains.search import Acquisition, SmoothAcquisition
 from tvbandits.errors import PlayError
-from tvbandits.validation import Array, as_column, as_floats, as_points, as_times, describe, of_kind
+from tvbandits.validation import (
+    Array,
+    as_column,
+    as_floats,
+    as_points,
+    as_times,
+    check_part,
+    describe,
+    of_kind,
+)
 
 # Values by name, such as {"outside": 3.2}, or numbers in the order of the names.
 Context = Mapping[str, Any] | ArrayLike | None
@@ -182,6 +191,11 @@ class Domain(ABC):
 
 
 # --- the context ----------------------------------------------------------------------------------
+
+
+def check_domain(domain: object) -> None:
+    """Raise a `ValueError` unless this is a domain."""
+    check_part("domain", domain, "a domain such as Candidates(X) or Box(bounds)", "sample")
 
 
 def as_context_parameters(context: Mapping[str, Any] | None) -> dict[str, Parameter]:

@@ -47,6 +47,9 @@ class NoiseLimits:
 
 NOISE_LIMITS = NoiseLimits()
 
+# Up to so many candidates are taken for the places of a network.
+LARGEST_NETWORK = 64
+
 
 # --- observations ---------------------------------------------------------------------------------
 
@@ -746,6 +749,18 @@ class PosteriorRule(Protocol):
     def on_dictionary(self, kernel: Any) -> bool:  # noqa: ARG002
         """Return whether variances under the kernel are computed one by one, on inducing points."""
         return False
+
+    @property
+    def fewest_fitted(self) -> int:
+        """Fewest candidates on which a kernel is fitted to an outcome, in place of this rule.
+
+        Fewer are the places of a network, each with a level of its own.
+        """
+        return LARGEST_NETWORK + 1
+
+    def of_other_unit(self) -> PosteriorRule:
+        """Return the rule for what has another unit than the reward; by default itself."""
+        return self
 
     def warm_start(self, posterior: Any) -> PosteriorRule:  # noqa: ARG002
         """Return the rule whose prior is what a posterior has learned elsewhere; by default itself."""

@@ -17,19 +17,19 @@ from tvbandits.acquisition.widths import Fixed
 from tvbandits.bandit.history import history_columns
 from tvbandits.bandit.info import Info, ModelInfo, PosteriorInfo
 from tvbandits.bandit.observations import validate_observations
-from tvbandits.bandit.options import check_mean
+from tvbandits.bandit.options import Mean, check_mean
 from tvbandits.counts import Counted
 from tvbandits.data import Dataset, Plays, Record
 from tvbandits.domains.availability import Availability, Available, ChoiceSet, availability_of
 from tvbandits.domains.candidates import Candidates, as_finite
-from tvbandits.domains.domain import Context, Domain, add_context, append_context
+from tvbandits.domains.domain import Context, Domain, add_context, append_context, check_domain
 from tvbandits.domains.parameters import Named
 from tvbandits.gp.fitting.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, due, estimated_noise
 from tvbandits.io import save_value
-from tvbandits.policies.common import Mean, Seed, check_domain
 from tvbandits.validation import (
     LARGEST_VALUE,
     Array,
+    Seed,
     as_generator,
     as_time,
     finite_number,
@@ -47,8 +47,8 @@ TRIES = 20
 class Rule(Protocol):
     """What decides. Larger rewards are better; times go up.
 
-    It is a dataclass, and is saved as its fields. One that holds fewer rewards than it was told says by
-    `kept` how many. It knows rewards and their variances in a unit that is chosen for it.
+    It is a dataclass, and is saved as its fields. It knows rewards and their variances in a unit that
+    is chosen for it.
     """
 
     def choose(self, now: float, allowed: ChoiceSet, out: Plays, rng: np.random.Generator) -> Array:
@@ -60,6 +60,15 @@ class Rule(Protocol):
 
     def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:
         """Take in rewards."""
+
+
+@runtime_checkable
+class Forgetful(Protocol):
+    """A rule that holds fewer rewards than it was told."""
+
+    @property
+    def size(self) -> int:
+        """How many rewards it holds."""
 
 
 @runtime_checkable
@@ -114,8 +123,10 @@ class PolicyAdapter:
 
     @property
     def info(self) -> Info:
-        """Numbers of rewards told and readings failed; the dictionary is what the rule has kept."""
-        posterior = PosteriorInfo(dictionary_size=getattr(self.rule, "kept", None))
+        """Numbers of rewards told and readings failed; the dictionary is what the rule holds."""
+        posterior = PosteriorInfo(
+            dictionary_size=self.rule.size if isinstance(self.rule, Forgetful) else None
+        )
         model = ModelInfo(noise=self.noise)
         record = self.record
         return Info(len(record.rewards), len(record.failed), posterior=posterior, model=model)

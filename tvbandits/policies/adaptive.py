@@ -7,8 +7,9 @@ from typing import Any
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.domains.domain import Domain
-from tvbandits.policies.common import History, Seed, Width, make_bandit
+from tvbandits.policies.common import History, Width, make_bandit
 from tvbandits.policies.models import model_of
+from tvbandits.validation import Seed
 
 
 def adaptive_gp_ucb(

@@ -26,9 +26,8 @@ from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.policies import adapter
-from tvbandits.policies.common import Seed
 from tvbandits.ties import draw_of_largest
-from tvbandits.validation import Array, describe, positive_number, whole_number
+from tvbandits.validation import Array, Seed, describe, positive_number, whole_number
 
 
 @dataclass(eq=False)

@@ -22,7 +22,8 @@ from tvbandits.acquisition.batches import ProductRatio
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.domains.domain import Domain
-from tvbandits.policies.common import DEFAULT_WIDTH, Seed, Width, make_bandit
+from tvbandits.policies.common import DEFAULT_WIDTH, Width, make_bandit
+from tvbandits.validation import Seed
 
 
 def gp_bucb(

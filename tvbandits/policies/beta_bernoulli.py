@@ -17,9 +17,8 @@ from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.policies import adapter
-from tvbandits.policies.common import Seed
 from tvbandits.policies.setting import Policy
-from tvbandits.validation import Array, finite_number, refuse
+from tvbandits.validation import Array, Seed, finite_number, refuse
 
 
 @dataclass(eq=False)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
@@ -14,21 +13,30 @@ from sklearn.gaussian_process.kernels import Kernel
 from tvbandits.acquisition.batches import USUAL_LARGEST, Batching, BatchRule
 from tvbandits.acquisition.widths import DEFAULT_WIDTH as DEFAULT_WIDTH, Confidence
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.bandit.options import Mean as Mean, Options, Refit, Season
+from tvbandits.bandit.options import Options, Refit, Season
 from tvbandits.bandit.past import state_with_history
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.domains.domain import Domain
+from tvbandits.domains.domain import Domain, check_domain
 from tvbandits.domains.space import space_of
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.exact import Exact
 from tvbandits.gp.fitting.online import Every, as_every
 from tvbandits.gp.kernels.additive import space_kernels
+from tvbandits.gp.kernels.space_time import Drift
+from tvbandits.gp.kernels.structure import space_time, without_bounds
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.sparse import Nystrom
-from tvbandits.validation import as_generator, check_part, choice, describe, of_kind, optional
+from tvbandits.validation import (
+    Seed,
+    as_generator,
+    choice,
+    describe,
+    finite_number,
+    of_kind,
+    optional,
+)
 
 Width: TypeAlias = Confidence | float | str
-Seed: TypeAlias = int | np.random.Generator
 History: TypeAlias = pd.DataFrame | ArrayLike
 
 # A number that a policy may learn while it plays: "learn", or a rule that says when.
@@ -119,17 +127,23 @@ def prior_kernel(domain: Domain, kernel: Any | None) -> Any:
     return kernel
 
 
+def forgetting_kernel(kernel: Any, forgetting_rate: float | None) -> Any:
+    """Return k(x, x') (1 - rate)^(abs(t - t') / 2) (Bogunovic 2016; [S] eq. 8).
+
+    Without a rate a fit is to find it, which starts from 0.1.
+    """
+    if forgetting_rate is None:
+        return space_time(without_bounds(kernel)) * Drift(0.1)
+    finite_number("forgetting_rate", forgetting_rate, low=0.0, high=1.0)
+    return space_time(kernel) * Drift(forgetting_rate, "fixed")  # so that it may also be 0
+
+
 def options_or_default(options: Options | None) -> Options:
     """Return the options, or the usual ones in place of None; raise a `ValueError` for anything else."""
     if options is None:
         return Options()
     of_kind("options", options, Options, "Options(...)")
     return options
-
-
-def check_domain(domain: object) -> None:
-    """Raise a `ValueError` unless this is a domain."""
-    check_part("domain", domain, "a domain such as Candidates(X) or Box(bounds)", "sample")
 
 
 def default_kernel(domain: Domain) -> Any:

@@ -42,13 +42,11 @@ from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Aging
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.fitting.online import Every
-from tvbandits.gp.kernels.space_time import Drift
-from tvbandits.gp.kernels.structure import space_time, without_bounds
 from tvbandits.policies.common import (
     DEFAULT_WIDTH,
     Rate,
-    Seed,
     Width,
+    forgetting_kernel,
     learning_rule,
     make_bandit,
     posterior_of,
@@ -57,9 +55,9 @@ from tvbandits.policies.common import (
 from tvbandits.validation import (
     LARGEST_WHOLE,
     SMALLEST_VARIANCE,
+    Seed,
     choice,
     describe,
-    finite_number,
     noise_variance_number,
     optional,
     whole_number,
@@ -290,17 +288,6 @@ def w_gp_ucb(
         options=options,
         seed=seed,
     )
-
-
-def forgetting_kernel(kernel: Any, forgetting_rate: float | None) -> Any:
-    """Return k(x, x') (1 - rate)^(abs(t - t') / 2) (Bogunovic 2016; [S] eq. 8).
-
-    Without a rate a fit is to find it, which starts from 0.1.
-    """
-    if forgetting_rate is None:
-        return space_time(without_bounds(kernel)) * Drift(0.1)
-    finite_number("forgetting_rate", forgetting_rate, low=0.0, high=1.0)
-    return space_time(kernel) * Drift(forgetting_rate, "fixed")  # so that it may also be 0
 
 
 # A fit that is made once, in steps of the median time between rewards.

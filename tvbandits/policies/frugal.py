@@ -9,7 +9,7 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.domains.domain import Domain
 from tvbandits.experts.protocol import Expert
-from tvbandits.policies.common import DEFAULT_WIDTH, History, Seed, Width, make_bandit
+from tvbandits.policies.common import DEFAULT_WIDTH, History, Width, make_bandit
 from tvbandits.policies.models import model_of
 from tvbandits.queries.plans import (
     KDPP,
@@ -22,7 +22,7 @@ from tvbandits.queries.plans import (
     QueryPlan,
     RandomPoints,
 )
-from tvbandits.validation import check_part, choice, finite_number
+from tvbandits.validation import Seed, check_part, choice, finite_number
 
 # Query plans by name, each made from a budget.
 PLANS: dict[str, Callable[[Budget], QueryPlan]] = {

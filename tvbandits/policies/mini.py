@@ -18,8 +18,8 @@ from tvbandits.acquisition.rules import Decision, UpperConfidenceBound
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.domains.domain import Domain
-from tvbandits.policies.common import DEFAULT_WIDTH, Seed, Width, make_bandit
-from tvbandits.validation import Array, finite_number
+from tvbandits.policies.common import DEFAULT_WIDTH, Width, make_bandit
+from tvbandits.validation import Array, Seed, finite_number
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from tvbandits.acquisition.rules import LastingBound, RandomFirst, SpreadFirst, 
 from tvbandits.acquisition.widths import Fixed, PlaysAtATime, as_confidence
 from tvbandits.bandit.options import Options
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.domain import Domain
+from tvbandits.domains.domain import Domain, check_domain
 from tvbandits.domains.parameters import Periodic
 from tvbandits.domains.space import Arms, Space, space_of
 from tvbandits.forgetting.aging import Window
@@ -40,7 +40,6 @@ from tvbandits.policies.common import (
     DEFAULT_WIDTH,
     Width,
     as_rule,
-    check_domain,
     options_or_default,
     posterior_of,
     prior_kernel,

@@ -54,16 +54,15 @@ from tvbandits.gp.sparse import Nystrom, TheoryOversampling
 from tvbandits.gp.sparse_filter import NystromFilter
 from tvbandits.policies.common import (
     Rate,
-    Seed,
     Width,
     Widths,
+    forgetting_kernel,
     learning_rule,
     make_bandit,
     prior_kernel,
     width_of,
 )
-from tvbandits.policies.forgetting import forgetting_kernel
-from tvbandits.validation import choice
+from tvbandits.validation import Seed, choice
 
 # q, by which leverage scores are multiplied: a number, or what the theorems ask for.
 Oversampling: TypeAlias = float | Literal["theory"]

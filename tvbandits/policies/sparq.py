@@ -41,7 +41,6 @@ from tvbandits.gp.exact import Exact
 from tvbandits.policies.common import (
     DEFAULT_WIDTH,
     Rate,
-    Seed,
     Width,
     learning_rule,
     make_bandit,
@@ -50,6 +49,7 @@ from tvbandits.policies.common import (
 )
 from tvbandits.queries.plans import KDPP, MOST_QUESTIONS, Asking, LogSchedule, QueryPlan
 from tvbandits.validation import (
+    Seed,
     check_part,
     finite_number,
     is_finite_number,

@@ -25,8 +25,8 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.domains.domain import Domain
 from tvbandits.gp.sparse import Nystrom
-from tvbandits.policies.common import Seed, Width, make_bandit, width_of
-from tvbandits.validation import whole_number
+from tvbandits.policies.common import Width, make_bandit, width_of
+from tvbandits.validation import Seed, whole_number
 
 
 def thompson(

@@ -24,6 +24,7 @@ from scipy.special import ive
 
 from tvbandits.gp.features import CONFIG as FEATURE_CONFIG
 from tvbandits.gp.kernels import matern
+from tvbandits.gp.posterior import LARGEST_NETWORK
 from tvbandits.validation import Array
 
 # The correlations of `gp.kernels.matern`; under "identity" different points are independent.
@@ -94,7 +95,7 @@ class ModelConfig:
         a network.
     """
 
-    largest_network: int = 64
+    largest_network: int = LARGEST_NETWORK
     network_lengths: tuple[float, ...] = (0.1, 0.3, 1.0)
     network_times: tuple[float, ...] = (1.0, 3.0)
     network_variances: tuple[tuple[float, float, float], ...] = ((0.35, 0.45, 0.2), (0.6, 0.3, 0.1))

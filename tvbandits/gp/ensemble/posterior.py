@@ -37,7 +37,7 @@ from tvbandits.gp.ensemble.empirical import CONFIG as EMPIRICAL_CONFIG, TimedRea
 from tvbandits.gp.ensemble.forecasts import Forecast
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, ModelSpec
-from tvbandits.gp.ensemble.seasons import SeasonSearch
+from tvbandits.gp.ensemble.seasons import SeasonSearch, check_season
 from tvbandits.gp.kernels.units import column_units, in_column_units
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.posterior import (
@@ -50,7 +50,7 @@ from tvbandits.gp.posterior import (
     as_of_now,
 )
 from tvbandits.ties import first_of_largest
-from tvbandits.validation import Array, finite_number, not_negative, of_kind, require, several
+from tvbandits.validation import Array, finite_number, not_negative, of_kind, several
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,6 @@ class PosteriorConfig:
         ensembles may have to be updated again.
     smallest_correlation : float
         Older readings are ignored if their squared correlation with now is smaller.
-    shortest_season : float
-        A shorter period cannot be distinguished from none by the times of readings.
     kriging_points : int
         Most candidates that a point which is no candidate is predicted from.
     kriging_residual : float
@@ -78,7 +76,6 @@ class PosteriorConfig:
 
     replay_times: int = 8
     smallest_correlation: float = 1e-6
-    shortest_season: float = 1e-9
     kriging_points: int = 500
     kriging_residual: float = 1e-6
     shown_models: int = 5
@@ -199,14 +196,6 @@ def effective_noise(ensemble: FilterEnsemble, age: float | Array, variance: Arra
 # --- the rule -------------------------------------------------------------------------------------
 
 
-def check_season(season: object) -> None:
-    """Raise a `ValueError` unless this is a period, "find" or None."""
-    if isinstance(season, str):
-        require(season == "find", "season", 'a positive number, "find" or None', season)
-    elif season is not None:
-        finite_number("season", season, low=CONFIG.shortest_season)
-
-
 @dataclass(frozen=True)
 class ModelEnsemble(PosteriorRule):
     """The rule: an ensemble of space-time models on the candidates, weighted by how well they predict.
@@ -254,6 +243,15 @@ class ModelEnsemble(PosteriorRule):
             name = "each model of prior_weights"
             of_kind(name, model, ModelSpec, "a ModelSpec, with its weight")
             finite_number("each weight of prior_weights", weight, low=0.0, high=1.0)
+
+    @property
+    def fewest_fitted(self) -> int:
+        """Fewest candidates on which a kernel is fitted to an outcome: any if both kinds vie."""
+        return 1 if self.both else super().fewest_fitted
+
+    def of_other_unit(self) -> ModelEnsemble:
+        """Return the rule without a first guess of the unit."""
+        return replace(self, prior_scale=0.0)
 
     def warm_start(self, posterior: Any) -> ModelEnsemble:
         """Return the rule with weights and scale of another posterior as prior."""

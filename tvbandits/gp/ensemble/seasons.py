@@ -22,7 +22,7 @@ from scipy.stats import f as f_distribution, rankdata
 
 from tvbandits.gp import linalg
 from tvbandits.ties import first_of_largest
-from tvbandits.validation import Array, Index
+from tvbandits.validation import Array, Index, finite_number, require
 
 
 @cache
@@ -71,6 +71,9 @@ class SeasonConfig:
         What is added to a diagonal, relative to it, against rounding.
     sweeps : int
         Sweeps of the fit of steps and places; the tests hold it to 1e-3 of a least squares fit.
+    shortest_named : float
+        A shorter period than this, which a user names, cannot be distinguished from none by the times of
+        readings.
     last_step : int
         After so many steps the search ends: from then on a step costs the same.
     first_octave, looks_per_octave : int
@@ -92,6 +95,7 @@ class SeasonConfig:
     periods_at_once: int = 128
     ridge: float = 1e-9
     sweeps: int = 20
+    shortest_named: float = 1e-9
     last_step: int = 1024
     first_octave: int = 32
     looks_per_octave: int = 4
@@ -106,6 +110,14 @@ class SeasonConfig:
 
 
 CONFIG = SeasonConfig()
+
+
+def check_season(season: object) -> None:
+    """Raise a `ValueError` unless this is a period, "find" or None."""
+    if isinstance(season, str):
+        require(season == "find", "season", 'a positive number, "find" or None', season)
+    elif season is not None:
+        finite_number("season", season, low=CONFIG.shortest_named)
 
 
 @dataclass(frozen=True)

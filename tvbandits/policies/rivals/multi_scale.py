@@ -27,17 +27,18 @@ from typing import Any
 import numpy as np
 
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.bandit.options import Options
+from tvbandits.bandit.options import Mean, Options
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet, NothingAvailableError
 from tvbandits.domains.domain import Domain
 from tvbandits.policies import adapter
 from tvbandits.policies.adapter import RunningMean
-from tvbandits.policies.common import DEFAULT_WIDTH, Mean, Seed, Width, prior_kernel
+from tvbandits.policies.common import DEFAULT_WIDTH, Width, prior_kernel
 from tvbandits.policies.forgetting import gp_ucb
 from tvbandits.validation import (
     LARGEST_VALUE,
     Array,
+    Seed,
     finite_number,
     function,
     not_negative,

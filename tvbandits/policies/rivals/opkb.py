@@ -40,9 +40,10 @@ from tvbandits.gp.linalg import cholesky, inverse
 from tvbandits.gp.state_space import CONFIG as FILTER_CONFIG
 from tvbandits.policies import adapter
 from tvbandits.policies.adapter import RunningMean
-from tvbandits.policies.common import Seed, prior_kernel
+from tvbandits.policies.common import prior_kernel
 from tvbandits.validation import (
     Array,
+    Seed,
     finite_number,
     flag,
     not_negative,

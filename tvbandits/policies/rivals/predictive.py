@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from tvbandits.bandit.options import Mean
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.candidates import Candidates
@@ -36,8 +37,8 @@ from tvbandits.gp.linalg import cholesky, solve_lower, square_root
 from tvbandits.gp.state_space import CONFIG as FILTER_CONFIG
 from tvbandits.policies import adapter
 from tvbandits.policies.adapter import RunningMean
-from tvbandits.policies.common import Mean, Seed, prior_kernel
-from tvbandits.validation import Array, finite_number
+from tvbandits.policies.common import prior_kernel
+from tvbandits.validation import Array, Seed, finite_number
 
 # So much may rounding take from, or add to, a covariance that is saved.
 SLACK = 1e-6

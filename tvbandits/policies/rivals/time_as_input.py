@@ -18,23 +18,21 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from tvbandits.acquisition.rules import Acquisition, Decision
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
-from tvbandits.domains.domain import Domain
+from tvbandits.domains.domain import Domain, check_domain
 from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.additive import ends_of
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.structure import space_time
 from tvbandits.policies.common import (
     DEFAULT_WIDTH,
-    Seed,
     Width,
     as_rule,
-    check_domain,
+    forgetting_kernel,
     make_bandit,
     options_or_default,
     prior_kernel,
 )
-from tvbandits.policies.forgetting import forgetting_kernel
-from tvbandits.validation import LARGEST_TIME, LARGEST_VALUE, Array, finite_number, optional
+from tvbandits.validation import LARGEST_TIME, LARGEST_VALUE, Array, Seed, finite_number, optional
 
 
 def time_as_input(domain: Domain, span: float) -> Any:

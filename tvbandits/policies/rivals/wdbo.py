@@ -34,11 +34,11 @@ from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.linalg import cholesky, inverse
 from tvbandits.policies import adapter
-from tvbandits.policies.common import Seed
 from tvbandits.ties import first_of_largest
 from tvbandits.validation import (
     LARGEST_VARIANCE,
     Array,
+    Seed,
     choice,
     describe,
     noise_variance_number,
@@ -185,7 +185,7 @@ class Relevant:
     began: float | None = None
 
     @property
-    def kept(self) -> int:
+    def size(self) -> int:
         """Observations in the dataset."""
         return len(self.data)
 
