@@ -627,7 +627,7 @@ def as_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Seri
     ValueError
         If another cell is no finite number.
     """
-    gap = is_gap(cells, options)
+    gap = is_gap(cells, options).astype(bool)
     numbers = pd.to_numeric(cells.mask(gap), errors="coerce").astype(float)
     wrong = (numbers.isna() & ~gap) | np.isinf(numbers)
     if wrong.any():

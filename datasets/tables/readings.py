@@ -103,7 +103,7 @@ def as_times(column: Iterable[Any], name: str = "time", dates: str | None = None
     if missing.any():
         where = _place_in(column, int(missing.to_numpy().argmax()))
         raise ValueError(f"{name} must be given in every row, and is missing in {where}")
-    numbers = pd.to_numeric(series.mask(series.map(is_date)), errors="coerce")
+    numbers = pd.to_numeric(series.mask(series.map(is_date).astype(bool)), errors="coerce")
     if np.isfinite(numbers.to_numpy(float)).all():
         floats: pd.Index[Any] = pd.Index(numbers.to_numpy(float), name=name)
         return floats
