@@ -71,7 +71,7 @@ def test_beside_safe_prices_each_play_on_a_box_is_near_earlier_ones(seed: int) -
 def test_beside_safe_prices_each_play_is_near_earlier_ones(domain: Any, safe: np.ndarray) -> None:
     for seed in range(2):
         X, excess = play_prices(domain, safe, seed, 12)
-        moves = [np.abs(X[:i, 0] - X[i, 0]).min() for i in range(5, len(X))]
+        moves = [np.abs(X[:i] - X[i]).max(axis=1).min() for i in range(5, len(X))]
         assert max(moves) <= 3.0
         assert excess.max() <= 4.0
 
