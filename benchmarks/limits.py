@@ -111,7 +111,8 @@ class ShiftingNetwork(LimitedProblem):
 
 PROBLEMS: tuple[Any, ...] = (BumpAndWall(), HeatPump(), QuietNetwork())
 
-# Nothing was chosen on these, but for `far` of tvbandits/bandit/outcomes.py, on other seeds of the second.
+# Nothing was chosen on these, but for `far` of tvbandits/bandit/outcomes.py, on other seeds of the
+# second.
 JUDGED: tuple[Any, ...] = (DiscAndBump(), ShiftingNetwork())
 
 # Steps that are not counted as violations.
@@ -247,7 +248,7 @@ def main() -> None:
     parser.add_argument("--policies", nargs="*", help="those that begin with one of these")
     parser.add_argument("--problems", nargs="*", help="the names of those that are played")
     parser.add_argument(
-        "--judged", action="store_true", help="the two that almost nothing was chosen on"
+        "--judged", action="store_true", help="the two on which least was chosen"
     )
     options = parser.parse_args()
     warnings.simplefilter("ignore", LimitWarning)
