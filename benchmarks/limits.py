@@ -247,9 +247,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0, metavar="N")
     parser.add_argument("--policies", nargs="*", help="those that begin with one of these")
     parser.add_argument("--problems", nargs="*", help="the names of those that are played")
-    parser.add_argument(
-        "--judged", action="store_true", help="the two on which least was chosen"
-    )
+    parser.add_argument("--judged", action="store_true", help="the two on which least was chosen")
     options = parser.parse_args()
     warnings.simplefilter("ignore", LimitWarning)
     warnings.simplefilter("ignore", UserWarning)  # of scikit-learn's fits
