@@ -92,7 +92,7 @@ def history_columns(
     - reward (NaN where there is none) and variance;
     - source, "bandit" or "expert"; kind, "reward", "outlier", "failed", "answer" or "pending";
     - with limits, what was read of each outcome (NaN: nothing), how many limits that violates, and by
-      how much, in the unit of the outcome, e.g. `load_excess` (0: it holds);
+      how much, in the unit of the outcome, under its name with "_excess" (0: it holds);
     - with a control (d,), `relative`: the reward less the mean of the control's at that time (NaN: none
       was read);
     - where moves cost something, `move_cost`: of going there from the play before.
