@@ -143,6 +143,7 @@ def test_limits_outlive_a_process(tmp_path: Path) -> None:
     with Campaign.open(tmp_path / "campaign.db") as again:
         assert again.verify().consistent
         assert again.status.violations == 1
+        assert again.status.mean_excess == {"noise_level": 10.0}
         assert again.state.outcomes == twin.state.outcomes
         expected = twin.predict(SITES.X, 8, outcome="noise_level")
         assert np.array(again.predict(SITES.X, 8, outcome="noise_level")).tolist() == (
@@ -161,13 +162,15 @@ def test_limits_on_the_command_line(command: Command) -> None:
     command(*tell, "--site", "A", "--reward", "0.2", "--at", "1", "--outcome", "noise_level=55")
     Path("more.csv").write_text("site,time,reward,noise_level\nB,2,0.3,61\nA,3,0.1,\n")
     command(*tell, "--csv", "more.csv")
-    assert "3 readings" in command("status", "c.db").out
+    out = command("status", "c.db").out
+    assert "3 readings" in out
+    assert "1 limit violation (noise_level by 1 on average)" in out
     command("correct", "c.db", "--site", "B", "--outcome", "noise_level=59")
     assert "0 limit violations" in command("status", "c.db").out
     forecast = command("forecast", "c.db", "--site", "A", "--outcome", "noise_level").out
     assert forecast.startswith("A: 5")
     history = command("history", "c.db").out
-    assert history.splitlines()[0].endswith("noise_level,violations")
+    assert history.splitlines()[0].endswith("noise_level,violations,noise_level_excess")
     Path("slip.csv").write_text("site,time,reward,noise_levl\nB,4,0.3,61\n")
     slip = command(*tell, "--csv", "slip.csv")
     assert slip.status == 2

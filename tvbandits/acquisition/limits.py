@@ -113,3 +113,9 @@ class Limit:
         """Return which of the values (n,) satisfy the limit; NaN, for no reading, does."""
         low, high = self.bounds
         return ~((np.asarray(values) < low) | (np.asarray(values) > high))
+
+    def excess(self, values: Array) -> Array:
+        """Return by how much the values (n,) violate the limit; 0 where they, or NaN, do not."""
+        low, high = self.bounds
+        values = np.asarray(values, dtype=float)
+        return np.asarray(np.fmax(np.fmax(low - values, values - high), 0.0))

@@ -91,7 +91,8 @@ def history_columns(
       column is);
     - reward (NaN where there is none) and variance;
     - source, "bandit" or "expert"; kind, "reward", "outlier", "failed", "answer" or "pending";
-    - with limits, what was read of each outcome (NaN: nothing), and how many limits that violates;
+    - with limits, what was read of each outcome (NaN: nothing), how many limits that violates, and by
+      how much, in the unit of the outcome, under its name with "_excess" (0: it holds);
     - with a control (d,), `relative`: the reward less the mean of the control's at that time (NaN: none
       was read);
     - where moves cost something, `move_cost`: of going there from the play before.
@@ -133,12 +134,19 @@ def history_columns(
     if read:
         broken = [~limit.holds(values) for limit, values in read.items()]
         columns["violations"] = np.sum(broken, axis=0)
+        for limit, level in read.items():
+            columns[excess_column(limit)] = np.where(np.isnan(level), np.nan, limit.excess(level))
     if move_cost is not None:
         played = np.flatnonzero(columns["source"] == "bandit")
         played = played[np.argsort(columns["time"][played], kind="stable")]
         columns["move_cost"] = np.full(len(points), np.nan)
         columns["move_cost"][played] = costs_along(move_cost, domain, points[played])
     return in_time(columns)
+
+
+def excess_column(limit: Limit) -> str:
+    """Name the column of how far readings violate a limit."""
+    return f"{limit.name}_excess"
 
 
 def _level(rewards: Dataset, control: ArrayLike, times: Array) -> Array:

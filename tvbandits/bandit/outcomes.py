@@ -1,16 +1,22 @@
 """Where the limits on outcomes hold at the time of a decision, and which points to play within them.
 
 Where all plays share the risk, a violation has a price, the multiplier of the limit as a constraint on
-their share: its chance p(x) at x takes off the reward what the upper bounds u span, times p(x) exp(E).
-The excess E is how many violations more are expected of the plays so far than the limit allows; so the
-price rises until the share is what was promised, as in adaptive conformal inference (Gibbs and Candes
-2021), and falls where plays are surer than they have to be.
+their share: the violations v(x) that are expected at x take off the reward what the upper bounds u span,
+times v(x) exp(E). The excess E is how many violations more are expected of the plays so far than the
+limit allows; so the price rises until the share is what was promised, as in adaptive conformal inference
+(Gibbs and Candes 2021), and falls where plays are surer than they have to be. A violation by more than
+two prior deviations of the outcome counts once for every two.
 
 Where each play has to be sure, a point may be played where the limit holds with its probability
 (SafeOpt, Sui et al. 2015). Its expanders, points at the edge whose readings would open others, have a
 value here: with the chance that a reading at x makes it known that z may be played, what is played is
 
     argmax_x u(x) + h * max_z chance(x, z) * (u(z) - u(best point known to hold)).
+
+In both cases a bandit goes step by step: far from all readings the beliefs are what was read elsewhere,
+in a unit that was learned there, so they are surest where they are most often wrong. A point that was
+not read may be played if readings have removed at least half as much of the variance of the outcome
+there as at the new point of which most is known.
 
 Points that are out make no point safer, since nobody knows yet what comes of them; while one is out, no
 other look is made for what it could open.
@@ -25,8 +31,9 @@ from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, stdtr, stdtrit
+from scipy.stats import t
 
 from tvbandits.acquisition.limits import Limit, LimitWarning, as_outcomes, check_outcome
 from tvbandits.acquisition.rules import Decision, choose_points
@@ -65,6 +72,10 @@ class LimitConfig:
         So many violations may be saved up where all plays share the risk, and so many in excess count.
     least_probability : float
         Where they do, a point that is played satisfies the limit with this probability at least.
+    far : float
+        A violation by more than so many prior deviations of the outcome counts more than once.
+    step : float
+        So much is known of a new point that is played, as a share of what is of the best known new one.
     points : int
         Points that are compared as looks and as what they could open, where there are more.
     first_tries : int
@@ -76,6 +87,8 @@ class LimitConfig:
     most_saved: float = 0.5
     most_excess: float = 10.0
     least_probability: float = 0.5
+    far: float = 2.0
+    step: float = 0.5
     points: int = 512
     first_tries: int = 256
 
@@ -91,6 +104,35 @@ def probability_of(limit: Limit, mean: Array, deviation: Array, degrees: float) 
     deviation = np.clip(deviation, 1e-300, 1e300)
     low, high = ((each - mean) / deviation for each in limit.bounds)
     return np.asarray(stdtr(degrees, high) - stdtr(degrees, low))
+
+
+def count_violations(limit: Limit, values: Array, far: float) -> Array:
+    """How many violations each of the values (n,) counts as: none, one, or its excess over `far`."""
+    excess = limit.excess(values)
+    return np.asarray(np.where(excess > 0, np.maximum(excess / far, 1.0), 0.0))
+
+
+def expected_violations(
+    limit: Limit, mean: Array, deviation: Array, degrees: float, far: float
+) -> Array:
+    """Expectation (n,) of `count_violations` where the outcome has these means and deviations.
+
+    E[max(1, excess / far); excess > 0] = P(excess > 0) + E[max(excess - far, 0)] / far, by Student's
+    distribution with two degrees of freedom or more, which has a mean.
+    """
+    low, high = limit.bounds
+    deviation = np.clip(deviation, 1e-8 * far, 1e300)
+    ends = high + far - mean, mean - (low - far)
+    beyond = [_mean_above(end / deviation, max(degrees, 2.0)) for end in ends]
+    more = deviation / far * np.sum(beyond, axis=0)
+    return np.asarray(1.0 - probability_of(limit, mean, deviation, degrees) + more)
+
+
+def _mean_above(a: Array, degrees: float) -> Array:
+    """E[max(T - a, 0)] (n,) of Student's T with more than one degree of freedom."""
+    a = np.clip(a, -1e9, 1e9)
+    density, above = t.pdf(a, degrees), stdtr(degrees, -a)
+    return np.maximum((degrees + a**2) / (degrees - 1.0) * density - a * above, 0.0)
 
 
 def probability_after(
@@ -128,7 +170,9 @@ class OutcomeBeliefs:
     joint : callable
         Beliefs about points (m, d) together.
     risk : float
-        Violations that are expected of the plays so far, less those that the limit allows.
+        Violations that are expected of the plays so far, as they count, less those allowed.
+    far : float
+        A violation by more counts once for each time that it is so far.
     """
 
     limit: Limit
@@ -137,6 +181,7 @@ class OutcomeBeliefs:
     view: ScaledPosterior
     joint: Callable[[Array], JointPosterior]
     risk: float = 0.0
+    far: float = 2.0
 
     @property
     def least(self) -> float:
@@ -145,19 +190,35 @@ class OutcomeBeliefs:
 
     @property
     def excess(self) -> float:
-        """Violations that are expected of the plays so far, less those that the limit allows.
+        """Violations that are expected of the plays so far, as they count, less those allowed.
 
         Or that were read, less the deviation of what it allows, if these are more: the beliefs may be
         wrong.
         """
         allowed = (1.0 - self.limit.probability) * len(self.readings)
-        read = float((~self.limit.holds(self.readings.y)).sum())
+        read = float(count_violations(self.limit, self.readings.y, self.far).sum())
         deviation = math.sqrt(self.limit.probability * allowed)
         return min(max(self.risk, read - allowed - deviation), CONFIG.most_excess)
 
     def price(self, X: Array) -> Array:
         """What the risk costs at points (m, d) that all plays share; 1: a violation, at no excess."""
-        return np.asarray(math.exp(self.excess) * (1.0 - self.probability(X)))
+        return np.asarray(math.exp(self.excess) * self.violations(X))
+
+    def violations(self, X: Array) -> Array:
+        """Violations (m,) that are expected of plays at points (m, d), as they count."""
+        mean, deviation = self.view.predict_reward(X)
+        beliefs = mean, self.unit * deviation, self.degrees
+        return expected_violations(self.limit, *beliefs, self.far)
+
+    @cached_property
+    def widest(self) -> float:
+        """Deviation of the outcome at the point of which least is known."""
+        points = points_of(self.domain, np.random.default_rng(0))
+        return max(float(self.view.predict(points)[1].max()), 1e-150)
+
+    def knowledge(self, X: Array) -> Array:
+        """Share (m,) of the variance that readings have removed, next to where least is known."""
+        return np.asarray(1.0 - np.minimum(self.view.predict(X)[1] / self.widest, 1.0) ** 2)
 
     @cached_property
     def places(self) -> int:
@@ -222,6 +283,17 @@ class Beliefs(NamedTuple):
     outcomes: Sequence[OutcomeBeliefs]
     own: np.random.Generator
 
+    def knowledge(self, X: Array) -> Array:
+        """Share (m,) of the variance that readings have removed, of the outcome with the least of it."""
+        return np.asarray(np.min([each.knowledge(X) for each in self.outcomes], axis=0))
+
+    def was_read(self, X: Array) -> NDArray[np.bool_]:
+        """Whether each outcome was read at points (m, d), shape (m,)."""
+        read = [set(map(tuple, each.readings.X.tolist())) for each in self.outcomes]
+        return np.array(
+            [all(x in each for each in read) for x in map(tuple, X.tolist())], dtype=bool
+        )
+
 
 class FeasiblePart(NamedTuple):
     """What may be played within limits.
@@ -242,13 +314,28 @@ class FeasiblePart(NamedTuple):
 
 def feasible_part(decision: Decision, beliefs: Beliefs) -> FeasiblePart:
     """Return what may be played of what is available within the limits."""
-    (outcomes, own), domain, available = beliefs, decision.domain, decision.available
+    (outcomes, own), domain = beliefs, decision.domain
+    available = within_a_step(decision, beliefs)
     allowed = ChoiceSet(domain, available, np.empty((0, domain.dimension)))
     likeliest = allowed.best(lambda X: safety(outcomes, X), own)[None]
     exists = bool(safety(outcomes, likeliest)[0] >= 1.0)
     if exists:
         available = narrow(domain, available, lambda X: safety(outcomes, X) >= 1.0)
     return FeasiblePart(available, likeliest, exists)
+
+
+def within_a_step(decision: Decision, beliefs: Beliefs) -> Available | None:
+    """Return what is available and was read, or is known at least half as well as the best new point."""
+    domain, available = decision.domain, decision.available
+    new = points_of(domain, np.random.default_rng(0))
+    new = new if available is None else new[available(new)]
+    new = new[~beliefs.was_read(new)]
+    if len(new) == 0:
+        return available
+    least = CONFIG.step * float(beliefs.knowledge(new).max())
+    return narrow(
+        domain, available, lambda X: (beliefs.knowledge(X) >= least) | beliefs.was_read(X)
+    )
 
 
 def add_price(decision: Decision, beliefs: Beliefs) -> Decision:
@@ -266,8 +353,11 @@ def add_price(decision: Decision, beliefs: Beliefs) -> Decision:
     )
 
 
-def expand(decision: Decision, beliefs: Beliefs, best: Array) -> Array:
-    """Return the point (1, d) to play instead of `best` (1, d) for what it could open; or `best`."""
+def expand(decision: Decision, beliefs: Beliefs, feasible: Available | None, best: Array) -> Array:
+    """Return the point (1, d) to play instead of `best` (1, d) for what it could open; or `best`.
+
+    It is one of the feasible points.
+    """
     (outcomes, own), domain, available = beliefs, decision.domain, decision.available
     X = points_of(domain, own)
     if isinstance(domain, Candidates) and X is domain.X:
@@ -277,7 +367,7 @@ def expand(decision: Decision, beliefs: Beliefs, best: Array) -> Array:
     upper = decision.view.upper_bound(X, decision.beta)
     chances = [(each.probability(X), each.least) for each in outcomes]
     free = np.ones(len(X), dtype=bool) if available is None else available(X)
-    is_safe = free & np.all([chance >= least for chance, least in chances], axis=0)
+    is_safe = free.copy() if feasible is None else feasible(X)
     may_be = free & np.all([chance >= 1.0 - least for chance, least in chances], axis=0)
     if decision.move is not None:
         upper = upper - decision.move.price(X)
@@ -402,7 +492,8 @@ class Outcomes:
             joint = partial(joint_posterior, inference, inner, view, about=now)
             readings, risk = inner.rewards, inner.model.information_gain
             domain = inference.recipe.domain
-            outcomes.append(OutcomeBeliefs(limit, domain, readings, view, joint, risk))
+            far = max(CONFIG.far * inner.info.model.scale, 1e-150)
+            outcomes.append(OutcomeBeliefs(limit, domain, readings, view, joint, risk, far))
         return replace(state, outcomes=states), Beliefs(outcomes, own)
 
     def choose(
@@ -442,7 +533,7 @@ class Outcomes:
             return np.repeat(feasible.likeliest, count, axis=0)
         narrower = feasible.available is not decision.available and decision.price is None
         if narrower and len(X) == 1 and len(decision.pending) == 0:
-            X = expand(decision, beliefs, X)
+            X = expand(decision, beliefs, feasible.available, X)
         return X
 
     def add_risk(self, state: State, beliefs: Beliefs, X: Array) -> State:
@@ -451,7 +542,7 @@ class Outcomes:
         for each in beliefs.outcomes:
             limit = each.limit
             if not limit.each and len(each.readings):
-                risk = each.risk + float((limit.probability - each.probability(X)).sum())
+                risk = each.risk + float((each.violations(X) - (1.0 - limit.probability)).sum())
                 risk = max(risk, -CONFIG.most_saved)
                 states[limit.name] = states[limit.name].with_model(information_gain=risk)
         return replace(state, outcomes=states)

@@ -16,7 +16,7 @@ from tvbandits.acquisition.batches import Batching, LocalRatio
 from tvbandits.acquisition.limits import Limit
 from tvbandits.acquisition.rules import Acquisition, UpperConfidenceBound
 from tvbandits.acquisition.widths import DEFAULT_WIDTH, Confidence, Fixed, Situation, as_confidence
-from tvbandits.bandit.history import COLUMNS
+from tvbandits.bandit.history import COLUMNS, excess_column
 from tvbandits.bandit.options import NEEDED_POSTERIOR, Options, check_mean
 from tvbandits.data import Dataset
 from tvbandits.domains.candidates import Candidates, as_finite
@@ -262,7 +262,9 @@ class Recipe:
         names = [limit.name for limit in options.limits]
         (point,) = self.domain.sample(1, np.random.default_rng(0))
         columns = self.domain.coordinate_names
-        if taken_names := set(names) & {*columns, *COLUMNS, *OF_TABLES}:
+        taken_names = set(names) & {*columns, *COLUMNS, *OF_TABLES}
+        taken_names |= set(map(excess_column, options.limits)) & {*columns, *names}
+        if taken_names:
             raise ValueError(
                 f"an outcome may not be called as a column is, got {', '.join(taken_names)}"
             )

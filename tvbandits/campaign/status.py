@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -34,6 +34,8 @@ class Status:
         Rewards, points without a reading, pending points, and answers in use.
     limits, violations : int
         Limits on further outcomes, and readings that violate one.
+    mean_excess : mapping of str to float
+        By how much those of an outcome violate its limit, on average, in its unit; none where all hold.
     questions, cost : int, float
         Questions to the expert so far, and their cost.
     time : float or None
@@ -62,6 +64,7 @@ class Status:
     answers: int
     limits: int
     violations: int
+    mean_excess: Mapping[str, float]
     questions: int
     cost: float
     time: float | None
@@ -81,12 +84,16 @@ def bandit_summary(recipe: Recipe, state: State) -> dict[str, Any]:
     """Return the part of a `Status` that comes from a bandit."""
     outcomes = [(limit, state.outcomes[limit.name].rewards.y) for limit in recipe.options.limits]
     queries = state.info.queries
+    excess = {limit.name: limit.excess(y) for limit, y in outcomes}
     return {
         "readings": state.expired.rewards + len(state.readings),
         "failed": state.expired.failed + len(state.failed),
         "answers": state.expired.answers + len(state.answers),
         "limits": len(recipe.options.limits),
         "violations": sum(int((~limit.holds(y)).sum()) for limit, y in outcomes),
+        "mean_excess": {
+            name: float(each[each > 0].mean()) for name, each in excess.items() if (each > 0).any()
+        },
         "questions": queries.total_asked,
         "cost": queries.total_cost,
         "time": state.time,

@@ -188,7 +188,9 @@ def status(
         last = None if status.time is None else campaign.format_time(status.time)
         parts = [plural(status.readings, "reading") + (f", the last at {last}" if last else "")]
         if status.limits:
-            parts.append(plural(status.violations, "limit violation"))
+            excess = ", ".join(f"{name} by {each:.3g}" for name, each in status.mean_excess.items())
+            mean = f" ({excess} on average)" if excess else ""
+            parts.append(plural(status.violations, "limit violation") + mean)
         parts.append(f"pending: {'; '.join(places) or 'none'}")
         questions = plural(status.questions, "question")
         questions += f" at a cost of {status.cost:g}" if status.cost else ""

@@ -206,7 +206,11 @@ def narrow(
 ) -> Available | None:
     """Return what is available, less the points (m, d) that `within` maps to False; None: everything."""
     if not isinstance(domain, Candidates):
-        return Available(domain, None, None if available is None else available.test, within)
+        if available is None:
+            return Available(domain, None, None, within)
+        if available.within is None and available.points is None:
+            return Available(domain, None, available.test, within)
+        return Available(domain, None, None, lambda X: available(X) & within(X))
     mask = domain.evaluate(within)
     if mask.all():
         return available

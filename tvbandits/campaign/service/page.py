@@ -205,6 +205,7 @@ def _glance(facts: Facts) -> list[tuple[str, object]]:
         ("budget of questions", campaign.budget),
         ("limit violations", status.violations if campaign.recipe.options.limits else None),
         *((f"limit on {each.name}", _bounds(each)) for each in campaign.recipe.options.limits),
+        *((f"violation of {name}, mean", each) for name, each in status.mean_excess.items()),
         ("cost", float(status.cost)),
         (f"regret at most{facts.unit}, by bounds of {facts.width:g} deviations", facts.most_regret),
         ("stations with problems", sum(bool(each.problems) for each in facts.stations)),
