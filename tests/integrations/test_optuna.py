@@ -268,12 +268,12 @@ def test_ranges_of_any_size_are_played_and_learned(of: Any) -> None:
 
 def test_workers_on_one_storage_tell_every_trial_and_wait_for_what_runs(tmp_path: Any) -> None:
     """Two processes' samplers, by turns on one file: none misses what the other one did."""
-    storage = f"sqlite:///{tmp_path / 'study.db'}"
+    storages = [optuna.storages.RDBStorage(f"sqlite:///{tmp_path / 'study.db'}") for _ in range(2)]
     workers = [
         optuna.create_study(
-            storage=storage, study_name="one", load_if_exists=True, sampler=sampler(seed=i)
+            storage=each, study_name="one", load_if_exists=True, sampler=sampler(seed=i)
         )
-        for i in range(2)
+        for i, each in enumerate(storages)
     ]
     x = FloatDistribution(0.0, 1.0)
     for turn in range(4):
@@ -287,6 +287,9 @@ def test_workers_on_one_storage_tell_every_trial_and_wait_for_what_runs(tmp_path
         each.ask({"x": x})
     for each in workers:
         assert sorted(each.sampler.bandit.state.rewards.t) == [float(i) for i in range(8)]
+    for storage in storages:  # otherwise connections stay open, which is a warning from Python 3.13 on
+        storage.remove_session()
+        storage.engine.dispose()
 
 
 def test_many_trials_are_told_at_once_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:

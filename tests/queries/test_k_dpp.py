@@ -433,7 +433,9 @@ def test_dppy_is_imported_by_an_exact_draw_alone() -> None:
         "assert 'dppy' not in sys.modules; from tvbandits.queries import k_dpp; "
         "k_dpp.sample_exact(np.eye(4), 2, rng=np.random.default_rng(0)); assert 'dppy' in sys.modules"
     )
-    subprocess.run([sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", code], check=True)
+    subprocess.run(
+        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", code], check=True
+    )
 
 
 def test_the_length_of_the_chain(monkeypatch: pytest.MonkeyPatch) -> None:
