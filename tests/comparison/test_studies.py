@@ -152,7 +152,9 @@ def test_a_board_is_resumed_and_a_newcomer_gets_its_row(
     said = capsys.readouterr()
     assert "11 of 16 runs exist already" in said.err
     assert re.search(r"^\| sw-gp-ucb:window=4 \| \d\.\d\d \|$", said.out, re.M)  # mean rank
-    assert re.search(r"^\| sw-gp-ucb:window=4 \| .* \| \d+\.\d \|$", said.out, re.M)  # milliseconds
+    assert re.search(
+        r"^\| sw-gp-ucb:window=4 \| .* \| \d+\.\d+ \|$", said.out, re.M
+    )  # milliseconds
     table = pd.read_csv(out / "regret.csv", index_col="problem")
     assert table.shape == (2, 4)
     summary = pd.read_csv(out / "summary.csv")

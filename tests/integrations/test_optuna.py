@@ -287,7 +287,9 @@ def test_workers_on_one_storage_tell_every_trial_and_wait_for_what_runs(tmp_path
         each.ask({"x": x})
     for each in workers:
         assert sorted(each.sampler.bandit.state.rewards.t) == [float(i) for i in range(8)]
-    for storage in storages:  # otherwise connections stay open, which is a warning from Python 3.13 on
+    for (
+        storage
+    ) in storages:  # otherwise connections stay open, which is a warning from Python 3.13 on
         storage.remove_session()
         storage.engine.dispose()
 

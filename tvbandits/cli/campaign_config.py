@@ -106,7 +106,7 @@ Section = Mapping[str, Any]
 
 
 def read_config(
-    path: Path, expert_name: str | None = None
+    path: Path, expert_name: str | None = None, history: pd.DataFrame | None = None
 ) -> tuple[Bandit, Clock | None, dict[str, str]]:
     """Return the campaign that a file describes: its bandit, its clock, and the texts to store with it.
 
@@ -117,6 +117,8 @@ def read_config(
     path : Path
     expert_name : str, optional
         The maker of the expert, which may be imported.
+    history : DataFrame, optional
+        Readings before the first decision, as `policies.adaptive_gp_ucb` takes them.
 
     Raises
     ------
@@ -137,7 +139,7 @@ def read_config(
             check_name("the name of each site", site)
         expert = _expert(expert_section, expert_name)
         length_unit = about.get("length_unit", "")
-        bandit = _bandit(config["policy"], domain, expert, "expert" in config, length_unit)
+        bandit = _bandit(config["policy"], domain, expert, "expert" in config, length_unit, history)
         bandit = _add_limits(bandit, config.get("limits"), section.get("safe", ()), about)
         if "control" in section:
             control = Names(domain, about).points([section["control"]])[0]
@@ -301,7 +303,12 @@ def _find_policy(where: str, spec: str) -> tuple[Policy, str]:
 
 
 def _bandit(
-    section: Section, domain: Domain, expert: Any, has_expert: bool, length_unit: str
+    section: Section,
+    domain: Domain,
+    expert: Any,
+    has_expert: bool,
+    length_unit: str,
+    history: pd.DataFrame | None,
 ) -> Bandit:
     if "name" not in section:
         raise ValueError("[policy] must have a name")
@@ -315,6 +322,13 @@ def _bandit(
             f"{policy.name} does not use an expert; those that do are {', '.join(names)}"
         )
     arguments = {key: section[key] for key in ("seed", "minimize") if key in section}
+    if history is not None:
+        if "history" not in inspect.signature(policy.recipe).parameters:
+            raise ValueError(
+                f"{policy.name} does not learn from a history: leave out --history, and import the "
+                "table by `campaign tell --csv`"
+            )
+        arguments["history"] = history
     arguments["kernel"] = _kernel(section, domain, policy.learns_kernel, length_unit)
     arguments["noise_variance"] = _noise_variance(section)
     try:
@@ -527,9 +541,21 @@ def _clock_lines(path: Path, options: FileOptions) -> str:
     return f'[clock]\nunit = "{step}"\norigin = "{origin.floor("1D")}"'
 
 
-def create(file: str, config: Path, expert: str | None, who: str | None, like: str | None) -> None:
-    """Create a campaign, which may start with what another one has learned."""
+def create(
+    file: str,
+    config: Path,
+    expert: str | None,
+    who: str | None,
+    like: str | None,
+    read_history: Callable[[Bandit, Clock | None, dict[str, str]], pd.DataFrame] | None = None,
+) -> None:
+    """Create a campaign, which may start with what another one has learned.
+
+    Given a bandit without a history, `read_history` returns the readings before the first decision.
+    """
     bandit, clock, about = read_config(config, expert)
+    if read_history is not None:
+        bandit, *_ = read_config(config, expert, read_history(bandit, clock, about))
     if like is not None:
         with Campaign.open(like) as other, naming(Path(like)):
             bandit = bandit.learn_from(other)

@@ -14,19 +14,22 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import typer
 
+from tvbandits.bandit.bandit import Bandit
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.shared import Errors, collect_errors
 from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import escape, plural, print_result
-from tvbandits.clock import parse_time, to_number
+from tvbandits.clock import Clock, parse_time, to_number
 from tvbandits.counts import Counted, count, rate
+from tvbandits.domains.candidates import as_finite
 from tvbandits.domains.space import Arms
 from tvbandits.io import naming
 from tvbandits.validation import Array
@@ -237,6 +240,59 @@ def tell(
     for line in lines:
         print(f"tvbandits: {escape(line)}; it is left out", file=sys.stderr)
     return lines
+
+
+def read_history(
+    bandit: Bandit,
+    clock: Clock | None,
+    about: Mapping[str, str],
+    path: Path,
+    tables: Mapping[str, Any],
+    *,
+    doubtful: Doubtful,
+) -> pd.DataFrame:
+    """Return the readings of a table as a history of the bandit's candidates, a row for each time.
+
+    The table is read and checked as by `campaign tell --csv`, in a campaign that nobody sees: the expert
+    is not asked about the past.
+
+    Raises
+    ------
+    ValueError
+        If the domain is no list of places, or something is wrong with the table or with one of its rows.
+    """
+    import pandas as pd
+
+    recipe = replace(bandit.recipe, asking=None)
+    places = as_finite(recipe.domain, "--history")
+    with (
+        TemporaryDirectory() as folder,
+        Campaign.create(
+            Path(folder) / "history.db", Bandit(recipe), clock=clock, about=about
+        ) as draft,
+    ):
+        errors: Errors = []
+        readings, omissions = read_table(path, draft, errors, tables, yes=doubtful == "accept")
+        _record(draft, _check_readings(draft, readings, errors, doubtful), errors)
+        rewards = draft.state.readings
+    if errors:
+        line, error = min(errors, key=lambda each: each[0])
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        raise ValueError(f"{path}, line {line}: {error}{more}; nothing has changed")
+    if len(rewards) == 0:
+        raise ValueError(f"{path} has no reading of a site")
+    if np.isfinite(rewards.variance).any() or rewards.trials.any():
+        raise ValueError(
+            f"{path}: readings of a history have no variances and no counts: leave out --history, and "
+            "import the table by `campaign tell --csv`"
+        )
+    table = pd.DataFrame(
+        {"t": rewards.t, "place": places.index(rewards.X), "y": rewards.y}
+    ).pivot_table(index="t", columns="place", values="y")
+    left_out = f"; left out: {omissions}" if omissions else ""
+    times = plural(len(table), "time")
+    print(escape(f"{path}: {plural(len(rewards), 'reading')} of {times} as a history{left_out}"))
+    return table.reindex(columns=range(len(places.X)))
 
 
 def _record(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -101,6 +102,14 @@ def new_command(
         Text,
         Option(metavar="CAMPAIGN", help="Start with what this campaign has learned, not its data."),
     ] = None,
+    history: Annotated[
+        Path | None,
+        Option(
+            help="A table of readings before the first decision, from which the policy learns how the "
+            "sites vary together; read as by `tell --csv`."
+        ),
+    ] = None,
+    yes: Yes = False,
     expert: ExpertName = None,
     who: Who = None,
 ) -> None:
@@ -112,18 +121,29 @@ def new_command(
             file, config, policy, sites, noise_sd, clock, tables.given
         )
         if sites is None:
+            later = "" if history is None else f" --history {history}"
             print(f"wrote {config}: fill in sites, and then run")
-            print(f"tvbandits campaign new {file} --config {config}")
+            print(f"tvbandits campaign new {file} --config {config}{later}")
             return
         print(f"wrote {config}")
     elif config is None or any(each is not None for each in (sites, noise_sd, clock)):
         raise ValueError(
             "give --config FILE, or --policy NAME with --sites, --noise-sd and --clock"
         )
-    elif tables.given:
+    elif tables.given and history is None:
         option = next(iter(tables.given))
         raise ValueError(f"--{option} is for --sites: write it into {config}, [domain] read")
-    configuration.create(file, config, expert, who, like)
+    read_history = (
+        None
+        if history is None
+        else partial(
+            readings.read_history,
+            path=history,
+            tables=tables.given,
+            doubtful="accept" if yes else "ask",
+        )
+    )
+    configuration.create(file, config, expert, who, like, read_history)
     if not has_clock:
         print("no clock: times are numbers; --clock 1h lets them be dates")
 

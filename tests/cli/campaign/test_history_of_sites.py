@@ -1,0 +1,105 @@
+"""`campaign new --history`: a campaign that begins with a table of earlier readings."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.helpers.commands import Command, fine, one_line
+from tvbandits import Answers, policies
+from tvbandits.campaign import Campaign
+from tvbandits.domains.candidates import Candidates
+
+CONFIG = """
+[domain]
+sites = "sites.csv"
+[policy]
+name = "{name}"
+seed = 3
+"""
+
+SITES = ["A", "B", "C", "D"]
+
+
+class Counting:
+    """An expert that counts its questions."""
+
+    asked = 0
+
+    def query(self, X: np.ndarray, _: float) -> Answers:
+        Counting.asked += len(X)
+        return Answers(np.zeros(len(X)), 0.01)
+
+
+def counting() -> Counting:
+    """Return such an expert."""
+    return Counting()
+
+
+@pytest.fixture
+def past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
+    """Forty times at four sites, of which C is the best, with a gap; and the files of a campaign."""
+    monkeypatch.chdir(tmp_path)
+    Path("sites.csv").write_text("site,km\nA,0\nB,2\nC,4\nD,6\n")
+    rng = np.random.default_rng(0)
+    values = np.round(rng.normal([0.0, 1.0, 3.0, 0.0], 1.0, (40, 4)), 3)
+    values[5, 1] = np.nan
+    table = pd.DataFrame(values, columns=SITES, index=pd.Index(np.arange(40.0), name="time"))
+    table.to_csv("past.csv")
+    Path("c.toml").write_text(CONFIG.format(name="adaptive-gp-ucb"))
+    return table
+
+
+def test_new_with_a_history_goes_on_as_the_policy_with_that_history(
+    command: Command, past: pd.DataFrame
+) -> None:
+    out = fine(command("new", "c.db", "--config", "c.toml", "--history", "past.csv"))
+    assert "past.csv: 159 readings of 40 times as a history; left out: 1 gap" in out
+    domain = Candidates([[0.0], [2.0], [4.0], [6.0]])
+    bandit = policies.adaptive_gp_ucb(domain, history=past, seed=3)
+    with Campaign.open("c.db") as campaign:
+        assert campaign.recipe.beta == bandit.recipe.beta
+        for _ in range(5):
+            X = bandit.ask()
+            np.testing.assert_array_equal(campaign.ask(), X)
+            y = np.cos(X[:, 0])
+            bandit.tell(X, y)
+            campaign.tell(X, y)
+        assert campaign.status.readings == 159 + 5
+        campaign.verify()
+
+
+def test_new_with_a_history_reads_a_long_table_and_asks_no_expert_about_it(
+    command: Command, past: pd.DataFrame
+) -> None:
+    past.reset_index().melt("time", var_name="site", value_name="reward").to_csv("long.csv")
+    maker = f'[expert]\nmaker = "{__name__}:counting"\n'
+    Path("f.toml").write_text(CONFIG.format(name="frugal-gp-ucb") + maker)
+    expert = f"{__name__}:counting"
+    arguments = ("--config", "f.toml", "--history", "long.csv", "--expert", expert)
+    fine(command("new", "f.db", *arguments))
+    assert Counting.asked == 0
+    assert "159 readings" in fine(command("status", "f.db"))
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "message"),
+    [
+        ("gp-ucb", None, "gp-ucb does not learn from a history"),
+        ("adaptive-gp-ucb", "time,A\n0,1.0\n1,off\n", "off"),
+        ("adaptive-gp-ucb", "time,E,F\n0,1.0,2.0\n", "time, e, f"),
+        ("adaptive-gp-ucb", "site,time,reward,variance\nA,0,1.0,0.5\n", "no variances"),
+    ],
+)
+def test_new_refuses_a_history_that_cannot_be_used_and_leaves_no_campaign(
+    command: Command, past: pd.DataFrame, name: str, table: str | None, message: str
+) -> None:
+    scale = "length_scale = 2.0\n" if name == "gp-ucb" else ""
+    Path("c.toml").write_text(CONFIG.format(name=name) + scale)
+    if table is not None:
+        Path("past.csv").write_text(table)
+    said = command("new", "c.db", "--config", "c.toml", "--history", "past.csv")
+    one_line(said._replace(out=""), message)
+    assert not Path("c.db").exists()
+    assert len(past) == 40
