@@ -274,8 +274,13 @@ def draw(results: Sequence[tuple[Panel, TableProblem, Runs]], path: Path) -> Non
             grid[-1, number].set_title(axes.get_title(), fontsize=10)
     handles = grid[0, 0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False, handlelength=4)
-    figure.savefig(path, dpi=100)
-    with Image.open(path) as picture:  # all is grey: a fifth of the size
+    save_greys(figure, path)
+
+
+def save_greys(figure: Figure, path: Path, dpi: int = 100) -> None:
+    """Save a figure that is all grey, in a fifth of the size."""
+    figure.savefig(path, dpi=dpi)
+    with Image.open(path) as picture:
         greys = picture.convert("L").quantize(16)
     greys.save(path, optimize=True)
 
