@@ -105,10 +105,11 @@ def draw(problem: TableProblem, runs: dict[str, list[Played]], path: Path) -> No
     left.set(xlabel="plays", ylabel="cumulative regret / that of uniform choice")
     right.set(xlabel="plays", ylabel="simple regret (accuracy)")
     size.set(xlabel="plays", ylabel="points in the batch", yscale="log")
-    time.set(xlabel="plays", ylabel="processor seconds")
+    # Fixed limits: the time of another day moves no curve by much.
+    time.set(xlabel="plays", ylabel="processor seconds", yscale="log", ylim=(0.01, 100))
     handles = left.get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=4, frameon=False, handlelength=3.5)
-    figure.savefig(path, dpi=120)
+    regression.save_greys(figure, path, dpi=120)
 
 
 def main() -> None:

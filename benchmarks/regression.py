@@ -23,6 +23,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
+from PIL import Image
 from sklearn.gaussian_process.kernels import RBF
 from threadpoolctl import threadpool_limits
 
@@ -233,6 +235,9 @@ def draw_regret(axes: Axes, problem: TableProblem, runs: Runs) -> None:
         ratio = np.cumsum(regret, axis=1).mean(axis=0) / plays / uniform_regret(problem)
         axes.plot(plays[FIRST:], ratio[FIRST:], **style(name))
     axes.set(yscale="log", xlabel="plays", ylabel="regret / that of uniform choice")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.grid(which="major", color="0.93")
 
 
@@ -269,7 +274,15 @@ def draw(results: Sequence[tuple[Panel, TableProblem, Runs]], path: Path) -> Non
             grid[-1, number].set_title(axes.get_title(), fontsize=10)
     handles = grid[0, 0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False, handlelength=4)
-    figure.savefig(path, dpi=110)
+    save_greys(figure, path)
+
+
+def save_greys(figure: Figure, path: Path, dpi: int = 100) -> None:
+    """Save a figure that is all grey, in a fifth of the size."""
+    figure.savefig(path, dpi=dpi)
+    with Image.open(path) as picture:
+        greys = picture.convert("L").quantize(16)
+    greys.save(path, optimize=True)
 
 
 def main() -> None:

@@ -385,6 +385,8 @@ class SparseFantasy(FantasyModel):
         self.reductions, self.count = np.empty((16, 0)), 0
         self.root, self.added = np.empty((16, 16)), np.empty((len(self.half), 16))
         self.weights: dict[bytes, Array] = {}  # what covariances of inputs of the batch are made of
+        # Features of candidates whose covariances were needed, and where each is among them.
+        self.features, self.where, self.stored = np.empty((0, 0)), np.full(count, -1), 0
         self.mean = self.width.mean(self.domain.X)
         self.stale = self.mean + self.width.times * np.sqrt(self.start.variance)
 
@@ -474,7 +476,22 @@ class SparseFantasy(FantasyModel):
             if key not in self.weights:
                 self.weights[key] = self.start.covariance_weights(z[None, :])[0]
         weights = np.array([self.weights[key] for key in keys])
-        return np.asarray(self.start.covariance_on_grid(Z, weights, self.grid, rows))
+        if isinstance(rows, slice):
+            return np.asarray(self.start.covariance_on_grid(Z, weights, self.grid)[:, rows])
+        prior = self.grid.kernel(Z, self.grid.at(self.start.now)[rows])
+        return np.asarray(prior + weights @ self._features(rows).T)
+
+    def _features(self, rows: Index) -> Array:
+        """Features (n, m) of candidates, each taken once from where they lie scattered."""
+        if len(self.features) == 0:  # what is not written yet takes no memory
+            self.features = np.empty((len(self.place), self.start.dictionary.size))
+        fresh = rows[self.where[rows] < 0]
+        if len(fresh):
+            end = self.stored + len(fresh)
+            self.features[self.stored : end] = self.start.features_on_grid(fresh)
+            self.where[fresh] = np.arange(self.stored, end)
+            self.stored = end
+        return np.asarray(self.features[self.where[rows]])
 
     def _start_variance(self) -> Array:
         return np.asarray(self.start.variance)

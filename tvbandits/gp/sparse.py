@@ -195,7 +195,7 @@ class SparsePosterior:
     def covariance(self, Z1: Array, Z2: Array | CandidateGrid) -> Array:
         """Return the posterior covariance (n1, n2) of inputs (n1, p) with others, or with candidates."""
         if isinstance(Z2, CandidateGrid):
-            return self.covariance_on_grid(Z1, self.covariance_weights(Z1), Z2, slice(None))
+            return self.covariance_on_grid(Z1, self.covariance_weights(Z1), Z2)
         z1 = embed(self.dictionary, Z1)
         half1 = linalg.solve_lower(self.factor, z1.T)
         z2 = embed(self.dictionary, Z2)
@@ -208,15 +208,15 @@ class SparsePosterior:
         half = linalg.solve_lower(self.factor, z.T)
         return linalg.solve_lower(self.factor, half, transposed=True).T - z
 
-    def covariance_on_grid(
-        self, Z: Array, weights: Array, grid: CandidateGrid, rows: Index | slice
-    ) -> Array:
-        """Return the posterior covariance (k, n) of inputs (k, p) with candidates of these rows."""
+    def covariance_on_grid(self, Z: Array, weights: Array, grid: CandidateGrid) -> Array:
+        """Return the posterior covariance (k, A) of inputs (k, p) with all candidates."""
+        prior = grid.kernel(Z, grid.at(self.now))
+        return np.asarray(prior + self.combine_on_grid(weights))
+
+    def features_on_grid(self, rows: Index) -> Array:
+        """Return z of candidates of these rows, shape (n, m)."""
         on_grid = self.dictionary.grid_posterior
-        prior = grid.kernel(Z, grid.at(self.now)[rows])
-        V = on_grid.V.array
-        V = V if isinstance(rows, slice) else V.take(rows, axis=1)
-        return np.asarray(prior + (weights * on_grid.shrink) @ V)
+        return np.asarray(on_grid.V.array[:, rows].T * on_grid.shrink)
 
     def fantasize(
         self,
