@@ -77,8 +77,9 @@ class Clock:
 
     Notes
     -----
-    Nanoseconds are counted as integers, and a number is the float nearest to the quotient: in hours, a
-    time comes back exactly within 85 days of the origin, and to 26 nanoseconds after ten years.
+    Nanoseconds are counted as integers, and a number is the float nearest to the quotient. Of the times
+    with the same number, the one of whole seconds comes back, or else of whole milliseconds or
+    microseconds; so a time of whole seconds comes back exactly.
 
     Examples
     --------
@@ -197,6 +198,11 @@ class Clock:
     def _since_1970(self, number: float) -> int:
         """Return nanoseconds since 1970, exactly: a float cannot hold decades of them."""
         count = self._start + round(Fraction(number) * self._length)
+        for coarser in (1_000_000_000, 1_000_000, 1000):
+            rounded = round(Fraction(count, coarser)) * coarser
+            if (rounded - self._start) / self._length == number:  # the float cannot tell them apart
+                count = rounded
+                break
         if not abs(count) < 2**63:
             raise ValueError(
                 f"number must be within 292 years of 1970, got {number} times {self.unit}"

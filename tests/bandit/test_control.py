@@ -103,6 +103,8 @@ def test_levels_change_nothing(name: str) -> None:
     X = one.recipe.domain.sample(5, np.random.default_rng(3))
     mine, theirs = (each.predict(X, relative=True) for each in (one, other))
     np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-5)
+    control = other.recipe.options.control
+    assert other.predict([control], relative=True) == (0.0, 0.0)  # without rounding
 
 
 def test_the_control_comes_first_and_once() -> None:

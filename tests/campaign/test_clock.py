@@ -141,10 +141,22 @@ def test_there_and_back_to_what_a_float_can_hold(unit: str, origin: int, when: i
     length = pd.Timedelta(unit).value
     assert number == (when - origin) / length  # of Python's exact integers
     off = abs(int(clock.time(number).value) - when)
-    slack = 0.5 * np.spacing(abs(number)) * length
-    assert off <= slack + 0.5
-    if slack < 0.49:
+    apart = np.spacing(abs(number)) * length
+    assert off <= apart + 0.5  # both times have this number
+    assert clock.number(clock.time(number)) == number
+    if apart < 0.98:
         assert off == 0
+
+
+@given(UNITS, st.integers(-2_000_000_000, 2_000_000_000), st.integers(-2_000_000_000, 2_000_000_000))
+def test_a_time_of_whole_seconds_comes_back_exactly(unit: str, origin: int, when: int) -> None:
+    clock = Clock(unit, pd.Timestamp(origin, unit="s"))
+    assert clock.time(clock.number(pd.Timestamp(when, unit="s"))) == pd.Timestamp(when, unit="s")
+
+
+def test_text_has_no_fractions_of_a_second_that_nobody_wrote() -> None:
+    clock = Clock("1h", "1970-01-01")
+    assert clock.text(clock.number("2026-06-02 19:52:32")) == "2026-06-02 19:52:32"
 
 
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin", "UTC"])

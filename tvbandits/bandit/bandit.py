@@ -278,6 +278,8 @@ class Bandit:
         state, view = self._inference.condition(state, now, rng)
         mean, deviation = view.predict_reward(points, test=True)
         mean = -mean if self._recipe.minimize else mean
+        own = self._recipe.is_control(points)
+        mean[own], deviation[own] = 0.0, 0.0  # exactly, without rounding
         levels = state.rewards.y[self._recipe.is_control(state.rewards.X)]
         if relative or not len(levels):
             return mean, deviation

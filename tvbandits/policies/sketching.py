@@ -10,7 +10,7 @@ lines      what                                                  where
 3, 4       the next point, of the largest bound                  `UpperConfidenceBound`
 5          whether the batch goes on (Lemma 1, or Lemma 3)       `GlobalRatio`, `LocalRatio`
 6 to 8     variances of the batch shrink, lazily                 `batches.SparseFantasy`
-11 to 16   resparsification: a draw for each play so far         `gp.sparse.Nystrom.draw`
+11 to 16   resparsification: a draw for each distinct point     `gp.sparse.Nystrom.draw`
 17, 18     rewards, means and variances                          `gp.sparse.assemble`
 =========  ====================================================  ===================================
 
