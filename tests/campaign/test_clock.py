@@ -148,7 +148,9 @@ def test_there_and_back_to_what_a_float_can_hold(unit: str, origin: int, when: i
         assert off == 0
 
 
-@given(UNITS, st.integers(-2_000_000_000, 2_000_000_000), st.integers(-2_000_000_000, 2_000_000_000))
+@given(
+    UNITS, st.integers(-2_000_000_000, 2_000_000_000), st.integers(-2_000_000_000, 2_000_000_000)
+)
 def test_a_time_of_whole_seconds_comes_back_exactly(unit: str, origin: int, when: int) -> None:
     clock = Clock(unit, pd.Timestamp(origin, unit="s"))
     assert clock.time(clock.number(pd.Timestamp(when, unit="s"))) == pd.Timestamp(when, unit="s")
