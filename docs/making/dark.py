@@ -1,10 +1,11 @@
 """A picture for dark pages: `python docs/making/dark.py PICTURE.png` writes PICTURE-dark.png beside it.
 
-Lightness is turned round and the hue stays, as `docs/site.css` does with the pictures of the site.
+Lightness is turned round and the hue stays.
 """
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 
@@ -24,9 +25,9 @@ def darkened(light: np.ndarray) -> np.ndarray:
     return np.asarray(np.clip(255.0 * inverted @ HALF_TURN.T, 0, 255).round(), dtype=np.uint8)
 
 
-def pixels(path: Path) -> np.ndarray:
+def pixels(source: Path | io.BytesIO) -> np.ndarray:
     """The pixels of a picture on white."""
-    with Image.open(path) as picture:
+    with Image.open(source) as picture:
         drawn = picture.convert("RGBA")
         return np.asarray(
             Image.alpha_composite(Image.new("RGBA", drawn.size, "white"), drawn).convert("RGB")
