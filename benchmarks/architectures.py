@@ -105,7 +105,7 @@ def draw(problem: TableProblem, runs: dict[str, list[Played]], path: Path) -> No
     left.set(xlabel="plays", ylabel="cumulative regret / that of uniform choice")
     right.set(xlabel="plays", ylabel="simple regret (accuracy)")
     size.set(xlabel="plays", ylabel="points in the batch", yscale="log")
-    # Fixed limits: the time of another day moves no curve by much.
+    # Fixed limits: the times of another day leave the other panels where they are.
     time.set(xlabel="plays", ylabel="processor seconds", yscale="log", ylim=(0.01, 100))
     handles = left.get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=4, frameon=False, handlelength=3.5)

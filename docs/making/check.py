@@ -16,7 +16,8 @@ and what takes less than about two minutes has a comment besides, in TOML, that 
     -->
 
 Rows are found by their first cell, the policy. A picture has `[picture]`, with `file`, what the command
-leaves in the folder `OUT`, and `within` in grey levels, the root of their mean square.
+leaves in the folder `OUT`, and `within` in grey levels, the root of their mean square; `without` is a
+part that no other run draws alike, such as a panel of times: left, top, right and bottom, in shares.
 """
 
 from __future__ import annotations
@@ -175,7 +176,11 @@ def differing_picture(shown: Shown, done: dict[str, Path]) -> list[str]:
     height, width = (min(pair) for pair in zip(old.shape, new.shape, strict=True))
     if abs(np.subtract(old.shape, new.shape)).max() > 0.1 * max(old.shape):
         return [f"{place.name}: {old.shape} on the page, {new.shape} now"]
-    apart = float(np.sqrt(np.mean((old[:height, :width] - new[:height, :width]) ** 2)))
+    squares = (old[:height, :width] - new[:height, :width]) ** 2
+    left, top, right, bottom = check.get("without", (0, 0, 0, 0))
+    rows, columns = (np.arange(size) / size for size in (height, width))
+    outside = ((rows < top) | (rows >= bottom))[:, None] | (columns < left) | (columns >= right)
+    apart = float(np.sqrt(np.mean(squares[outside])))
     return [] if apart <= check["within"] else [f"{place.name}: {apart:.1f} grey levels apart"]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from docs.making import check, dark
 from tests.house.test_documents import check_command
@@ -75,6 +76,22 @@ def test_value_that_differs_and_table_that_nobody_made_are_found(
     ]
     (tmp_path / "said.json").write_text(json.dumps({"summary": rows}), encoding="utf-8")
     assert check.differing_cells(shown, {"tvbandits compare drifting-bump": tmp_path}) == found
+
+
+def test_picture_is_compared_but_for_the_part_that_no_other_run_draws_alike(tmp_path: Path) -> None:
+    place = check.ROOT / "docs" / "architectures.png"
+    drawn = dark.pixels(place).copy()
+    height, width, _ = drawn.shape
+    drawn[height // 2 :, : width // 2] = 0
+    Image.fromarray(drawn).save(tmp_path / "new.png")
+
+    def compared(**part: list[float]) -> list[str]:
+        how = {"run": "command", "file": "new.png", "within": 1.0, **part}
+        shown = check.Shown("docs/page.md", 1, "![](architectures.png)", None, {"picture": how})
+        return check.differing_picture(shown, {"command": tmp_path})
+
+    assert len(compared()) == len(compared(without=[0.5, 0.5, 1.0, 1.0])) == 1
+    assert compared(without=[0.0, 0.5, 0.5, 1.0]) == []
 
 
 def test_dark_picture_is_made_from_the_light_one() -> None:
