@@ -6,6 +6,7 @@ import ast
 import hashlib
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -48,14 +49,27 @@ def run(path: Path, said: str, package: str) -> Path:
     notebook = notebook_of(code, said)
     options = {"timeout": LIMIT, "startup_timeout": LIMIT}
     quiet = ["--IPKernelApp.log_level=40"]  # no warning of its local ports
-    with patch.dict(os.environ, PYTHONPATH=str(ROOT), MPLBACKEND="Agg", COLUMNS="100"):
-        place = {"metadata": {"path": str(folder)}}
-        NotebookClient(notebook, resources=place, extra_arguments=quiet, **options).execute()
+    place = {"metadata": {"path": str(folder)}}
+    NotebookClient(notebook, resources=place, extra_arguments=quiet, **options).execute()
     nbformat.write(notebook, folder / f"{path.stem}.ipynb")
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     printed = "".join(each["text"] for each in outputs if each.get("name") == "stdout")
     (folder / "output.txt").write_text(printed, encoding="utf-8")
     return folder
+
+
+def about(path: Path) -> str:
+    """What an example says of itself."""
+    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or path.stem
+
+
+def run_all(paths: list[Path], package: str) -> list[Path]:
+    """The folders of the examples, which run side by side, as many as there are processors."""
+    with (
+        patch.dict(os.environ, PYTHONPATH=str(ROOT), MPLBACKEND="Agg", COLUMNS="100"),
+        ThreadPoolExecutor(os.cpu_count()) as pool,
+    ):
+        return list(pool.map(lambda path: run(path, about(path), package), paths))
 
 
 def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
@@ -68,12 +82,10 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
         uri = f"examples/{path.name}"
         files.append(File.generated(config, uri, content=path.read_bytes()))
     index = ["# Examples\n\nEach page is a script of `examples/`, run while this site was built.\n"]
-    for path in sorted(EXAMPLES.glob("[0-9]*.py")):
-        print(f"example {path.name}", flush=True)
-        code, name = path.read_text(encoding="utf-8").rstrip(), path.stem
-        said = ast.get_docstring(ast.parse(code)) or name
+    paths = sorted(EXAMPLES.glob("[0-9]*.py"))
+    for path, folder in zip(paths, run_all(paths, digest.hexdigest()), strict=True):
+        code, name, said = path.read_text(encoding="utf-8").rstrip(), path.stem, about(path)
         title = said.partition("\n")[0].partition(":")[0].rstrip(".")
-        folder = run(path, said, digest.hexdigest())
         made = [folder / f"{name}.ipynb", *sorted(folder.glob("*.png"))]
         for each in made:
             uri = f"examples/{each.name}"

@@ -80,14 +80,14 @@ def test_compare_in_two_processes_is_as_in_one() -> None:
 
 
 # Few points of many coordinates, which are as large.
-WIDE = np.random.default_rng(1).random((700, 200))
+WIDE = np.random.default_rng(1).random((180, 780))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_policy_plays_mapped_candidates(name: str) -> None:
     values = value(WIDE)[None]
-    problem = TableProblem(values, WIDE, "two waves", "", 0.01, kernel=RBF(4.0), steps=3)
+    problem = TableProblem(values, WIDE, "two waves", "", 0.01, kernel=RBF(8.0), steps=3)
     assert len(compare(problem, [name], 2, n_jobs=2)) == 6
 
 
