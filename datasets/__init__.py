@@ -12,6 +12,7 @@ from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.epa_ozone.simulated import ozone_network
 from tvbandits.datasets.fields import Field
 from tvbandits.datasets.finite import abalone, california, table
+from tvbandits.datasets.hidden import BerkenkampToy, NarrowBump
 from tvbandits.datasets.lifted import Lifted
 from tvbandits.datasets.limited import BumpAndWall, HeatPump, QuietNetwork
 from tvbandits.datasets.network_architectures import nas_bench, simulate_nas_bench
@@ -31,6 +32,7 @@ __all__ = [
     "AutoregressiveArms",
     "Banners",
     "BannersByDay",
+    "BerkenkampToy",
     "BumpAndWall",
     "DriftingBump",
     "Exoskeleton",
@@ -41,6 +43,7 @@ __all__ = [
     "HeatPump",
     "Lifted",
     "MovingPeaks",
+    "NarrowBump",
     "NewPeak",
     "QuietNetwork",
     "Switching",

@@ -67,6 +67,7 @@ CLASSES = {
     "tvbandits.domains.space_kernel": "PerParameter",
     "tvbandits.datasets.arms": "AutoregressiveArms Banners BannersByDay SwitchingArms WearingArms",
     "tvbandits.datasets.fields": "Field Kind",
+    "tvbandits.datasets.hidden": "BerkenkampToy NarrowBump",
     "tvbandits.datasets.lifted": "Function Lifted",
     "tvbandits.datasets.limited": "BumpAndWall HeatPump QuietNetwork",
     "tvbandits.datasets.peaks": "GeneralisedMovingPeaks MovingPeaks NewPeak",
