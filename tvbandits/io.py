@@ -109,6 +109,7 @@ CLASSES = {
     "tvbandits.policies.baselines": "EpsilonGreedy RegularisedEvolution Uniform",
     "tvbandits.policies.beta_bernoulli": "BetaBernoulli",
     "tvbandits.policies.mini": "RepeatedUpperBound",
+    "tvbandits.policies.rivals.balancing": "LengthScaleBalancing",
     "tvbandits.policies.rivals.multi_scale": "Block Copy Master Thresholds",
     "tvbandits.policies.rivals.opkb": "Constants Epoch Opkb Replay",
     "tvbandits.policies.rivals.predictive": "ArmFilter PredictiveSampling",

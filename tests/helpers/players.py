@@ -96,7 +96,7 @@ def variants() -> dict[str, tuple[str, dict[str, Any]]]:
 VARIANTS = variants()
 FINITE_RULES = ("predictive-sampling", "ada-opkb")
 # No bandits: what is out is no matter to their model, where they have one.
-RULES = ("uniform", "eps-greedy", "evolution", "w-dbo", "master", *FINITE_RULES)
+RULES = ("uniform", "eps-greedy", "evolution", "w-dbo", "master", "lb-gp-ucb", *FINITE_RULES)
 WITH_MODEL = [name for name in VARIANTS if name not in RULES]
 FINITE_ONLY = [name for name in VARIANTS if name.startswith(("thompson", *FINITE_RULES))]
 ON_INTERVAL = [name for name in VARIANTS if name not in FINITE_ONLY]

@@ -131,3 +131,79 @@ def plain_master(
         elif s + 1 == 2**n:
             n, copies, optimistic, rewards = n + 1, [], [], []
     return played, restarts
+
+
+def plain_length_scale_balancing(
+    kernel: Callable[[float], Array],
+    reward: Callable[[int, int], float],
+    *,
+    steps: int,
+    longest: float,
+    noise: float,
+    width: float,
+    growth: float,
+    delta: float,
+    window: int | None = None,
+) -> tuple[list[int], list[float], list[tuple[int, float]]]:
+    """LB-GP-UCB (Ziomek 2024) on an interval of length 1: rows, length scales, and rejections.
+
+    `kernel` makes the matrix of all candidates from a length scale. A length scale is added at most once
+    a step, as in the authors' program.
+    """
+
+    def g(t: int) -> float:
+        return max(math.exp(5 / 6), (t if window is None else min(t, window)) ** growth)
+
+    def regret(n: int, theta: float) -> float:
+        size = 1 / theta * math.log(n) ** 2
+        return math.sqrt(n * size) * (math.sqrt(size) + 1)
+
+    def is_due(theta: float, t: int) -> bool:
+        return theta > longest / g(t) * (1 + 1e-9)  # as long is not longer, whatever rounding does
+
+    everything = [longest]
+    while is_due(everything[-1] * math.exp(-1 / 6), 1):
+        everything.append(everything[-1] * math.exp(-1 / 6))
+    out: dict[float, int] = {}
+    rows: list[int] = []
+    thetas: list[float] = []
+    rewards: list[float] = []
+    widths: list[float] = []
+    rejections: list[tuple[int, float]] = []
+    for t in range(1, steps + 1):
+        past = range(0 if window is None else max(t - 1 - window, 0), t - 1)
+        remaining = [each for each in everything if each not in out]
+        n = {each: sum(thetas[s] == each for s in past) for each in remaining}
+        theta = min(remaining, key=lambda each: regret(n[each] + 1, each))
+        K = kernel(theta)
+        mean, variance = np.zeros(len(K)), np.diag(K).copy()
+        if len(past):
+            seen, y = [rows[s] for s in past], np.array([rewards[s] for s in past])
+            inverse = np.linalg.inv(K[np.ix_(seen, seen)] + noise * np.eye(len(seen)))
+            mean = y.mean() + K[:, seen] @ inverse @ (y - y.mean())
+            variance = variance - np.diag(K[:, seen] @ inverse @ K[seen])
+        deviation = np.sqrt(np.maximum(variance, 0))
+        row = int(np.argmax(mean + width * deviation))
+        rows.append(row)
+        thetas.append(theta)
+        rewards.append(reward(row, t))
+        widths.append(width * float(deviation[row]))
+        first = 0 if window is None else max(t - window, 0)
+        if window is not None:
+            out = {each: at for each, at in out.items() if at > t - window}
+        remaining = [each for each in everything if each not in out]
+        plays = {each: [s for s in range(first, t) if thetas[s] == each] for each in remaining}
+        if all(plays.values()):
+            clock = t if window is None else min(t, window)
+            xi = 2 * noise * math.log(len(remaining) * math.pi**2 * clock**2 / (6 * delta))
+            earned = {each: np.mean([rewards[s] for s in plays[each]]) for each in remaining}
+            spread = {each: math.sqrt(xi / len(plays[each])) for each in remaining}
+            floor = max(earned[each] - spread[each] for each in remaining)
+            for each in remaining:
+                most = earned[each] + np.mean([widths[s] for s in plays[each]]) + spread[each]
+                if most < floor:
+                    out[each] = t
+                    rejections.append((t, each))
+        if is_due(everything[-1] * math.exp(-1 / 6), t + 1):
+            everything.append(everything[-1] * math.exp(-1 / 6))
+    return rows, thetas, rejections

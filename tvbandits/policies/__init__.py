@@ -28,6 +28,7 @@ from tvbandits.policies.forgetting import (
 from tvbandits.policies.frugal import frugal_gp_ucb as frugal_gp_ucb
 from tvbandits.policies.mini import mini_gp_ucb as mini_gp_ucb
 from tvbandits.policies.registry import FIRST_COMPARISON as FIRST_COMPARISON, POLICIES as POLICIES
+from tvbandits.policies.rivals.balancing import lb_gp_ucb as lb_gp_ucb
 from tvbandits.policies.rivals.multi_scale import master as master
 from tvbandits.policies.rivals.opkb import ada_opkb as ada_opkb
 from tvbandits.policies.rivals.predictive import predictive_sampling as predictive_sampling

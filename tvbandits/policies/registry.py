@@ -19,7 +19,7 @@ from tvbandits.policies import (
     theory,
     thompson_sampling,
 )
-from tvbandits.policies.rivals import multi_scale, opkb, predictive, time_as_input, wdbo
+from tvbandits.policies.rivals import balancing, multi_scale, opkb, predictive, time_as_input, wdbo
 from tvbandits.policies.setting import Policy, Setting
 
 
@@ -92,6 +92,7 @@ _POLICIES = (
     Policy(time_as_input.time_gp_ucb, learns_kernel=True),
     Policy(time_as_input.mk_gp_ucb, recommended={"forgetting_rate": recommend_forgetting}),
     Policy(time_as_input.boba),
+    Policy(balancing.lb_gp_ucb, learns_kernel=True),
 )
 
 POLICIES: Mapping[str, Policy] = {policy.name: policy for policy in _POLICIES}
