@@ -98,6 +98,7 @@ def test_a_constant_added_to_all_rewards_is_no_news_of_the_noise(name: str) -> N
 RIVALS: dict[str, dict[str, Any]] = {
     "predictive_sampling": {"forgetting_rate": 0.03},
     "ada_opkb": {},
+    "lb_gp_ucb": {},
 }
 
 

@@ -94,6 +94,8 @@ def test_shorter_kernels_have_all_their_length_scales_shortened() -> None:
     expected = 2.0 * Matern([0.2, 0.1], nu=2.5)(X) + RBF(0.5)(X)
     np.testing.assert_allclose(shorter(X), expected, rtol=1e-14)
     np.testing.assert_array_equal(whole.k1.k2.length_scale, [0.4, 0.2])
+    of_space = Space(power=(0, 30), mode=["a", "b"]).kernel()
+    np.testing.assert_allclose(with_length_scales(of_space, 0.5).scales, 0.5 * of_space.scales)
 
 
 @pytest.mark.parametrize(
@@ -103,10 +105,11 @@ def test_shorter_kernels_have_all_their_length_scales_shortened() -> None:
         (Box([(0, 10), (0, 0.1)]), None, 0.3),
         (Box([(0, 4)]), RBF(1.0), 0.25),
         (Box([(0, 4), (0, 1)]), Matern([1.0, 1.0]), 0.5),
+        (Space(power=(0, 30)), None, 0.25),
     ],
 )
 def test_longest_length_scale_is_a_share_of_the_side(
-    domain: Box, given: Any, longest: float
+    domain: Box | Space, given: Any, longest: float
 ) -> None:
     player: Any = policies.lb_gp_ucb(domain, kernel=given)
     assert player.rule.longest == pytest.approx(longest)
@@ -125,9 +128,16 @@ def test_plays_that_are_out_together_all_count() -> None:
     assert [each[1] for each in player.rule.chosen] == [1, 3]
 
 
+def test_prior_mean_is_that_of_an_unknown_point() -> None:
+    player: Any = policies.lb_gp_ucb(LINE, kernel=RBF(1e-3), noise_variance=0.01, mean=4.0)
+    player.tell([[0.0]], [5.0], 1.0)
+    mean, deviation = player.rule.posterior(0, player.record.pending)(LINE.X)
+    np.testing.assert_allclose(mean, [4 + 1 / 1.01, *[4.0] * 24])
+    np.testing.assert_allclose(deviation, [math.sqrt(1 - 1 / 1.01), *[1.0] * 24])
+
+
 def test_what_it_cannot_use_is_refused() -> None:
     refused(ValueError, "must have a length scale", policies.lb_gp_ucb, LINE, kernel=DotProduct())
-    refused(ValueError, "must be a Box or Candidates", policies.lb_gp_ucb, Space(a=(0, 1)))
     for name, value in {"window": 0, "growth": 0.0, "delta": 1.0, "beta": "theory"}.items():
         refused(ValueError, name, policies.lb_gp_ucb, LINE, **{name: value})
 

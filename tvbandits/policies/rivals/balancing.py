@@ -40,11 +40,11 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Matern
 
+from tvbandits.bandit.options import Mean
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet
-from tvbandits.domains.box import Box
-from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
+from tvbandits.domains.space import space_of
 from tvbandits.gp.kernels.additive import ends_of
 from tvbandits.gp.linalg import cholesky, solve_lower
 from tvbandits.policies import adapter
@@ -54,11 +54,14 @@ from tvbandits.validation import Array, Seed, describe, finite_number, optional,
 # So many length scales there are at first.
 FIRST = 5
 
+# How the names of length scales end, those of `PerParameter` the second way.
+LENGTHS = ("length_scale", "scales")
+
 
 def length_scales_of(kernel: Any) -> dict[str, Any]:
     """Return the length scales of a kernel by the names of its parameters."""
     parameters = kernel.get_params()
-    return {name: parameters[name] for name in parameters if name.endswith("length_scale")}
+    return {name: parameters[name] for name in parameters if name.endswith(LENGTHS)}
 
 
 def with_length_scales(kernel: Any, factor: float) -> Any:
@@ -94,6 +97,8 @@ class LengthScaleBalancing:
     delta : float
         Probability of a wrong rejection.
     window : int or None
+    mean : float or "online"
+        Prior mean of rewards; "online": the mean of those that count.
     data : Dataset
         The rewards that count.
     played_by : list of int
@@ -115,6 +120,7 @@ class LengthScaleBalancing:
     growth: float
     delta: float
     window: int | None
+    mean: Mean
     data: Dataset
     played_by: list[int] = field(default_factory=list)
     widths: list[float] = field(default_factory=list)
@@ -178,7 +184,8 @@ class LengthScaleBalancing:
         Each play that is out counts as if its mean had been observed.
         """
         kernel, data = with_length_scales(self.kernel, self.ratio(j)), self.data
-        centre = float(data.y.mean()) if len(data) else 0.0
+        learned = float(data.y.mean()) if len(data) else 0.0
+        centre = learned if self.mean == "online" else float(self.mean)
         X = np.concatenate([data.X, out.X])
         variance = np.concatenate([data.variance, np.full(len(out), self.noise)])
         K = kernel(X) if len(X) else np.empty((0, 0))
@@ -235,6 +242,7 @@ def lb_gp_ucb(
     delta: float = 0.01,
     scale: float = 1.0,
     beta: Width = DEFAULT_WIDTH,
+    mean: Mean = "online",
     minimize: bool = False,
     seed: Seed = 0,
 ) -> adapter.PolicyAdapter:
@@ -249,7 +257,7 @@ def lb_gp_ucb(
         The points that may be played.
     kernel : scikit-learn kernel, optional
         Prior covariance of the standardised reward over points, with the longest length scale. None:
-        Matern-5/2 with 0.3 of each side of the domain.
+        Matern-5/2 with 0.3 of each side of the domain; on named parameters, `default_kernel`.
     noise_variance : float, optional
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
@@ -261,9 +269,12 @@ def lb_gp_ucb(
     delta : float
         Probability of a wrong rejection of a length scale.
     scale : float
-        Prior deviation of rewards, which they are divided by, less their mean.
+        Prior deviation of rewards, where the mean is "online".
     beta : Confidence or float
         The width of mean + beta deviations: a number, or a constant width.
+    mean : float or "online"
+        A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
+        "online" learns the centre from the rewards; the kernel describes the standardised reward.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
     seed : int or numpy.random.Generator
@@ -281,30 +292,20 @@ def lb_gp_ucb(
     10 [[2.]]
     """
     choices = adapter.domain_of_choice(domain)
-    if not isinstance(choices, Box | Candidates):
-        raise ValueError(
-            f"the domain of LB-GP-UCB must be a Box or Candidates, got {describe(choices)}"
-        )
     optional(whole_number, "window", window)
     finite_number("growth", growth, above=0.0, high=1.0)
     finite_number("delta", delta, above=0.0, below=1.0)
     low, high = ends_of(choices)
     sides = np.where(high > low, high - low, 1.0)
-    start: Any = Matern(0.3 * sides, nu=2.5) if kernel is None else prior_kernel(choices, kernel)
+    usual: Any = Matern(0.3 * sides, nu=2.5) if space_of(choices) is None else None
+    start = prior_kernel(choices, usual if kernel is None else kernel)
     lengths = [np.ravel(each) for each in length_scales_of(start).values()]
     if not lengths:
         raise ValueError(
             f"the kernel of LB-GP-UCB must have a length scale, such as RBF(0.2), got {describe(start)}"
         )
     longest = float(np.exp(np.log(np.concatenate(lengths)).mean() - np.log(sides).mean()))
-    rule = LengthScaleBalancing(
-        start,
-        longest,
-        adapter.first_noise(noise_variance, scale),
-        adapter.width_number(beta),
-        growth,
-        delta,
-        window,
-        Dataset.empty(choices.dimension),
-    )
-    return adapter.adapt(domain, rule, start, noise_variance, scale, minimize=minimize, seed=seed)
+    unit, noise, prior = adapter.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
+    width, none = adapter.width_number(beta), Dataset.empty(choices.dimension)
+    rule = LengthScaleBalancing(start, longest, noise, width, growth, delta, window, prior, none)
+    return adapter.adapt(domain, rule, start, noise_variance, unit, minimize=minimize, seed=seed)
