@@ -98,6 +98,8 @@ integrations:
 	.venv-xopt/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	.venv-xopt/bin/python -m pip install --quiet --disable-pip-version-check -e '.[xopt]' pytest hypothesis
 	.venv-xopt/bin/python -m pytest -q tests/integrations/test_xopt.py
+	@echo "Xopt's own tests of every generator that it knows, TVGenerator among them"
+	.venv-xopt/bin/python -m pytest -q -c /dev/null -p no:cacheprovider -p tvbandits.integrations.xopt --pyargs xopt.tests.test_generator
 
 # The oldest versions that pyproject.toml admits, in an environment of their own: the quick tests of what computes.
 # Their own deprecations are not ours to mend, so that these warnings are no errors here.

@@ -16,6 +16,7 @@ xopt = pytest.importorskip("xopt", reason="needs the extra tvbandits[xopt], and 
 
 from xopt.asynchronous import AsynchronousXopt  # noqa: E402
 from xopt.errors import VOCSError  # noqa: E402
+from xopt.vocs import ContextualVariable  # noqa: E402
 
 from tvbandits import Integer, Space, policies  # noqa: E402
 from tvbandits.integrations.xopt import TVGenerator  # noqa: E402
@@ -405,3 +406,110 @@ def test_what_failed_or_diverged_is_no_reading_and_other_policies_get_a_kernel()
     generator.generate(1)
     assert generator.bandit.state.failed.t.tolist() == [0.0, 0.0, 1.0]
     assert generator.bandit.state.rewards.t.tolist() == [1.0]
+
+
+# --- contextual variables ---------------------------------------------------------------------------
+
+SEEN = {**DATA, "outside": [-15.0, 20.0, 2.5, 6.0]}
+
+
+def in_context(domain: Any = (-15.0, 20.0)) -> Any:
+    own = {} if domain is None else {"domain": list(domain)}
+    return vocs_of(outside=ContextualVariable(**own))
+
+
+def by_hand(outside: list[float], now: float) -> dict[str, float]:
+    """What a bandit on shares asks for, that is told the data in their context."""
+    space = Space(context={"outside": (0.0, 1.0)}, k=Integer(0, 2), x=(0.0, 1.0))
+    seed = int(np.random.SeedSequence((0, 4, 0)).generate_state(1)[0])
+    bandit = quick(space, minimize=True, seed=seed)
+    places = [[1.0, 2.5, 4.0].index(each) for each in DATA["k"]]
+    shares = [(each + 1) / 2 for each in DATA["x"]]
+    bandit.tell(np.column_stack([places, shares, outside]), DATA["y"], [0.0, 1.0, 2.0, 3.0])
+    (x,) = bandit.ask(9.0, n=1, context={"outside": now})
+    return {"k": [1.0, 2.5, 4.0][int(x[0])], "x": 2 * x[1] - 1}
+
+
+def test_a_contextual_variable_is_the_context_of_the_bandit_and_no_point_has_it() -> None:
+    generator = generator_with(SEEN, in_context(), context={"outside": 9.5})
+    told = [0.0, 1.0, 0.5, 0.6]
+    same_points(generator.generate(1), [by_hand(told, 0.7)])
+    assert generator.bandit.state.rewards.X[:, 2] == pytest.approx(told)
+    assert generator.bandit.pending[:, 2] == pytest.approx([0.7])
+    # Without a value of now it is that of the latest row.
+    same_points(generator_with(SEEN, in_context()).generate(1), [by_hand(told, 0.6)])
+
+
+def test_a_contextual_variable_without_a_range_has_that_of_the_data_and_of_now() -> None:
+    generator = generator_with(SEEN, in_context(None), context={"outside": 55.0})
+    low, high = -15.0 - 0.05 * 70.0, 55.0 + 0.05 * 70.0
+    shares = [(each - low) / (high - low) for each in (*SEEN["outside"], 55.0)]
+    same_points(generator.generate(1), [by_hand(shares[:4], shares[4])])
+
+
+def test_a_context_that_is_missing_unknown_or_outside_is_refused() -> None:
+    for data, context, message in (
+        ({}, {}, "variable outside must have a value from -15.0 to 20.0 in context .* got nan"),
+        ({**SEEN, "outside": [1.0, 2.0, 3.0, np.nan]}, {}, "outside must have a value .* got nan"),
+        (SEEN, {"outside": 21.0}, "got 21.0"),
+        (SEEN, {"inside": 1.0}, "context has inside, and the contextual variables .*: outside"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            generator_with(data, in_context(), context=context).generate(1)
+    with pytest.raises(ValueError, match="of the VOCS are: none"):
+        generator_with(DATA, context={"x": 0.5}).generate(1)
+
+
+def test_a_failed_evaluation_has_no_context_and_counts_as_played() -> None:
+    data = {**SEEN, "y": [1.0, np.nan, 2.0, 1.5], "outside": [-15.0, np.nan, 2.5, 6.0]}
+    generator = generator_with(data, in_context())
+    generator.generate(1)
+    assert len(generator.bandit.state.rewards) == 3
+    assert generator.bandit.state.failed.X[0, 2] == pytest.approx(0.0)
+    with pytest.warns(UserWarning, match="1 of 4 rows .* row 1 with .*'outside': .*nan"):
+        generator_with({**data, "y": DATA["y"]}, in_context()).generate(1)
+
+
+def weather(inputs: dict[str, float]) -> dict[str, float]:
+    """A machine whose best setting follows the weather, which is read beside it."""
+    outside = 2.0 * HOUR - 10.0
+    return {"y": (inputs["x"] - outside / 10.0) ** 2, "outside": outside, "time": HOUR}
+
+
+def test_a_run_in_context_goes_on_from_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    vocs = xopt.VOCS(
+        variables={"x": [-1.0, 1.0], "outside": ContextualVariable(domain=[-10.0, 10.0])},
+        objectives={"y": "MINIMIZE"},
+    )
+    options = {"clock": hours, "policy": {"name": "tv_gp_ucb", "noise_variance": 0.01}}
+    run = xopt.Xopt(
+        generator=TVGenerator(vocs=vocs, **options), evaluator=xopt.Evaluator(function=weather)
+    )
+    for hour in range(5):
+        monkeypatch.setattr("tests.integrations.test_xopt.HOUR", float(hour))
+        run.generator.context = {"outside": 2.0 * hour - 10.0}
+        run.step()
+    again = xopt.Xopt.from_yaml(run.yaml())
+    assert again.generator.context == {"outside": -2.0}
+    same_points(again.generator.generate(1), run.generator.generate(1))
+    assert len(again.generator.bandit.state.rewards) == 5
+
+
+# --- what Xopt's own tests of generators call for each of its own -----------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of PyTorch, when it is imported
+def test_xopts_own_checks_of_a_generator() -> None:
+    """Without the constraints of Xopt's own problem, which this generator does not take."""
+    from xopt.resources import testing
+
+    vocs = deepcopy(testing.TEST_VOCS_BASE)
+    vocs.constraints = {}
+    generator = TVGenerator(vocs=vocs, clock=hours, policy="tv_gp_ucb")
+    times = HOUR - np.arange(len(testing.TEST_VOCS_DATA), 0, -1.0)
+    generator.add_data(testing.TEST_VOCS_DATA.assign(time=times))
+    again = testing.reload_gen_from_yaml(generator)
+    points = testing.generate_without_warnings(generator, 2)
+    same_points(again.generate(2), points)
+    for name, ends in zip(vocs.variable_names, vocs.bounds, strict=True):
+        assert all(ends[0] <= point[name] <= ends[1] for point in points)

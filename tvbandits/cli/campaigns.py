@@ -30,10 +30,12 @@ if TYPE_CHECKING:
         campaign_readings as readings,
         terminal,
     )
+    from tvbandits.integrations import mcp
 else:
     actions, configuration = Later("cli.campaign_actions"), Later("cli.campaign_config")
     readings, terminal = Later("cli.campaign_readings"), Later("cli.terminal")
     service, tokens = Later("campaign.service.app"), Later("campaign.service.tokens")
+    mcp = Later("integrations.mcp")
 
 app = typer.Typer(no_args_is_help=True, help="Run a bandit for weeks: a campaign in a file.")
 
@@ -426,3 +428,10 @@ def serve_command(
     call = Change(file, expert=expert, who="service")
     with actions.open_campaign(call) as campaign, tokens.Tokens(file) as table:
         service.serve(campaign, table, host=host, port=port, names=tuple(name or ()))
+
+
+@command(app, "mcp")
+def mcp_command(file: File, who: Who = None, expert: ExpertName = None) -> None:
+    """Serve the campaign to an agent, over the Model Context Protocol, on standard input and output."""
+    with actions.open_campaign(Change(file, expert=expert, who=who)) as campaign:
+        mcp.serve(campaign)

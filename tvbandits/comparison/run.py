@@ -226,7 +226,7 @@ def _play_batch(
     # What moves cost in truth: as the problem says, or else as the bandit believes.
     cost = options.move_cost if environment.move_cost is None else environment.move_cost
     move_costs = _move_costs(cost, domain, position, X)
-    regrets = _regrets(best, rewards, violations)
+    regrets = true_regrets(best, rewards, violations)
     if points is not None:
         means = [each.mean(keepdims=True) for each in (best, rewards, violations, move_costs)]
         X, (best, rewards, violations, move_costs) = X[:1], means
@@ -236,7 +236,7 @@ def _play_batch(
         **{f"x{j}": coordinates for j, coordinates in enumerate(X.T)},
         "reward": rewards,
         "best": best,
-        "regret": _regrets(best, rewards, violations),
+        "regret": true_regrets(best, rewards, violations),
         **_info_columns(_info(player), len(X), seconds, size, beta),
     }
     if points is not None:
@@ -248,7 +248,7 @@ def _play_batch(
     return columns, last
 
 
-def _regrets(best: Array, rewards: Array, violations: Array) -> Array:
+def true_regrets(best: Array, rewards: Array, violations: Array) -> Array:
     """Return regrets (n,): what a violation earns is no gain."""
     regret = best - rewards
     return np.where(violations == 0, regret, np.maximum(regret, 0.0))

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from gest_api.vocs import (
     VOCS,
+    ContextualVariable,
     ContinuousVariable,
     DiscreteVariable,
     ExploreObjective,
@@ -31,6 +32,7 @@ from pydantic import Field, PrivateAttr, field_serializer, field_validator
 from xopt.errors import VOCSError
 from xopt.generator import Generator
 from xopt.generators import generators
+from xopt.vocs import resolve_contextual_variable_bounds
 
 from tvbandits import policies
 from tvbandits.bandit.bandit import Bandit
@@ -56,10 +58,14 @@ class TVGenerator(Generator):
     time. An evaluation that failed is a play without a reading. Rows that lack a value in the range of a
     variable are left out, with a warning.
 
+    As with Xopt's own generators, a contextual variable is observed and not chosen: the points lack it,
+    and the function that is evaluated returns it. One without a range of its own has that of the data.
+
     Parameters
     ----------
     vocs : VOCS
-        Variables with a range or with values, one objective to minimize or maximize, no constraints.
+        Variables with a range or with values, perhaps contextual ones, one objective to minimize or
+        maximize, no constraints.
     time_column : str
         The column of the data with the time of each reading: numbers, or dates with a time zone.
     added_time : float
@@ -67,6 +73,9 @@ class TVGenerator(Generator):
     clock : callable or str
         A function that returns the time now, in the unit of that column; by default seconds since 1970,
         as in Xopt. An object with a time of its own would not do, since Xopt copies its generator.
+    context : dict
+        The values of contextual variables now, by name, which you may set before each step. A variable
+        that is not in it has its value in the latest row of the data, as with Xopt's own generators.
     policy : callable, str or dict
         A recipe of a `Bandit` for a `Space`, or its name: "tv_gp_ucb"; with options as `partial` or as
         {"name": "sw_gp_ucb", "window": 30}. A function of your own is written to a file by its name and
@@ -76,7 +85,7 @@ class TVGenerator(Generator):
     Raises
     ------
     ValueError
-        If data have no time, or one that is no time.
+        If data have no time, or one that is no time; if the context has no value, or a wrong one.
 
     Examples
     --------
@@ -90,9 +99,11 @@ class TVGenerator(Generator):
     supports_single_objective: bool = True
     supports_batch_generation: bool = True
     supports_discrete_variables: bool = True
+    supports_contextual_variables: bool = True
 
     time_column: str = Field("time", description="column with the time of a reading")
     added_time: float = Field(0.0, description="time from the decision to its reading")
+    context: dict[str, float] = Field({}, description="contextual variables now")
     # Names, so that Xopt can write the defaults to a file.
     clock: Any = Field("time.time", validate_default=True, description="function: the time now")
     policy: Any = Field("adaptive_gp_ucb", validate_default=True, description="recipe of a bandit")
@@ -110,6 +121,8 @@ class TVGenerator(Generator):
         for name, variable in vocs.variables.items():
             if not isinstance(variable, ContinuousVariable | DiscreteVariable):
                 raise VOCSError(f"{name} must have a range or values, got {variable}")
+            if isinstance(variable, ContextualVariable):
+                continue
             if not np.isfinite(_values(variable)).all():
                 raise VOCSError(f"{name} must have a finite range or values, got {variable}")
         for name, objective in vocs.objectives.items():
@@ -139,10 +152,13 @@ class TVGenerator(Generator):
 
     def generate(self, n_candidates: int | None) -> list[dict[Hashable, Any]]:
         """Tell a new bandit all the data, and return the points that it asks for."""
-        variables = CodedVariables(self.check_vocs(self.vocs))  # which users may change in place
+        vocs = self.check_vocs(self.vocs)  # which users may change in place
         (now,) = _seconds([self.clock()], "the clock")
-        X, y, t = self._plays(variables, now)
-        self._forget_pending(list(variables.parts))
+        data = self._data_with_context(vocs)
+        context = self._context_now(vocs, data)
+        variables = CodedVariables(vocs, data, context)
+        X, y, t = self._plays(variables, data, now)
+        self._forget_pending(variables, data)
         play_time = now + self.added_time
         origin = t[0] if len(t) else play_time
 
@@ -157,16 +173,50 @@ class TVGenerator(Generator):
         inside, pending = variables.encode(self._pending)
         pending_times = self._pending.index.to_numpy(dtype=float)[inside]
         bandit = set_pending(bandit, pending, pending_times - origin)
-        points = variables.decode(ask_at(bandit, play_time - origin, n_candidates))
+        asked = ask_at(bandit, play_time - origin, n_candidates, variables.shares(context))
+        points = variables.decode(asked)
         self._bandit = bandit
-        new = pd.DataFrame(points, index=[play_time] * len(points))
+        new = pd.DataFrame([each | context for each in points], index=[play_time] * len(points))
         self._pending = pd.concat([self._pending, new]) if len(self._pending) else new
         return points
 
-    def _plays(self, variables: CodedVariables, now: float) -> tuple[Array, Array, Array]:
+    def _data_with_context(self, vocs: VOCS) -> pd.DataFrame:
+        """Return the data, where an evaluation that failed has the context of its neighbours."""
+        data = pd.DataFrame() if self.data is None else self.data
+        (objective,) = vocs.objectives
+        names = [name for name in _contextual(vocs) if name in data]
+        if not names or objective not in data:
+            return data
+        numbers = data[names].apply(pd.to_numeric)
+        failed = pd.to_numeric(data[objective]).isna()
+        return data.assign(
+            **numbers.mask(failed & numbers.isna().any(axis=1), numbers.ffill().bfill())
+        )
+
+    def _context_now(self, vocs: VOCS, data: pd.DataFrame) -> dict[str, float]:
+        """Return the value of each contextual variable: of the option, or of the latest row."""
+        contextual = _contextual(vocs)
+        if unknown := [name for name in self.context if name not in contextual]:
+            raise ValueError(
+                f"context has {', '.join(unknown)}, and the contextual variables of the VOCS are: "
+                f"{', '.join(contextual) or 'none'}"
+            )
+        latest = {name: data[name].iloc[-1] for name in contextual if name in data and len(data)}
+        context = {name: float({**latest, **self.context}.get(name, np.nan)) for name in contextual}
+        for name, value in context.items():
+            low, high = vocs.variables[name].domain
+            if not (np.isfinite(value) and low <= value <= high):
+                raise ValueError(
+                    f"the contextual variable {name} must have a value from {low} to {high} in context "
+                    f"or in the latest row of the data, got {value}"
+                )
+        return context
+
+    def _plays(
+        self, variables: CodedVariables, data: pd.DataFrame, now: float
+    ) -> tuple[Array, Array, Array]:
         """Return the points (n, d), readings (n,) and times (n,) of the rows that can be used."""
         (objective,) = self.vocs.objectives
-        data = pd.DataFrame() if self.data is None else self.data
         inside, X = variables.encode(data)
         if not inside.all():
             row = data.index[~inside][0]
@@ -194,14 +244,14 @@ class TVGenerator(Generator):
         times = pd.Series(t).ffill().bfill().fillna(now).to_numpy()
         return X, as_readings(y), np.asarray(times)
 
-    def _forget_pending(self, names: list[str]) -> None:
-        """Remove the pending point of each new row: the oldest with its values."""
-        data = pd.DataFrame() if self.data is None else self.data
+    def _forget_pending(self, variables: CodedVariables, data: pd.DataFrame) -> None:
+        """Remove the pending point of each new row: the oldest with its values, in any context."""
+        names, chosen = list(variables.parts), variables.chosen
         before, self._rows = self._rows, len(data)
-        if len(data) < before or list(self._pending.columns) != names:
+        if len(data) < before or set(self._pending.columns) != set(names):
             self._pending = pd.DataFrame(columns=names, dtype=float)
-        for row in data.iloc[before:].reindex(columns=names).to_numpy(dtype=float):
-            same = np.isclose(self._pending.to_numpy(), row, atol=0.0).all(axis=1)
+        for row in data.iloc[before:].reindex(columns=chosen).to_numpy(dtype=float):
+            same = np.isclose(self._pending[chosen].to_numpy(), row, atol=0.0).all(axis=1)
             if len(same):
                 others = np.arange(len(same)) != same.argmax()
                 self._pending = self._pending[others]
@@ -210,16 +260,31 @@ class TVGenerator(Generator):
 class CodedVariables:
     """The variables of Xopt as a `Space`: shares of ranges, and numbers of values in their order.
 
-    A variable with a single value is not part of the space.
+    A variable with a single value is not part of the space. A contextual one is its context; without a
+    range it has that of the data and of its value now.
     """
 
-    def __init__(self, vocs: VOCS) -> None:
+    def __init__(
+        self,
+        vocs: VOCS,
+        data: pd.DataFrame | None = None,
+        context: Mapping[str, float] | None = None,
+    ) -> None:
+        context = context or {}
         # Xopt writes them to a file in the order of their names.
-        self.parts = {name: _values(vocs.variables[name]) for name in sorted(vocs.variables)}
+        self.chosen = [name for name in sorted(vocs.variables) if name not in context]
+        self.parts = {name: _values(vocs.variables[name]) for name in self.chosen}
+        self.context = [*context]
+        for name, now in context.items():
+            values = [] if data is None or name not in data else [*data[name].dropna()]
+            series = pd.Series([*values, now], dtype=float)
+            self.parts[name] = [
+                *resolve_contextual_variable_bounds(vocs.variables[name], series, name)
+            ]
         self.discrete = {
             name for name, each in vocs.variables.items() if isinstance(each, DiscreteVariable)
         }
-        self.free = [name for name, values in self.parts.items() if len(values) > 1]
+        self.free = [name for name in self.chosen if len(self.parts[name]) > 1]
         if not self.free:
             raise VOCSError(f"every variable has a single value: {self.parts}")
         space: dict[str, Any] = {
@@ -228,18 +293,27 @@ class CodedVariables:
             else (0.0, 1.0)
             for name in self.free
         }
-        self.space = Space(**space)
+        ranges = dict.fromkeys(self.context, (0.0, 1.0))
+        self.space = Space(context=ranges, **space)
+
+    def shares(self, context: Mapping[str, float]) -> dict[str, float]:
+        """Return the context of a decision, as shares of its ranges."""
+        return {
+            name: float(np.clip(to_share(value, *self.parts[name]), 0.0, 1.0))
+            for name, value in context.items()
+        }
 
     def encode(self, rows: pd.DataFrame) -> tuple[NDArray[np.bool_], Array]:
         """Return which rows (n,) have a value in the range of each variable, and their points."""
         codes = {name: self._codes(name, rows) for name in self.parts}
         inside = np.isfinite(np.column_stack(list(codes.values()))).all(axis=1)
-        return np.asarray(inside), np.column_stack([codes[name] for name in self.free])[inside]
+        columns = [codes[name] for name in (*self.free, *self.context)]
+        return np.asarray(inside), np.column_stack(columns)[inside]
 
     def decode(self, X: Array) -> list[dict[Hashable, Any]]:
         """Return the values of points (n, d)."""
-        rows = [dict(zip(self.free, x, strict=True)) for x in X.tolist()]
-        return [{name: self._value(name, row) for name in self.parts} for row in rows]
+        rows = [dict(zip((*self.free, *self.context), x, strict=True)) for x in X.tolist()]
+        return [{name: self._value(name, row) for name in self.chosen} for row in rows]
 
     def _codes(self, name: str, rows: pd.DataFrame) -> Array:
         if name not in rows:
@@ -261,6 +335,12 @@ class CodedVariables:
         if name not in row:
             return part[0]
         return part[int(row[name])] if name in self.discrete else from_share(row[name], *part)
+
+
+def _contextual(vocs: VOCS) -> list[str]:
+    """Return the names of the variables that are observed and not chosen, in order."""
+    pairs = sorted(vocs.variables.items())
+    return [name for name, each in pairs if isinstance(each, ContextualVariable)]
 
 
 def _values(variable: Any) -> list[float]:
