@@ -1,6 +1,7 @@
 """A bandit as a sampler of Optuna, against the same bandit told and asked by hand."""
 
 import pickle
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.testing import pytest_samplers  # noqa: E402
 
 from tests.helpers.refusals import refused  # noqa: E402
-from tvbandits import policies  # noqa: E402
+from tvbandits import Space, policies  # noqa: E402
 from tvbandits.integrations.optuna import CodedSpace, TVSampler  # noqa: E402
 from tvbandits.integrations.playing import set_pending  # noqa: E402
 
@@ -318,12 +319,189 @@ def test_many_trials_are_told_at_once_in_bounded_time(monkeypatch: pytest.Monkey
     assert 0 < max(sizes) < 2000 * 500
 
 
+def play_by_hand(trials: Any, space: Any) -> Any:
+    """A bandit that plays the trials one by one, with the context and noise variance of each."""
+    bandit = quick(space, minimize=True, seed=0)
+    for trial in trials:
+        t, own = float(trial.number), trial.user_attrs.get("noise_variance")
+        context = {name: trial.user_attrs[name] for name in space.context}
+        if trial.number:
+            (x,) = bandit.ask(t, context=context or None)
+            assert trial.params["x"] == pytest.approx(x[0], abs=1e-6)
+        bandit = set_pending(bandit, np.empty((0, space.dimension)), np.empty(0))
+        point = [trial.params["x"], *context.values()]
+        bandit.tell([point], [trial.value], t, None if own is None else [own])
+    return bandit
+
+
+def test_a_user_attribute_is_the_noise_variance_of_a_trial_that_has_it() -> None:
+    def objective(trial: Any) -> float:
+        x = float(trial.suggest_float("x", 0.0, 1.0))
+        if trial.number % 3:
+            trial.set_user_attr("noise_variance", 0.1 * trial.number)
+        return (x - 0.3) ** 2
+
+    study = optuna.create_study(sampler=sampler())
+    study.optimize(objective, n_trials=6)
+    by_hand = play_by_hand(study.trials, Space(x=(0.0, 1.0)))
+    # A sampler that reads all of them at once learns the same.
+    later = sampler()
+    assert later.recommend(study)["x"] == pytest.approx(by_hand.recommend(5.0)[0], abs=1e-3)
+    told = later.bandit.state.rewards.with_noise(0.01)
+    assert told.variance == pytest.approx([0.01, 0.1, 0.2, 0.01, 0.4, 0.5])
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, "loud", float("inf")])
+def test_a_noise_variance_that_is_none_names_trial_and_value(value: Any) -> None:
+    study = optuna.create_study(sampler=sampler())
+    trial = study.ask({"x": FloatDistribution(0.0, 1.0)})
+    trial.set_user_attr("noise_variance", value)
+    study.tell(trial, 1.0)
+    with pytest.raises(ValueError, match=f"'noise_variance' of trial 0 .*{value}"):
+        study.ask({"x": FloatDistribution(0.0, 1.0)})
+
+
+WEATHER = {"outside": (-15.0, 20.0)}
+
+
+def in_weather(trial: Any) -> float:
+    outside = 5.0 * (trial.number % 5) - 10.0
+    trial.set_user_attr("outside", outside)
+    x = float(trial.suggest_float("x", 0.0, 1.0))
+    return (x - (outside + 15.0) / 35.0) ** 2
+
+
+def test_user_attributes_are_the_context_of_a_trial() -> None:
+    study = optuna.create_study(sampler=sampler(context=WEATHER))
+    study.optimize(in_weather, n_trials=12)
+    play_by_hand(study.trials, Space(context=WEATHER, x=(0.0, 1.0)))
+    cold, warm = (
+        study.sampler.recommend(study, context={"outside": each})["x"] for each in (-10.0, 10.0)
+    )
+    assert cold + 0.2 < warm
+
+
+def test_an_enqueued_trial_brings_its_context_to_ask_and_tell_of_any_process(tmp_path: Any) -> None:
+    storage = f"sqlite:///{tmp_path / 'study.db'}"
+    options: Any = {"storage": storage, "study_name": "one", "load_if_exists": True}
+    context = {**WEATHER, "shift": ["day", "night"]}
+    here, there = (
+        optuna.create_study(sampler=sampler(context=context, seed=i), **options) for i in range(2)
+    )
+    x = {"x": FloatDistribution(0.0, 1.0)}
+    weathers: Any = [
+        {"outside": 4, "shift": "day"},
+        {"outside": -3.5, "shift": "night"},
+        {"outside": 9.0, "shift": "day"},
+    ]
+    for weather in weathers[:2]:
+        here.enqueue_trial({}, user_attrs=weather)
+        here.tell(here.ask(x), 1.0)
+    there.enqueue_trial({}, user_attrs=weathers[2])
+    there.ask(x)
+    bandit = there.sampler.bandit
+    contexts = [bandit.recipe.domain.context_values(each) for each in weathers]
+    assert bandit.state.rewards.X[:, 1:] == pytest.approx(np.array(contexts[:2]))
+    assert bandit.pending[:, 1:] == pytest.approx(np.array(contexts[2:]))
+
+
+def test_a_trial_without_its_context_is_refused_from_the_first_on_and_blocks_no_other() -> None:
+    study = optuna.create_study(sampler=sampler(context=WEATHER))
+
+    def forgetful(trial: Any) -> float:
+        return float(trial.suggest_float("x", 0.0, 1.0))
+
+    def outside(trial: Any) -> float:
+        trial.set_user_attr("outside", 21.0)
+        return forgetful(trial)
+
+    refused(ValueError, "trial 0 has no user attribute 'outside'", study.optimize, forgetful, 1)
+    refused(ValueError, "trial 1: .*outside.*21", study.optimize, outside, 1)
+    study.optimize(in_weather, n_trials=3)
+    refused(ValueError, "trial 5 has no user attribute 'outside'", study.optimize, forgetful, 1)
+    study.optimize(in_weather, n_trials=2)
+    assert len(study.sampler.bandit.state.rewards) == 4
+    refused(ValueError, "'x' is either chosen or of the context", context_named_x)
+    refused(ValueError, "context", TVSampler, context=["outside"])
+
+
+def context_named_x() -> None:
+    study = optuna.create_study(sampler=sampler(context={"x": (0.0, 1.0)}))
+    for _ in range(2):
+        study.enqueue_trial({}, user_attrs={"x": 0.5})
+        study.tell(study.ask({"x": FloatDistribution(0.0, 1.0)}), 1.0)
+
+
+def test_recommend_has_the_best_mean_of_now_in_the_form_of_best_params() -> None:
+    def objective(trial: Any) -> float:
+        x = float(trial.suggest_float("x", 0.0, 1.0))
+        k, mode = trial.suggest_int("k", 1, 3), trial.suggest_categorical("mode", ["a", "b"])
+        trial.suggest_int("fixed", 4, 4)
+        best = 0.2 if trial.number < 15 else 0.8
+        early = -0.2 if trial.number < 15 else 0.0  # what was best at first was better than any now
+        return (x - best) ** 2 + 0.3 * (k != 2) + 0.3 * (mode != "b") + early
+
+    study = optuna.create_study(sampler=sampler())
+    study.optimize(objective, n_trials=30)
+    recommended = study.sampler.recommend(study)
+    assert recommended.keys() == study.best_params.keys()
+    assert [type(recommended[each]) for each in ("x", "k", "mode", "fixed")] == [
+        float,
+        int,
+        str,
+        int,
+    ]
+    assert (recommended["k"], recommended["mode"], recommended["fixed"]) == (2, "b", 4)
+    assert abs(study.best_params["x"] - 0.2) < 0.1
+    assert abs(recommended["x"] - 0.8) < 0.1
+    # A sampler that reads the study somewhere else says the same.
+    assert sampler().recommend(study) == pytest.approx(recommended, abs=1e-3)
+
+
+def test_recommend_changes_no_trial_that_comes() -> None:
+    plain, watched = study_of(0), study_of(0)
+    for study in (plain, watched):
+        for _ in range(6):
+            study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=1)
+            if study is watched:
+                study.sampler.recommend(study)
+    assert [each.params for each in plain.trials] == [each.params for each in watched.trials]
+
+
+def test_recommend_is_for_this_moment_where_seconds_are_the_time() -> None:
+    study = optuna.create_study(sampler=sampler(time=None))
+    study.optimize(lambda trial: (trial.suggest_float("x", 0.0, 1.0) - 0.4) ** 2, n_trials=8)
+    now = (datetime.now() - study.trials[0].datetime_start).total_seconds()
+    bandit = study.sampler
+    assert bandit.recommend(study)["x"] == pytest.approx(
+        bandit.recommend(study, t=now)["x"], abs=0.05
+    )
+
+
+def test_recommend_of_a_study_without_a_value_or_without_a_choice() -> None:
+    study = optuna.create_study(sampler=sampler(), study_name="new")
+    refused(ValueError, "nothing to recommend: the study 'new'", study.sampler.recommend, study)
+    study.tell(study.ask({"k": IntDistribution(3, 3)}), 1.0)
+    assert study.sampler.recommend(study) == {"k": 3}
+    two = optuna.create_study(directions=["minimize", "minimize"])
+    refused(ValueError, "multi-objective", study.sampler.recommend, two)
+
+
 class TestSamplersOfOptuna(
     pytest_samplers.BasicSamplerTestCase,
     pytest_samplers.RelativeSamplerTestCase,
     pytest_samplers.SingleOnlySamplerTestCase,
 ):
-    """The tests that Optuna keeps for every sampler; those of several objectives are for others."""
+    """The tests that Optuna keeps for every sampler, and for those of one objective."""
+
+    @pytest.fixture
+    def sampler(self) -> Any:
+        return partial(TVSampler, seed=0)
+
+
+@pytest.mark.xfail(raises=ValueError, reason="a bandit has one objective", strict=True)
+class TestSeveralObjectivesOfOptuna(pytest_samplers.MultiObjectiveSamplerTestCase):
+    """The tests that Optuna keeps for samplers of several objectives, all of which must fail."""
 
     @pytest.fixture
     def sampler(self) -> Any:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -24,6 +27,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tvbandits import policies
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.domains.domain import as_context_parameters, columns_by_name
 from tvbandits.domains.parameters import EXACT, Integer
 from tvbandits.domains.space import Space
 from tvbandits.experts.wrapper import SharedLock
@@ -37,9 +41,12 @@ from tvbandits.integrations.playing import (
     set_pending,
     to_share,
 )
-from tvbandits.validation import Array, as_time, describe, whole_number
+from tvbandits.validation import Array, as_time, describe, noise_variance_number, whole_number
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+
+# The user attribute with the noise variance of a trial's value.
+NOISE_VARIANCE = "noise_variance"
 
 # The largest seed of numpy's older generator, which Optuna draws from.
 LARGEST_SEED = 2**32 - 1
@@ -50,22 +57,32 @@ def _random_seed() -> int:
 
 
 class CodedSpace:
-    """A search space of Optuna as a `Space`: shares of ranges, and numbers of steps and choices."""
+    """A search space of Optuna as a `Space`: shares of ranges, and numbers of steps and choices.
 
-    def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
+    The context, if there is one, is in the user's own units.
+    """
+
+    def __init__(
+        self,
+        distributions: Mapping[str, BaseDistribution],
+        context: Mapping[str, Any] | None = None,
+    ) -> None:
         self.distributions = dict(distributions)
-        pairs = self.distributions.items()
-        self.space = Space(**{parameter_name(name): _parameter(each) for name, each in pairs})
+        parts = {parameter_name(name): _parameter(each) for name, each in distributions.items()}
+        self.space = Space(context=context, **parts)
 
-    def encode(self, rows: Sequence[Mapping[str, Any]]) -> Array:
-        """Return the points (n, d) for the parameters of trials."""
+    def encode(
+        self, rows: Sequence[Mapping[str, Any]], contexts: Sequence[Mapping[str, Any]] = ()
+    ) -> Array:
+        """Return the points (n, d) for the parameters of trials, and the context of each."""
         if not rows:
             return np.empty((0, self.space.dimension))
         codes = {
             parameter_name(name): [_code(each, row[name]) for row in rows]
             for name, each in self.distributions.items()
         }
-        return self.space.encode(pd.DataFrame(codes))
+        values = {name: [each[name] for each in contexts] for name in self.space.context}
+        return self.space.encode(pd.DataFrame(codes | values))
 
     def decode(self, x: Array) -> dict[str, Any]:
         """Return the parameters of a point (d,)."""
@@ -107,6 +124,13 @@ def _ends(distribution: FloatDistribution | IntDistribution) -> tuple[float, flo
     return (math.log(low), math.log(high)) if distribution.log else (low, high)
 
 
+def _single_value(distribution: Any) -> Any:
+    """Return the value of a parameter that has no other."""
+    if isinstance(distribution, CategoricalDistribution):
+        return distribution.choices[0]
+    return distribution.low
+
+
 def _code(distribution: Any, value: Any) -> Any:
     if isinstance(distribution, CategoricalDistribution):
         return str(int(distribution.to_internal_repr(value)))
@@ -144,15 +168,47 @@ class StudyRun:
     bandit: Bandit
     numbers: set[int] = field(default_factory=set)
 
-    def tell(self, finished: Sequence[FrozenTrial], times: Sequence[float]) -> None:
+    def tell(self, finished: Sequence[PlayedTrial]) -> None:
         """Tell the bandit the rewards of trials."""
-        if not finished:
-            return
-        X = self.space.encode([each.params for each in finished])
-        # A pruned trial may have a value from before its end.
-        y: Any = [each.value if each.state == TrialState.COMPLETE else np.nan for each in finished]
-        self.bandit.tell(X, as_readings(y), times)
-        self.numbers.update(each.number for each in finished)
+        # A call has a noise variance for all of its rewards, or for none.
+        for _, group in groupby(finished, lambda each: each.noise_variance is None):
+            trials = [*group]
+            noise: Any = [each.noise_variance for each in trials]
+            self.bandit.tell(
+                self.encode(trials),
+                as_readings([each.value for each in trials]),
+                [each.t for each in trials],
+                None if trials[0].noise_variance is None else noise,
+            )
+            self.numbers.update(each.trial.number for each in trials)
+
+    def encode(self, trials: Sequence[PlayedTrial]) -> Array:
+        """Return the points (n, d) of trials."""
+        return self.space.encode(
+            [each.trial.params for each in trials], [each.context for each in trials]
+        )
+
+
+@dataclass(frozen=True)
+class PlayedTrial:
+    """A trial with its time and its context."""
+
+    trial: FrozenTrial
+    t: float
+    context: Mapping[str, Any]
+
+    @property
+    def value(self) -> Any:
+        """The value of a trial that is complete; a pruned one may have a value from before its end."""
+        return self.trial.value if self.trial.state == TrialState.COMPLETE else np.nan
+
+    @property
+    def noise_variance(self) -> float | None:
+        """The noise variance of the value, where the trial says one."""
+        if self.trial.state != TrialState.COMPLETE or NOISE_VARIANCE not in self.trial.user_attrs:
+            return None
+        name = f"the user attribute {NOISE_VARIANCE!r} of trial {self.trial.number}"
+        return noise_variance_number(name, self.trial.user_attrs[NOISE_VARIANCE])
 
 
 class TVSampler(optuna.samplers.BaseSampler):
@@ -160,7 +216,8 @@ class TVSampler(optuna.samplers.BaseSampler):
 
     The first trial is random, since Optuna does not know the search space before. Running trials, also
     those of other processes on the same storage, are pending points. A trial that failed or was pruned
-    is a play without a reading.
+    is a play without a reading. The user attribute "noise_variance" of a trial, set before it ends, is
+    the noise variance of its value; without it the policy's own applies, which is learned by default.
 
     Parameters
     ----------
@@ -170,13 +227,18 @@ class TVSampler(optuna.samplers.BaseSampler):
     time : str or callable, optional
         The name of a user attribute that holds the time of a trial, set before its first `suggest`; or a
         function of a `FrozenTrial`. By default seconds since the first trial of the study began.
+    context : mapping of str to parameters, optional
+        What you measure before a trial and do not choose, with the range of each, as for a `Space`:
+        `{"outside": (-15, 20), "shift": ["day", "night"]}`. The user attributes of these names have the
+        values of a trial; set them before its first `suggest`, or by
+        `study.enqueue_trial({}, user_attrs=...)`.
     seed : int, optional
         By default, as with Optuna's samplers, each sampler has other random numbers.
 
     Raises
     ------
     ValueError
-        If a study has several objectives, or a trial has no time.
+        If a study has several objectives, or a trial has no time, or lacks a value of the context.
 
     Examples
     --------
@@ -195,11 +257,13 @@ class TVSampler(optuna.samplers.BaseSampler):
         policy: Maker = policies.adaptive_gp_ucb,
         *,
         time: str | Callable[[FrozenTrial], float] | None = None,
+        context: Mapping[str, Any] | None = None,
         seed: int | None = None,
     ) -> None:
         if not callable(policy):
             raise TypeError(f"policy must be a recipe such as gp_ucb, got {describe(policy)}")
         self._policy, self._time = policy, time
+        self._context = as_context_parameters(context)
         self._seed = _random_seed() if seed is None else whole_number("seed", seed, 0, LARGEST_SEED)
         self._first = optuna.samplers.RandomSampler(self._seed)
         self._lock = SharedLock()
@@ -257,36 +321,147 @@ class TVSampler(optuna.samplers.BaseSampler):
     ) -> dict[str, Any]:
         """Tell the bandit the trials that have finished since, and ask it."""
         self._raise_error_if_multi_objective(study)
+        trials = study.get_trials(deepcopy=False)
+        asked = self._played(trial, _start(trials))
         if not search_space:
             return {}
         with self._lock.now:
-            trials = study.get_trials(deepcopy=False)
-            origin = min(each.datetime_start for each in trials if each.datetime_start).timestamp()
-            run, key = self._run, (study.study_name, origin)
-            if run is None or run.study != key or run.space.distributions != search_space:
-                space = CodedSpace(search_space)
-                minimize = study.direction == optuna.study.StudyDirection.MINIMIZE
-                bandit = make_bandit(self._policy, space.space, minimize=minimize, seed=self._seed)
-                run = self._run = StudyRun(key, space, bandit)
-            new = [each for each in trials if each.number not in run.numbers]
-            new = [each for each in new if run.space.contains(each)]
-            finished = [each for each in new if each.state in FINISHED]
-            run.tell(finished, [self._time_of(each, origin) for each in finished])
+            run = self._follow(study, trials, search_space)
             # Exactly the running trials are pending, whoever has asked for them.
-            running = [each for each in new if each.state == TrialState.RUNNING]
-            X = run.space.encode([each.params for each in running])
-            t = np.array([self._time_of(each, origin) for each in running])
-            run.bandit = set_pending(run.bandit, X, t)
-            (x,) = ask_at(run.bandit, self._time_of(trial, origin))
+            running = self._played_of(run, trials, TrialState.RUNNING)
+            t = np.array([each.t for each in running])
+            run.bandit = set_pending(run.bandit, run.encode(running), t)
+            (x,) = ask_at(run.bandit, asked.t, context=asked.context)
             return run.space.decode(x)
 
-    def _time_of(self, trial: FrozenTrial, origin: float) -> float:
+    def recommend(
+        self,
+        study: optuna.Study,
+        *,
+        t: float | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Return the parameters that have the best mean now, in the form of `study.best_params`.
+
+        `best_params` are those of the best value that was ever seen, however long ago, and with its
+        noise. These here are the best according to all trials, and may be those of no trial.
+
+        Parameters
+        ----------
+        study : optuna.Study
+            Any study of one objective, whatever sampler it has.
+        t : float, optional
+            The time to recommend for; by default now, or with `time` of your own the latest time of a
+            finished trial.
+        context : mapping of str to values, optional
+            The context to recommend for, where the sampler has one.
+
+        Returns
+        -------
+        dict
+            The value of every parameter that all finished trials have.
+
+        Raises
+        ------
+        ValueError
+            If no trial has a value yet, or the context is wrong.
+
+        Examples
+        --------
+        >>> import optuna
+        >>> from tvbandits.integrations.optuna import TVSampler
+        >>> optuna.logging.set_verbosity(optuna.logging.WARNING)
+        >>> sampler = TVSampler(time=lambda trial: trial.number, seed=0)
+        >>> study = optuna.create_study(sampler=sampler)
+        >>> study.optimize(lambda trial: (trial.suggest_float("x", 0, 1) - 0.3) ** 2, n_trials=9)
+        >>> print(abs(sampler.recommend(study)["x"] - 0.3) < 0.1)
+        True
+        """
+        self._raise_error_if_multi_objective(study)
+        trials = study.get_trials(deepcopy=False)
+        whole = optuna.search_space.intersection_search_space(trials, include_pruned=True)
+        single = {name: _single_value(each) for name, each in whole.items() if each.single()}
+        space = {name: each for name, each in whole.items() if name not in single}
+        if not any(each.state == TrialState.COMPLETE for each in trials) or not whole:
+            raise ValueError(
+                f"there is nothing to recommend: the study {study.study_name!r} has no finished trial "
+                "with a value and a parameter"
+            )
+        if not space:
+            return single
+        with self._lock.now:
+            run = self._follow(study, trials, space)
+            if t is None:
+                latest = run.bandit.state.time
+                now = datetime.now().timestamp() - _start(trials)
+                t = now if self._time is None and (latest is None or now > latest) else latest
+            point = run.bandit.recommend(t, context=context)
+            return {**run.space.decode(point), **single}
+
+    def _follow(
+        self,
+        study: optuna.Study,
+        trials: Sequence[FrozenTrial],
+        search_space: dict[str, BaseDistribution],
+    ) -> StudyRun:
+        """Return the run of a study after its bandit has learned all trials that have finished."""
+        run, key = self._run, (study.study_name, _start(trials))
+        if run is None or run.study != key or run.space.distributions != search_space:
+            space = CodedSpace(search_space, self._context)
+            minimize = study.direction == optuna.study.StudyDirection.MINIMIZE
+            bandit = make_bandit(self._policy, space.space, minimize=minimize, seed=self._seed)
+            run = self._run = StudyRun(key, space, bandit)
+        run.tell(self._played_of(run, trials, *FINISHED))
+        return run
+
+    def _played_of(
+        self, run: StudyRun, trials: Sequence[FrozenTrial], *states: TrialState
+    ) -> list[PlayedTrial]:
+        """Return the trials in some states that the bandit has not learned, and can learn."""
+        played, start = [], run.study[1]
+        for trial in trials:
+            if trial.state not in states or trial.number in run.numbers:
+                continue
+            if not run.space.contains(trial):
+                continue
+            if trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
+                played.append(self._played(trial, start))
+                continue
+            # What has no time or context was stopped by this sampler, or is of another one.
+            with suppress(ValueError):
+                played.append(self._played(trial, start))
+        return played
+
+    def _played(self, trial: FrozenTrial, start: float) -> PlayedTrial:
+        return PlayedTrial(trial, self._time_of(trial, start), self._context_of(trial))
+
+    def _time_of(self, trial: FrozenTrial, start: float) -> float:
         if self._time is None:
             if trial.datetime_start is None:
                 raise ValueError(f"trial {trial.number} has no time at which it started")
-            return trial.datetime_start.timestamp() - origin
+            return trial.datetime_start.timestamp() - start
         if callable(self._time):
             return as_time(self._time(trial))
-        if self._time not in trial.user_attrs:
-            raise ValueError(f"trial {trial.number} has no user attribute {self._time!r}")
-        return as_time(trial.user_attrs[self._time])
+        return as_time(_attribute(trial, self._time))
+
+    def _context_of(self, trial: FrozenTrial) -> dict[str, Any]:
+        context = {name: _attribute(trial, name) for name in self._context}
+        try:
+            columns_by_name(self._context, context)
+        except ValueError as error:
+            raise ValueError(f"trial {trial.number}: {error}") from error
+        return context
+
+
+def _start(trials: Sequence[FrozenTrial]) -> float:
+    """Return when the first trial of a study started, in seconds since 1970."""
+    return min(each.datetime_start.timestamp() for each in trials if each.datetime_start)
+
+
+def _attribute(trial: FrozenTrial, name: str) -> Any:
+    if name not in trial.user_attrs:
+        raise ValueError(
+            f"trial {trial.number} has no user attribute {name!r}: set it before the first suggest, "
+            f"by trial.set_user_attr({name!r}, ...)"
+        )
+    return trial.user_attrs[name]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,10 +58,12 @@ def set_pending(bandit: Bandit, X: Array, t: Array) -> Bandit:
     return Bandit.from_state(bandit.recipe, bandit.state.with_record(pending=Plays(X, t)))
 
 
-def ask_at(bandit: Bandit, t: float, n: int | None = None) -> Array:
+def ask_at(
+    bandit: Bandit, t: float, n: int | None = None, context: Mapping[str, Any] | None = None
+) -> Array:
     """Return points (n, d) for time `t`, or for the latest time of a reward if that is later."""
     latest = bandit.state.time
-    return bandit.ask(t if latest is None else max(t, latest), n=n)
+    return bandit.ask(t if latest is None else max(t, latest), n=n, context=context or None)
 
 
 def as_readings(values: ArrayLike) -> Array:
