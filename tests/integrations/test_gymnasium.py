@@ -84,6 +84,7 @@ def test_the_reward_has_the_noise_that_a_bandit_is_told() -> None:
 
     class Listener(Player):
         def tell(self, X: Any, y: Any, t: Any, outcomes: Any = None) -> None:
+            del X, t, outcomes
             told.extend(np.atleast_1d(y).tolist())
 
     compare(problem, {"listener": lambda setting: Listener(setting.domain, 1, True)}, seeds=[3])
