@@ -161,6 +161,7 @@ def test_history_says_by_how_much_a_reading_violates_its_limit() -> None:
     refused(ValueError, "load_excess", bandit.with_options, limits=named)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("domain", "safe"),
     [
