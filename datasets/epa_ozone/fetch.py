@@ -150,10 +150,10 @@ def _as_years(years: int | Iterable[int]) -> list[int]:
     items = several("years", years, "") if isinstance(years, Iterable) else [years]
     if not items:
         raise ValueError("years must name at least one year, got none")
-    return [
-        whole_number("years", year, at_least=LIMITS.first_year, at_most=9999)
-        for year in dict.fromkeys(items)
+    numbers = [
+        whole_number("years", year, at_least=LIMITS.first_year, at_most=9999) for year in items
     ]
+    return list(dict.fromkeys(numbers))
 
 
 def _fetch(store: pooch.Pooch, name: str, progress: Progress | None) -> Path:

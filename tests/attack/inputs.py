@@ -58,7 +58,7 @@ WELCOME = (
     # None is the default width.
     r"policies\.\w+\(beta=None\)",
     # What a visit brought.
-    r"tvbandits\.(Bandit|Campaign)\.tell\(y=(True|False|np\.True_)\)",
+    r"(tvbandits\.(Bandit|Campaign)|policies\.\w+)\.tell\(y=(True|False|np\.True_)\)",
     # A number is a width, and a name of one.
     r".*Recipe\(beta=.*",
     # A number is a point of a line.

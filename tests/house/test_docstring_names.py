@@ -40,7 +40,6 @@ ELSEWHERE = {
     "Dict": "gymnasium.spaces",
     "optuna.create_study": "optuna",
     "Study": "optuna",
-    "optuna.Study": "optuna",
     "study.enqueue_trial": "optuna",
     "study.best_params": "optuna",
     "best_params": "optuna",

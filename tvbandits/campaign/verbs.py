@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tvbandits.acquisition.limits import as_outcomes
 from tvbandits.bandit.observations import zero_or_one
 from tvbandits.campaign.names import Names
@@ -23,7 +25,15 @@ from tvbandits.counts import Counted, with_variance
 from tvbandits.domains.availability import Availability
 from tvbandits.domains.domain import Context, add_context, plain_context
 from tvbandits.domains.parameters import has_names, rows_by_name, texts
-from tvbandits.validation import Array, as_floats, describe, positive_number, several, whole_number
+from tvbandits.validation import (
+    Array,
+    as_floats,
+    describe,
+    of_kind,
+    positive_number,
+    several,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from tvbandits.bandit.bandit import Bandit
@@ -162,6 +172,10 @@ def change_sites(add: Mapping[str, Any] | Sequence[str], retire: Sequence[str | 
     places = add if isinstance(add, Mapping) else dict.fromkeys(new)
     points = {k: x if x is None else as_floats(x, f"add: {k}") for k, x in places.items()}
     retire = [*several("retire", retire, "names of sites")]
+    for site in retire:
+        of_kind(
+            "each of retire", site, (str, int, np.integer), "a whole number or the name of a site"
+        )
 
     def resolve(_: Bandit, names: Names) -> dict[str, Any]:
         return names.change(points, retire)

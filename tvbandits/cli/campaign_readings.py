@@ -45,6 +45,9 @@ Doubtful = Literal["ask", "accept", "skip"]
 # Readings that are recorded in one transaction.
 CHUNK = 5000
 
+# Of so many values, the middle nine tenths tell what is usual.
+SMALLEST_TABLE = 20
+
 # Other names of columns.
 SYNONYMS = {"value": "reward", "reading": "reward", "t": "time"}
 
@@ -109,10 +112,18 @@ class Doubts:
         A value is unusual if it lies more than this many ranges outside of the range of all others.
     fewest : int
         The number of readings that a comparison needs.
+    table : sequence of float
+        The values of a table. In a campaign with fewer readings than `fewest` its first rows alone do
+        not tell what is usual: the middle nine tenths of the table do.
     """
 
     def __init__(
-        self, campaign: Campaign, far_ahead: float = 100, far_out: float = 3, fewest: int = 3
+        self,
+        campaign: Campaign,
+        far_ahead: float = 100,
+        far_out: float = 3,
+        fewest: int = 3,
+        table: Sequence[float] = (),
     ) -> None:
         self._far_ahead, self._far_out, self._fewest = far_ahead, far_out, fewest
         state = campaign.state
@@ -124,6 +135,9 @@ class Doubts:
         self._noise_variance = campaign.recipe.noise_variance or 0.0
         self._times = _range([*rewards.t, *state.failed.t, *state.pending.t])
         self._values = _range(rewards.y)
+        if self._count < fewest and len(table) >= SMALLEST_TABLE:
+            self._values = np.quantile(table, (0.05, 0.95)).tolist()
+            self._count = len(table)
 
     def about_time(self, t: float, ahead_of_now: float | None = None) -> str:
         """Return a sentence if a time is far ahead of the others, or of now; else an empty text."""
@@ -388,7 +402,13 @@ def _check_readings(
 
     If nobody can be asked whether an unusual row of a table is right, it is an error.
     """
-    usual, rows, doubts = Doubts(campaign), list[tuple[int, dict[str, Any]]](), list[str]()
+    values = [] if errors is None else [each.value for each in readings if each.value is not None]
+    table = [value for value in values if math.isfinite(value)]
+    usual, rows, doubts = (
+        Doubts(campaign, table=table),
+        list[tuple[int, dict[str, Any]]](),
+        list[str](),
+    )
     checks = _RowChecks(campaign, is_table=errors is not None)
     can_ask = errors is None or (doubtful == "ask" and sys.stdin.isatty())
     for reading in readings:

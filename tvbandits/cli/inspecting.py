@@ -170,6 +170,7 @@ def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
         every = "" if facts.get("regular", True) else f":every={facts['step']}"
         lines += [
             f"  then: tvbandits compare sensor-field{every} --data {file} --data {places}{flags}",
+            f"  or:   tvbandits campaign new CAMPAIGN --config FILE --history {file}{flags}",
             f"  or:   tvbandits campaign tell CAMPAIGN --csv {file}{flags}",
         ]
     return lines

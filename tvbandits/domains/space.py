@@ -32,6 +32,7 @@ from tvbandits.validation import (
     describe,
     finite_number,
     is_infinite,
+    of_kind,
     positive_number,
     settle,
     several,
@@ -372,6 +373,8 @@ class Space(Domain):
             If there are more, or infinitely many.
         """
         context = several("context", context, "names of parameters")
+        for name in context:
+            of_kind("each name of context", name, str, "a text")
         if self._every is None:
             most = f"{self.size:g} points are more than {ENUMERATED}"
             raise ValueError(f"{most}: give some of them to `table`")

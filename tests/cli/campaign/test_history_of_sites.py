@@ -103,3 +103,15 @@ def test_new_refuses_a_history_that_cannot_be_used_and_leaves_no_campaign(
     one_line(said._replace(out=""), message)
     assert not Path("c.db").exists()
     assert len(past) == 40
+
+
+def test_first_rows_of_a_table_are_compared_with_the_whole_table(
+    command: Command, past: pd.DataFrame
+) -> None:
+    shifted = past.assign(D=past["D"] + 12.0)  # a gauge with a bias, far from the first readings
+    shifted.to_csv("past.csv")
+    fine(command("new", "c.db", "--config", "c.toml", "--history", "past.csv"))
+    shifted.loc[20.0, "A"] = 4000.0
+    shifted.to_csv("past.csv")
+    said = command("new", "d.db", "--config", "c.toml", "--history", "past.csv")
+    one_line(said._replace(out=""), "4000")
