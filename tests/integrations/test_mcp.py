@@ -87,7 +87,9 @@ def test_an_agent_plays_what_a_bandit_would(campaign: Any) -> None:
     assert low == pytest.approx((mean - 1.96 * deviation)[order])
     assert len(two["forecast"]) == 1
     assert (status["title"], status["unit"], status["readings"]) == ("Dust", "mg", 3)
-    assert status["last"] == "t = 3"
+    assert status["last"] == 3.0
+    (asked,) = call_all(campaign, [("ask", {"time": status["last"]})])
+    assert len(asked["places"]) == 1
     assert status["pending_places"] == []
     assert {row.who for row in campaign.journal()} == {"agent"}
 

@@ -12,12 +12,12 @@ from functools import wraps
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field
 
 try:
     from mcp.server.mcpserver import MCPServer
     from mcp.server.mcpserver.exceptions import ToolError
     from mcp_types import ToolAnnotations
+    from pydantic import Field
 except ImportError as error:
     raise ImportError("the MCP server needs more packages: pip install 'tvbandits[mcp]'") from error
 
@@ -143,11 +143,11 @@ class CampaignTools:
     def status(self) -> dict[str, Any]:
         """Return how many readings there are, which places are pending, and the time of the latest."""
         campaign, status = self._campaign, self._campaign.status
-        last = None if status.time is None else campaign.format_time(status.time)
+        last = None if status.time is None else self._time_to_say(status.time)
         about = campaign.about
         texts: dict[str, Any] = {key: about[key] for key in ("title", "unit") if key in about}
         pending = [
-            {"site": each.place, "time": campaign.format_time(each.t), "who": each.who}
+            {"site": each.place, "time": self._time_to_say(each.t), "who": each.who}
             for each in campaign.pending_points
         ]
         return {**texts, **status.summary, "last": last, "pending_places": pending}
@@ -169,6 +169,10 @@ class CampaignTools:
         mean, deviation = campaign.predict(X, _time(time))
         order = np.argsort(mean if campaign.recipe.minimize else -mean, kind="stable")
         return {"forecast": [self._prediction(X[i], mean[i], deviation[i]) for i in order[:most]]}
+
+    def _time_to_say(self, t: float) -> float | str:
+        """Return a time in the form in which a tool takes it."""
+        return t if self._campaign.clock is None else self._campaign.format_time(t)
 
     def _prediction(self, x: Array, mean: float, deviation: float) -> dict[str, Any]:
         half = HALF_WIDTH * deviation
