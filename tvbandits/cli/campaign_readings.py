@@ -277,7 +277,8 @@ def read_history(
     """
     import pandas as pd
 
-    recipe = replace(bandit.recipe, asking=None)
+    # Without a noise of the policy's, a variance is one that the table states.
+    recipe = replace(bandit.recipe, asking=None, noise_variance=None)
     places = as_finite(recipe.domain, "--history")
     with (
         TemporaryDirectory() as folder,

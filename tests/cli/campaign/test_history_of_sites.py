@@ -115,3 +115,11 @@ def test_first_rows_of_a_table_are_compared_with_the_whole_table(
     shifted.to_csv("past.csv")
     said = command("new", "d.db", "--config", "c.toml", "--history", "past.csv")
     one_line(said._replace(out=""), "4000")
+
+
+def test_a_history_goes_with_a_noise_that_is_stated(command: Command, past: pd.DataFrame) -> None:
+    Path("c.toml").write_text(CONFIG.format(name="adaptive-gp-ucb") + "noise_sd = 0.1\n")
+    fine(command("new", "c.db", "--config", "c.toml", "--history", "past.csv"))
+    with Campaign.open("c.db") as campaign:
+        assert campaign.recipe.noise_variance == pytest.approx(0.01)
+        assert campaign.status.readings == past.notna().to_numpy().sum()
