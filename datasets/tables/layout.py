@@ -612,7 +612,7 @@ def is_gap(cells: pd.Series[Any], options: FileOptions) -> pd.Series[bool]:
     unread = numbers.isna() & ~gap
     words = cells[unread].astype(str).str.strip()
     gap[unread] = words.str.casefold().isin(GAPS) | words.isin(options.missing)
-    return gap
+    return gap.astype(bool)  # before pandas 3 a column of texts may make truth values objects
 
 
 def _is_code(cell: str) -> bool:
@@ -627,7 +627,7 @@ def as_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Seri
     ValueError
         If another cell is no finite number.
     """
-    gap = is_gap(cells, options).astype(bool)
+    gap = is_gap(cells, options)
     numbers = pd.to_numeric(cells.mask(gap), errors="coerce").astype(float)
     wrong = (numbers.isna() & ~gap) | np.isinf(numbers)
     if wrong.any():

@@ -133,8 +133,9 @@ def test_degrees_go_by_the_same_slopes(tmp_path: Path) -> None:
     config = tmp_path / "campaign.toml"
     policy = '[policy]\nname = "gp-ucb"\nlength_scale = 10.0\nnoise_sd = 0.1\n'
     config.write_text('[domain]\nsites = "sites.csv"\n' + policy)
-    bandit, _, about = read_config(config)
-    domain: Any = bandit.recipe.domain
+    configuration = read_config(config)
+    domain: Any = configuration.domain
+    about = configuration.about
     found = Names(domain, about).change({"D": [45.1, 7.1]}, [])
     with pytest.raises(ValueError, match=r"latitude must be degrees of at most 90 in size, got 95"):
         Names(domain, about).change({"E": [95.0, 7.1]}, [])

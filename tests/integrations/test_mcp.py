@@ -166,7 +166,7 @@ def test_dates_contexts_outcomes_and_spaces(tmp_path: Path) -> None:
         )
         assert told == {"readings": 1, "failed": 0}
         assert status["last"].startswith("2026-01-01 05:00")
-        assert "give sites" in error
+        assert "name the places" in error
         assert len(forecast["forecast"]) == 1
         assert campaign.state.outcomes["loudness"].rewards.y.tolist() == [55.0]
 

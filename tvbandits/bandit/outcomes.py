@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, stdtr, stdtrit
-from scipy.stats import t
+from scipy.stats import t as student
 
 from tvbandits.acquisition.limits import Limit, LimitWarning, as_outcomes, check_outcome
 from tvbandits.acquisition.rules import Decision, choose_points
@@ -131,7 +131,7 @@ def expected_violations(
 def _mean_above(a: Array, degrees: float) -> Array:
     """E[max(T - a, 0)] (n,) of Student's T with more than one degree of freedom."""
     a = np.clip(a, -1e9, 1e9)
-    density, above = t.pdf(a, degrees), stdtr(degrees, -a)
+    density, above = student.pdf(a, degrees), stdtr(degrees, -a)
     return np.maximum((degrees + a**2) / (degrees - 1.0) * density - a * above, 0.0)
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.status import HALF_WIDTH, age_text, drop_command
+from tvbandits.campaign.forecast import forecast as predictions
+from tvbandits.campaign.status import age_text, drop_command
 from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import escape, plural, print_result, without_formula
 from tvbandits.clock import parse_time, to_number
@@ -253,32 +254,16 @@ def forecast(
 ) -> None:
     """Print the mean and 95% interval at one site or at all, the best first."""
     with open_campaign(call) as campaign:
-        names, candidates = campaign.names, candidates_of(campaign.domain)
-        places: Any = site
-        if site is None:
-            if candidates is None:
-                raise ValueError(
-                    f"the campaign plays on {campaign.domain!r}, not on sites: give --site"
-                )
-            places = candidates.X
-        t = parse_at(campaign, at)
-        X = campaign.resolve_points(places, parse_context(campaign, context))
-        mean, deviation = campaign.predict(X, t, outcome, relative=relative)
-        half = HALF_WIDTH * deviation
+        t, places = parse_at(campaign, at), None if site is None else [site]
+        where = parse_context(campaign, context)
+        rows = predictions(campaign, places, t, outcome, where, relative=relative)
         unit = campaign.about.get("unit", "") if outcome is None else ""
-        rows, lines = [], []
-        for i in np.argsort(mean if campaign.recipe.minimize else -mean, kind="stable"):
-            rows.append(
-                {
-                    "site": names.name(X[i]),
-                    "mean": mean[i],
-                    "deviation": deviation[i],
-                    "interval_95": [mean[i] - half[i], mean[i] + half[i]],
-                }
-            )
-            value = f"{interval_text(mean[i], half[i], '+-')} {unit}".rstrip()
-            lines.append(f"{names.name(X[i])}: {value} (95%)")
-        print_result(call.form, lines, {"t": t, "unit": unit, "forecast": rows})
+    lines = []
+    for row in rows:
+        value = f"{interval_text(row.mean, row.half, '+-')} {unit}".rstrip()
+        lines.append(f"{row.site}: {value} (95%)")
+    values = {"t": t, "unit": unit, "forecast": [row._asdict() for row in rows]}
+    print_result(call.form, lines, values)
 
 
 def history(call: Call, last: int) -> None:

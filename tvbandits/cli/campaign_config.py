@@ -9,7 +9,7 @@ import inspect
 import json
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -105,20 +105,65 @@ NAMES = ("site", "name", "id", "station")
 Section = Mapping[str, Any]
 
 
-def read_config(
-    path: Path, expert_name: str | None = None, history: pd.DataFrame | None = None
-) -> tuple[Bandit, Clock | None, dict[str, str]]:
-    """Return the campaign that a file describes: its bandit, its clock, and the texts to store with it.
+@dataclass(frozen=True)
+class Configuration:
+    """What a configuration file describes: a bandit, a clock, and the texts to store with a campaign.
 
-    The texts are the names of sites and coordinates, the file itself, and the name of the expert.
+    Attributes
+    ----------
+    path : Path
+        The file, for error messages.
+    sections : mapping
+        What the file has, by section.
+    domain : Domain
+    expert : Expert or None
+    clock : Clock or None
+    about : dict of str to str
+        The names of sites and coordinates, the file itself, and the name of the expert.
+    """
+
+    path: Path
+    sections: Mapping[str, Section]
+    domain: Domain
+    expert: Expert | None
+    clock: Clock | None
+    about: dict[str, str]
+
+    def bandit(self, history: pd.DataFrame | None = None) -> Bandit:
+        """Return a bandit, which has learned from readings before the first decision if there are any.
+
+        Parameters
+        ----------
+        history : DataFrame, optional
+            As `policies.adaptive_gp_ucb` takes it.
+
+        Raises
+        ------
+        ValueError
+            If something in the file, or the history, cannot be used; the message names file and part.
+        """
+        with naming(self.path):
+            domain, settings = self.sections["domain"], self.sections.get("campaign", {})
+            bandit = _bandit(self, history)
+            safe = domain.get("safe", ())
+            bandit = _add_limits(bandit, self.sections.get("limits"), safe, self.about)
+            if "control" in domain:
+                control = Names(self.domain, self.about).points([domain["control"]])[0]
+                bandit = bandit.with_options(control=control)
+            for key, option in (("move_cost", "move_cost"), ("history", "max_history")):
+                if key in settings:
+                    bandit = bandit.with_options(**{option: settings[key]})
+            return bandit
+
+
+def read_config(path: Path, expert_name: str | None = None) -> Configuration:
+    """Read a configuration file.
 
     Parameters
     ----------
     path : Path
     expert_name : str, optional
         The maker of the expert, which may be imported.
-    history : DataFrame, optional
-        Readings before the first decision, as `policies.adaptive_gp_ucb` takes them.
 
     Raises
     ------
@@ -128,29 +173,20 @@ def read_config(
     with naming(path):
         check_regular(path)
         text = path.read_text(encoding="utf-8")
-        config = tomllib.loads(text)
-        _check_keys("", config)
+        sections = tomllib.loads(text)
+        _check_keys("", sections)
         for name in ("domain", "policy"):
-            if name not in config:
+            if name not in sections:
                 raise ValueError(f"there must be a section [{name}]")
-        section, expert_section = config["domain"], config.get("expert", {})
-        domain, about = _domain(section, path.parent)
+        domain, about = _domain(sections["domain"], path.parent)
         for site in json.loads(about.get("names", "[]")):
             check_name("the name of each site", site)
-        expert = _expert(expert_section, expert_name)
-        length_unit = about.get("length_unit", "")
-        bandit = _bandit(config["policy"], domain, expert, "expert" in config, length_unit, history)
-        bandit = _add_limits(bandit, config.get("limits"), section.get("safe", ()), about)
-        if "control" in section:
-            control = Names(domain, about).points([section["control"]])[0]
-            bandit = bandit.with_options(control=control)
-        clock = Clock(**config["clock"]) if "clock" in config else None
-        settings = config.get("campaign", {})
-        about |= _texts(settings)
-        for key, option in (("move_cost", "move_cost"), ("history", "max_history")):
-            if key in settings:
-                bandit = bandit.with_options(**{option: settings[key]})
-    return bandit, clock, {**about, "config": text, "expert": expert_section.get("maker", "")}
+        section = sections.get("expert", {})
+        expert = _expert(section, expert_name)
+        clock = Clock(**sections["clock"]) if "clock" in sections else None
+        about |= _texts(sections.get("campaign", {}))
+        about |= {"config": text, "expert": section.get("maker", "")}
+    return Configuration(path, sections, domain, expert, clock, about)
 
 
 def _texts(section: Section) -> dict[str, str]:
@@ -302,21 +338,16 @@ def _find_policy(where: str, spec: str) -> tuple[Policy, str]:
     return policy, spec
 
 
-def _bandit(
-    section: Section,
-    domain: Domain,
-    expert: Any,
-    has_expert: bool,
-    length_unit: str,
-    history: pd.DataFrame | None,
-) -> Bandit:
+def _bandit(config: Configuration, history: pd.DataFrame | None) -> Bandit:
+    """Return the bandit of [policy], without what other sections say."""
+    section, domain = config.sections["policy"], config.domain
     if "name" not in section:
         raise ValueError("[policy] must have a name")
     policy, spec = _find_policy("[policy] name", str(section["name"]))
     options = _options(policy, spec, section)
     if policy.asks:
-        options["expert"] = expert
-    elif has_expert:
+        options["expert"] = config.expert
+    elif "expert" in config.sections:
         names = [each.name for each in POLICIES.values() if each.asks]
         raise ValueError(
             f"{policy.name} does not use an expert; those that do are {', '.join(names)}"
@@ -329,6 +360,7 @@ def _bandit(
                 "table by `campaign tell --csv`"
             )
         arguments["history"] = history
+    length_unit = config.about.get("length_unit", "")
     arguments["kernel"] = _kernel(section, domain, policy.learns_kernel, length_unit)
     arguments["noise_variance"] = _noise_variance(section)
     try:
@@ -553,9 +585,10 @@ def create(
 
     Given a bandit without a history, `read_history` returns the readings before the first decision.
     """
-    bandit, clock, about = read_config(config, expert)
+    configuration = read_config(config, expert)
+    bandit, clock, about = configuration.bandit(), configuration.clock, configuration.about
     if read_history is not None:
-        bandit, *_ = read_config(config, expert, read_history(bandit, clock, about))
+        bandit = configuration.bandit(read_history(bandit, clock, about))
     if like is not None:
         with Campaign.open(like) as other, naming(Path(like)):
             bandit = bandit.learn_from(other)

@@ -23,11 +23,9 @@ except ImportError as error:
 
 from tvbandits._version import __version__
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.status import HALF_WIDTH
+from tvbandits.campaign.forecast import forecast
 from tvbandits.clock import parse_time
-from tvbandits.domains.candidates import candidates_of
 from tvbandits.experts.protocol import ExpertError
-from tvbandits.validation import Array
 
 Time = Annotated[
     float | str | None, Field(description="A number, or a date if the campaign has a clock.")
@@ -160,27 +158,12 @@ class CampaignTools:
         most: Annotated[int, Field(ge=1, le=1000, description="How many, the best first.")] = 20,
     ) -> dict[str, Any]:
         """Predict the mean reward at sites, with the interval that has it with 95%, the best first."""
-        campaign = self._campaign
-        candidates = candidates_of(campaign.domain)
-        if sites is None and candidates is None:
-            raise ValueError(f"the campaign plays on {campaign.domain!r}, not on sites: give sites")
-        places: Any = sites if candidates is None or sites is not None else candidates.X
-        X = campaign.resolve_points(places, context)
-        mean, deviation = campaign.predict(X, _time(time))
-        order = np.argsort(mean if campaign.recipe.minimize else -mean, kind="stable")
-        return {"forecast": [self._prediction(X[i], mean[i], deviation[i]) for i in order[:most]]}
+        rows = forecast(self._campaign, sites, _time(time), context=context)
+        return {"forecast": [row._asdict() for row in rows[:most]]}
 
     def _time_to_say(self, t: float) -> float | str:
         """Return a time in the form in which a tool takes it."""
         return t if self._campaign.clock is None else self._campaign.format_time(t)
-
-    def _prediction(self, x: Array, mean: float, deviation: float) -> dict[str, Any]:
-        half = HALF_WIDTH * deviation
-        return {
-            "site": self._campaign.names.name(x),
-            "mean": float(mean),
-            "interval_95": [float(mean - half), float(mean + half)],
-        }
 
 
 def _time(time: float | str | None) -> float | str | None:

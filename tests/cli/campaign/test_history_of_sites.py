@@ -23,9 +23,9 @@ SITES = ["A", "B", "C", "D"]
 
 
 class Counting:
-    """An expert that counts its questions."""
+    """An expert that counts itself and its questions."""
 
-    asked = 0
+    asked, made = 0, 0
 
     def query(self, X: np.ndarray, _: float) -> Answers:
         Counting.asked += len(X)
@@ -34,6 +34,7 @@ class Counting:
 
 def counting() -> Counting:
     """Return such an expert."""
+    Counting.made += 1
     return Counting()
 
 
@@ -70,16 +71,17 @@ def test_new_with_a_history_goes_on_as_the_policy_with_that_history(
         campaign.verify()
 
 
-def test_new_with_a_history_reads_a_long_table_and_asks_no_expert_about_it(
-    command: Command, past: pd.DataFrame
+def test_new_with_a_history_reads_a_long_table_and_makes_one_expert_that_it_does_not_ask(
+    command: Command, past: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Counting, "made", 0)
     past.reset_index().melt("time", var_name="site", value_name="reward").to_csv("long.csv")
     maker = f'[expert]\nmaker = "{__name__}:counting"\n'
     Path("f.toml").write_text(CONFIG.format(name="frugal-gp-ucb") + maker)
     expert = f"{__name__}:counting"
     arguments = ("--config", "f.toml", "--history", "long.csv", "--expert", expert)
     fine(command("new", "f.db", *arguments))
-    assert Counting.asked == 0
+    assert (Counting.made, Counting.asked) == (1, 0)
     assert "159 readings" in fine(command("status", "f.db"))
 
 

@@ -1,0 +1,80 @@
+"""The forecast of a campaign: predictions at places, the best first, for people and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.status import HALF_WIDTH
+from tvbandits.domains.candidates import candidates_of
+from tvbandits.domains.domain import Context
+
+
+class Prediction(NamedTuple):
+    """What is predicted at one place.
+
+    Attributes
+    ----------
+    site : str
+        The name of the place.
+    mean, deviation : float
+        Posterior mean and standard deviation, in the unit of the reward or outcome.
+    interval_95 : list of float
+        The ends of the interval that has the value with 95%.
+    """
+
+    site: str
+    mean: float
+    deviation: float
+    interval_95: list[float]
+
+    @property
+    def half(self) -> float:
+        """Half of the width of the interval."""
+        return HALF_WIDTH * self.deviation
+
+
+def forecast(
+    campaign: Campaign,
+    places: Sequence[Any] | None,
+    t: float | str | None,
+    outcome: str | None = None,
+    context: Context = None,
+    *,
+    relative: bool = False,
+) -> list[Prediction]:
+    """Return predictions at places, or at all sites, the best first.
+
+    The parameters are those of `Campaign.predict`; places are names of sites, or points.
+
+    Raises
+    ------
+    ValueError
+        If there are no places and the campaign does not play on sites, or `Campaign.predict` refuses.
+    """
+    if places is None:
+        candidates = candidates_of(campaign.domain)
+        if candidates is None:
+            raise ValueError(
+                f"the campaign plays on {campaign.domain!r}, not on sites: name the places"
+            )
+        X = campaign.resolve_points(candidates.X, context)
+    else:
+        X = campaign.resolve_points(places, context)
+    mean, deviation = campaign.predict(X, t, outcome, relative=relative)
+    order = np.argsort(mean if campaign.recipe.minimize else -mean, kind="stable")
+    return [
+        Prediction(
+            campaign.names.name(X[i]),
+            float(mean[i]),
+            float(deviation[i]),
+            [
+                float(mean[i] - HALF_WIDTH * deviation[i]),
+                float(mean[i] + HALF_WIDTH * deviation[i]),
+            ],
+        )
+        for i in order
+    ]
