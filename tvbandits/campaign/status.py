@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tvbandits.bandit.history import as_text
+from tvbandits.campaign.questions import Questions, coordinates
 from tvbandits.campaign.store.store import OPERATIONS, Row
 from tvbandits.validation import Array
 
@@ -125,14 +126,17 @@ class Outline:
         Pending points: coordinates, time, and who asked when.
     changes : list of dict
         What each change of the sites has added and retired.
+    questions : Questions
+        The questions that people carry to an expert.
     """
 
     def __init__(self, first: Row) -> None:
         self.last = first
         self.pending: list[tuple[tuple[float, ...], float, str | None, str | None]] = [
-            (_coordinates(x), t, None, None) for x, t in first.body["pending"]
+            (coordinates(x), t, None, None) for x, t in first.body["pending"]
         ]
         self.changes: list[dict[str, Any]] = []
+        self.questions = Questions()
         self._status = _bandit_status(first)
         self._open: str | None = None
         self._in_doubt = 0
@@ -150,18 +154,20 @@ class Outline:
             return
         arguments, result, self._status = row.arguments, row.body["result"], _bandit_status(row)
         if row.kind == "ask":
-            self.pending += [(_coordinates(x), arguments["t"], row.at, row.who) for x in result]
+            self.pending += [(coordinates(x), arguments["t"], row.at, row.who) for x in result]
         elif row.kind == "tell":
             self._remove(arguments["X"], result)
         elif row.kind == "drop":
             self._remove(arguments["X"], [None] * len(arguments["X"]))
         elif row.kind == "sites":
             self.changes.append(arguments)
+        elif row.kind in ("questions", "answer", "correct_answers"):
+            self.questions.follow(row)
 
     def _remove(self, X: Sequence[Sequence[float]], times: Sequence[float | None]) -> None:
         """Remove one pending point at each place: that of the time, or else the oldest."""
         for x, t in zip(X, times, strict=True):
-            here = [i for i, each in enumerate(self.pending) if each[0] == _coordinates(x)]
+            here = [i for i, each in enumerate(self.pending) if each[0] == coordinates(x)]
             at_time = [i for i in here if self.pending[i][1] == t]
             if here:
                 del self.pending[[*at_time, *here][0]]
@@ -188,11 +194,6 @@ class Outline:
 def _bandit_status(row: Row) -> Status:
     """Return the part of a status that a row has, with zeros for what the journal says."""
     return Status(rows=0, pending=0, open=None, in_doubt=0, **row.body["status"])
-
-
-def _coordinates(x: Sequence[float]) -> tuple[float, ...]:
-    """Return a point without the zeros at its end, which come with arms that are added later."""
-    return tuple(x[: max((i + 1 for i, each in enumerate(x) if each), default=0)])
 
 
 @dataclass(frozen=True)

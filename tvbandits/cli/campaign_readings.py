@@ -25,6 +25,7 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.shared import Errors, collect_errors
+from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import escape, plural, print_result
 from tvbandits.clock import Clock, parse_time, to_number
@@ -44,6 +45,9 @@ Doubtful = Literal["ask", "accept", "skip"]
 
 # Readings that are recorded in one transaction.
 CHUNK = 5000
+
+# Readings that a comparison needs.
+FEWEST = 3
 
 # Of so many values, the middle nine tenths tell what is usual.
 SMALLEST_TABLE = 20
@@ -122,19 +126,19 @@ class Doubts:
         campaign: Campaign,
         far_ahead: float = 100,
         far_out: float = 3,
-        fewest: int = 3,
+        fewest: int = FEWEST,
         table: Sequence[float] = (),
     ) -> None:
         self._far_ahead, self._far_out, self._fewest = far_ahead, far_out, fewest
         state = campaign.state
-        rewards = state.readings
+        rewards = state.readings.append(state.answers)
         self._now = math.inf if campaign.clock is None else campaign.clock.now
         self._format_time = campaign.format_time
         self._count = len(rewards)
         # If the noise is learned, the values alone have to do.
         self._noise_variance = campaign.recipe.noise_variance or 0.0
         self._times = _range([*rewards.t, *state.failed.t, *state.pending.t])
-        self._values = _range(rewards.y)
+        self._values = _usual_range(rewards.y, far_out, 3 * self._noise_variance**0.5)
         if self._count < fewest and len(table) >= SMALLEST_TABLE:
             self._values = np.quantile(table, (0.05, 0.95)).tolist()
             self._count = len(table)
@@ -177,6 +181,33 @@ class Doubts:
 def _range(numbers: Any) -> list[float]:
     """Return the lowest and the highest number, if there are any."""
     return [float(min(numbers)), float(max(numbers))] if len(numbers) else []
+
+
+def _usual_range(values: Array, far_out: float, least: float) -> list[float]:
+    """Return the lowest and the highest value, without a twentieth (or one) that is far from the rest.
+
+    Such values were accepted by somebody: they shall not let others like them pass unasked.
+
+    Parameters
+    ----------
+    values : array of shape (n,)
+    far_out : float
+        How many ranges are far.
+    least : float
+        The smallest range that tells what is far.
+    """
+    usual = np.sort(values)
+    for _ in range(2):  # the highest, and then, with the signs changed, the lowest
+        for far in range(max(1, len(values) // 20), 0, -1):
+            rest = usual[:-far]
+            if len(rest) < FEWEST:
+                continue
+            margin = far_out * max(float(rest[-1] - rest[0]), least)
+            if margin > 0 and usual[-far] > rest[-1] + margin:
+                usual = rest
+                break
+        usual = -usual[::-1]
+    return _range(usual)
 
 
 def _widen(numbers: list[float], number: float) -> list[float]:
@@ -337,19 +368,35 @@ def answer(
     value: float,
     t: float | None,
     variance: float | None,
+    *,
+    yes: bool,
 ) -> None:
-    """Record an answer; without a time it has the time that `Bandit.answer` gives it."""
+    """Record an answer, once for its place and time unless it has a key."""
     before, X = campaign.status.rows, campaign.resolve_points(site, t=t)
-    if t is None:
-        from tvbandits.bandit.querying import question_time
-
-        state = campaign.state
-        t = question_time(campaign.recipe, state, state.queries.latest)
-    # An answer counts once for its place and time; after one that failed there may be another.
-    failed = ", failed" * math.isnan(value)
-    key = call.key or f"answer {campaign.names.name(X[0])} at {t!r}{failed}"
-    campaign.answer(X, [value], t, as_column(variance), key=key)
+    doubts = Doubts(campaign).about_reading(campaign.names.name(X[0]), t, value, variance)
+    confirm(doubts, yes)
+    try:
+        campaign.answer(X, [value], t, as_column(variance), key=call.key)
+    except ConflictError as error:
+        if not error.same:
+            raise
     _print_recorded(call, campaign, 1, int(campaign.status.rows > before), noun="answer")
+
+
+def correct_answer(
+    call: Change,
+    campaign: Campaign,
+    X: Array,
+    value: float,
+    t: float | None,
+    variance: float | None,
+    *,
+    yes: bool,
+) -> None:
+    """Replace the answer about a place."""
+    confirm(Doubts(campaign).about_reading(campaign.names.name(X[0]), t, value, variance), yes)
+    campaign.correct_answers(X, [value], t, as_column(variance), key=call.key)
+    print_change(call, campaign, "corrected", "correct_answers", value)
 
 
 def _print_recorded(
@@ -384,16 +431,17 @@ def print_change(
     row = next(row for row in reversed(campaign.journal()) if row.kind == kind)
     ((old_time, old_value),) = np.asarray(row.body["result"], dtype=np.float64)
     name = campaign.names.name(np.asarray(row.arguments["X"][0]))
-    count = campaign.status.readings
+    noun = "answer" if kind == "correct_answers" else "reading"
+    count = campaign.status.answers if noun == "answer" else campaign.status.readings
     text = f"{change}: {name} at {campaign.format_time(old_time)}, which was {old_value:g}"
-    values = {change: name, "t": old_time, "was": old_value, "readings": count}
+    values = {change: name, "t": old_time, "was": old_value, f"{noun}s": count}
     if value is not None:
         text += f" and is {value:g} now"
         values["is"] = value
     if t is not None:
         text += f", its time now {campaign.format_time(t)}"
         values["to"] = t
-    print_result(call.form, f"{text}; {plural(count, 'reading')} in all", values)
+    print_result(call.form, f"{text}; {plural(count, noun)} in all", values)
 
 
 def _check_readings(

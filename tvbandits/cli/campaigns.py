@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -252,10 +253,15 @@ def answer_command(
     value: Annotated[float, Option(help="The answer; nan for none.")],
     at: At = None,
     variance: Annotated[float | None, Option(help="The noise variance of the answer.")] = None,
+    yes: Yes = False,
 ) -> None:
-    """Record an answer of the expert; a repeated answer counts once."""
+    """Record an answer to a question; a repeated answer counts once.
+
+    Without --at it is for the latest open question about the site. A wrong one: `correct --answer`.
+    """
     with actions.open_campaign(call) as campaign:
-        readings.answer(call, campaign, site, value, actions.parse_at(campaign, at), variance)
+        t = actions.parse_at(campaign, at)
+        readings.answer(call, campaign, site, value, t, variance, yes=yes)
 
 
 @command(app, "correct")
@@ -267,13 +273,23 @@ def correct_command(
     to: Annotated[Text, Option(metavar="TIME", help="The right time.")] = None,
     variance: Annotated[float | None, Option(help="The right noise variance.")] = None,
     outcome: Outcome = None,
+    answer: Annotated[
+        float | None, Option(help="The right answer of the expert, instead of a reading.")
+    ] = None,
     yes: Yes = False,
 ) -> None:
-    """Replace the value or the time of a reading; the journal keeps both."""
+    """Replace the value or the time of a reading, or an answer; the journal keeps both."""
     outcomes = readings.parse_outcomes(outcome)
+    if answer is not None and (outcomes or reward is not None or to is not None):
+        raise ValueError(
+            "--answer corrects an answer: --reward, --to and --outcome are for readings"
+        )
     with actions.open_campaign(call) as campaign:
         t, right_time = actions.parse_at(campaign, at), actions.parse_at(campaign, to, "--to")
         X = campaign.resolve_points(site, t=t, played=True)
+        if answer is not None:
+            readings.correct_answer(call, campaign, X, answer, t, variance, yes=yes)
+            return
         if not outcomes and all(each is None for each in (reward, right_time, variance)):
             raise ValueError(
                 "correct needs the right reward, time, noise variance or outcome: give --reward, "
@@ -288,9 +304,22 @@ def correct_command(
 
 
 @command(app, "retract")
-def retract_command(call: Change, site: ReadingSite, at: At = None) -> None:
-    """Withdraw a reading; the journal keeps it."""
+def retract_command(
+    call: Change,
+    site: ReadingSite,
+    at: At = None,
+    answer: Annotated[
+        bool, Option("--answer", help="An answer of the expert, instead of a reading.")
+    ] = False,
+) -> None:
+    """Withdraw a reading, or an answer; the journal keeps it."""
     with actions.open_campaign(call) as campaign:
+        if answer:
+            campaign.correct_answers(
+                [site], [math.nan], actions.parse_at(campaign, at), key=call.key
+            )
+            readings.print_change(call, campaign, "retracted", "correct_answers")
+            return
         campaign.retract(site, actions.parse_at(campaign, at), key=call.key)
         readings.print_change(call, campaign, "retracted", "retract")
 

@@ -194,6 +194,15 @@ async def correct(
     return bodies.Changed(changed=len(body.points))
 
 
+@api.post("/correct_answers")
+async def correct_answers(
+    request: Request, body: bodies.AnswerBody, who: Teller, campaign: Served
+) -> bodies.Changed:
+    """Replace answers of the expert; null withdraws one."""
+    await in_turn(request, campaign.correct_answers, body, who)
+    return bodies.Changed(changed=len(body.points))
+
+
 @api.post("/retract")
 async def retract(
     request: Request, body: bodies.RetractBody, who: Teller, campaign: Served
