@@ -12,6 +12,7 @@ import numpy as np
 
 from tvbandits.bandit.history import as_text
 from tvbandits.campaign.questions import Questions, coordinates
+from tvbandits.campaign.store.journal import to_array
 from tvbandits.campaign.store.store import OPERATIONS, Row
 from tvbandits.validation import Array
 
@@ -157,6 +158,7 @@ class Outline:
             self.pending += [(coordinates(x), arguments["t"], row.at, row.who) for x in result]
         elif row.kind == "tell":
             self._remove(arguments["X"], result)
+            self._remove_counted(arguments, result)
         elif row.kind == "drop":
             self._remove(arguments["X"], [None] * len(arguments["X"]))
         elif row.kind == "sites":
@@ -171,6 +173,19 @@ class Outline:
             at_time = [i for i in here if self.pending[i][1] == t]
             if here:
                 del self.pending[[*at_time, *here][0]]
+
+    def _remove_counted(self, arguments: Mapping[str, Any], times: Sequence[float]) -> None:
+        """Remove all pending points of a place and time of which a share of trials is told."""
+        if "trials" not in arguments:
+            return
+        trials = to_array(arguments["trials"]).reshape(-1)
+        counted = (trials > 0) & ~np.isnan(to_array(arguments["y"]).reshape(-1))
+        plays = {
+            (coordinates(x), t)
+            for x, t, each in zip(arguments["X"], times, counted, strict=True)
+            if each
+        }
+        self.pending = [each for each in self.pending if each[:2] not in plays]
 
     def pending_array(self, dimension: int) -> Array:
         """Return the pending points, shape (k, d)."""

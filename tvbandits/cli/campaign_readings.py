@@ -583,7 +583,11 @@ def read_table(
             return _foreign_readings(cells, layout, options, names, errors, yes=yes)
         if options.time or len(layout.time) > 1 or (layout.is_long and "time" not in header):
             cells, header = _with_time(cells, header, layout, options)
-        return _own_readings(cells.set_axis(header, axis=1), campaign, options, errors, yes), ""
+        readings = _own_readings(cells.set_axis(header, axis=1), campaign, options, errors, yes)
+        # A row of counts without trials or exposure is no play that failed: there was none.
+        played = [each for each in readings if not (each.counts and each.counts[1] == 0)]
+        unplayed = len(readings) - len(played)
+        return played, f"{plural(unplayed, 'row')} without trials" if unplayed else ""
 
 
 def _plain_header(cells: pd.DataFrame) -> list[str]:

@@ -117,7 +117,7 @@ def new_command(
     who: Who = None,
 ) -> None:
     """Start a campaign: sites, policy, noise, clock and expert from a TOML file."""
-    has_clock = True
+    has_clock, draft = True, None
     if policy is not None:
         config = Path("campaign.toml") if config is None else config
         has_clock = configuration.write_draft(
@@ -128,7 +128,7 @@ def new_command(
             print(f"wrote {config}: fill in sites, and then run")
             print(f"tvbandits campaign new {file} --config {config}{later}")
             return
-        print(f"wrote {config}")
+        draft = config
     elif config is None or any(each is not None for each in (sites, noise_sd, clock)):
         raise ValueError(
             "give --config FILE, or --policy NAME with --sites, --noise-sd and --clock"
@@ -146,7 +146,14 @@ def new_command(
             doubtful="accept" if yes else "ask",
         )
     )
-    configuration.create(file, config, expert, who, like, read_history)
+    try:
+        configuration.create(file, config, expert, who, like, read_history)
+    except BaseException:
+        if draft is not None:
+            draft.unlink()  # so that the command can be repeated
+        raise
+    if draft is not None:
+        print(f"wrote {draft}")
     if not has_clock:
         print("no clock: times are numbers; --clock 1h lets them be dates")
 
@@ -192,7 +199,11 @@ def tell_command(
     context: Context = None,
     csv: Annotated[
         Path | None,
-        Option("--csv", help="A table of readings; `tvbandits data info` shows how it is read."),
+        Option(
+            "--csv",
+            help="A table of readings: columns site, time and reward, or counts in its place (successes "
+            "and trials, or events and exposure); `tvbandits data info` shows how others are read.",
+        ),
     ] = None,
     yes: Yes = False,
     skip_doubtful: Annotated[
@@ -326,11 +337,20 @@ def retract_command(
 
 @command(app, "drop")
 def drop_command(
-    call: Change, site: Annotated[str, Option(metavar="SITE", help="The pending site.")]
+    call: Change,
+    site: Annotated[Text, Option(metavar="SITE", help="The pending site.")] = None,
+    every: Annotated[
+        bool, Option("--all", help="All pending points of the site; without --site all there are.")
+    ] = False,
 ) -> None:
-    """Drop a pending point that nobody will go to."""
+    """Drop a pending point that nobody will go to, of several of a site the oldest."""
+    if site is None and not every:
+        raise ValueError("drop needs --site, or --all for all pending points")
     with actions.open_campaign(call) as campaign:
-        campaign.drop(site, key=call.key)
+        if every:
+            actions.drop_all(campaign, site, call.key)
+        else:
+            campaign.drop(str(site), key=call.key)
         actions.print_dropped(call, campaign)
 
 

@@ -123,3 +123,13 @@ def test_the_times_of_a_table_are_in_two_columns_or_in_the_one_that_is_named(
     fine(command("tell", network, "--csv", "next.csv", "--time", "read at"))
     with Campaign.open(network) as campaign:
         assert campaign.state.rewards.t.tolist() == [5.0, 6.0, 7.0, 8.0]
+
+
+@pytest.mark.usefixtures("network")
+def test_a_new_campaign_that_failed_leaves_nothing_behind(command: Command) -> None:
+    Path("bad.csv").write_text("site,latitude,longitude\nST1,45.4,9.1\nST2,45.5,\n")
+    new = ("new", "x.db", "--policy", "frugal-gp-ucb", "--sites")
+    before = sorted(Path().iterdir())
+    one_line(command(*new, "bad.csv"), "site 'ST2' has no longitude")
+    assert sorted(Path().iterdir()) == before
+    assert "wrote campaign.toml\n" in fine(command(*new, "sites.csv"))

@@ -242,7 +242,7 @@ def status(campaign: Served, _: Annotated[bodies.NoQuery, Query()]) -> dict[str,
     status, about, noise = campaign.status, campaign.about, campaign.info.model.noise
     last = None if status.time is None else campaign.format_time(status.time)
     reply: dict[str, Any] = {key: about[key] for key in ("title", "unit") if key in about}
-    if noise is not None:
+    if noise is not None and noise.is_known:
         reply["noise_variance"] = asdict(noise)
     return {**reply, **status.summary, "last": last}
 
