@@ -301,6 +301,33 @@ class Campaign:
             return replay.bandit.recipe
 
     @property
+    def conspicuous(self) -> dict[str, str]:
+        """What a person should look at, by the name of each site that is silent or stands out.
+
+        Sites are compared where at least half of all are read at once (`tvbandits.campaign.gauges`).
+        """
+        from tvbandits.campaign.gauges import Rounds
+
+        if not self.sites:
+            return {}
+        state, minimize = self.state, self.recipe.minimize
+        rounds, active, names = Rounds.of(state.readings), {*self.sites}, self.names
+        found: dict[str, str] = {}
+        for x, missed, offset in zip(rounds.X, rounds.missed, rounds.offsets, strict=True):
+            name = names.name(x)
+            if name not in active:
+                continue
+            if missed:
+                found[name] = (
+                    f"silent: no reading in the last {missed} times at which others were read"
+                )
+            elif (offset < 0) == minimize and not np.isnan(offset):
+                found[name] = (
+                    f"stands out: usually {offset:+.3g} from the median of all places: is it right?"
+                )
+        return found
+
+    @property
     def names(self) -> Names:
         """The names of points and sites."""
         return self._shared.names

@@ -139,6 +139,20 @@ def print_points(call: Call, campaign: Campaign, name: str, X: Array, t: float |
     print_result(call.form, text, {name: points, "t": t})
 
 
+def print_notes(campaign: Campaign, X: Array, t: float | None) -> None:
+    """Print on standard error what a person should know of an ask: a time in the past, silent sites."""
+    notes, found, names = [], campaign.conspicuous, {campaign.names.name(x) for x in X}
+    clock, pending = campaign.clock, campaign.pending_points
+    if t is None and clock is not None and pending and clock.now > pending[-1].t + 1.0:
+        notes.append(
+            f"for {campaign.format_time(pending[-1].t)}, one unit of the clock after the last reading; "
+            f"now is {campaign.format_time(clock.now)}: --at says another time"
+        )
+    notes += [f"{name}: {found[name]}" for name in sorted(names & found.keys())]
+    for note in notes:
+        print(f"tvbandits: {escape(note)}", file=sys.stderr)
+
+
 def with_counts(texts: Iterable[str]) -> list[str]:
     """Return each text once, with how often it is there if that is not once."""
     return [each if n == 1 else f"{each} ({n} times)" for each, n in Counter(texts).items()]
@@ -249,8 +263,9 @@ def _best(
     if (noise := campaign.info.model.noise) is not None and noise.is_known:
         values["noise_variance"] = asdict(noise)
         parts.append(f"noise variance: {_noise_text(noise)}")
-    if health := campaign.info.health:
-        values["health"] = list(health)
+    sites = [f"{name}: {each}" for name, each in campaign.conspicuous.items()]
+    if health := [*campaign.info.health, *sites]:
+        values["health"] = health
         parts += [f"look at this: {each}" for each in health]
     return values, parts
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tvbandits.cli import (
         campaign_actions as actions,
         campaign_config as configuration,
+        campaign_doubts,
         campaign_readings as readings,
         terminal,
     )
@@ -36,7 +37,7 @@ else:
     actions, configuration = Later("cli.campaign_actions"), Later("cli.campaign_config")
     readings, terminal = Later("cli.campaign_readings"), Later("cli.terminal")
     service, tokens = Later("campaign.service.app"), Later("campaign.service.tokens")
-    mcp = Later("integrations.mcp")
+    mcp, campaign_doubts = Later("integrations.mcp"), Later("cli.campaign_doubts")
 
 app = typer.Typer(no_args_is_help=True, help="Run a bandit for weeks: a campaign in a file.")
 
@@ -169,11 +170,14 @@ def ask_command(
     context: Context = None,
     yes: Yes = False,
 ) -> None:
-    """Print where to go next; the same --key prints the same points."""
+    """Print where to go next; the same --key prints the same points.
+
+    Without --at it is for one unit of time after the last reading, whatever the time is now.
+    """
     with actions.open_campaign(call) as campaign:
         t = actions.parse_at(campaign, at)
         if t is not None:
-            doubt = readings.Doubts(campaign).about_time(t)
+            doubt = campaign_doubts.Doubts(campaign).about_time(t)
             readings.confirm([doubt] if doubt else [], yes)
         X = campaign.ask(
             t,
@@ -184,7 +188,10 @@ def ask_command(
             without=actions.parse_sites(campaign, without),
             key=call.key,
         )
-        actions.print_points(call, campaign, "points", X, t)
+        pending = campaign.pending_points
+        about = pending[-1].t if t is None and pending else t
+        actions.print_points(call, campaign, "points", X, about)
+        actions.print_notes(campaign, X, t)
 
 
 @command(app, "tell")
@@ -307,7 +314,7 @@ def correct_command(
                 "--to, --variance or --outcome"
             )
         name, when = campaign.names.name(X[0]), t if right_time is None else right_time
-        doubts = readings.Doubts(campaign).about_reading(name, when, reward, variance)
+        doubts = campaign_doubts.Doubts(campaign).about_reading(name, when, reward, variance, X)
         readings.confirm(doubts, yes)
         y, noise = readings.as_column(reward), readings.as_column(variance)
         campaign.correct(X, y, t, noise, to=right_time, outcomes=outcomes, key=call.key)

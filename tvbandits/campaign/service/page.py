@@ -262,7 +262,7 @@ def _stations(facts: Facts) -> PageTable:
     rows: list[list[object]] = [
         [
             each.name,
-            "; ".join(each.problems) or "fine",
+            "retired" if each.retired else "; ".join(each.problems) or "fine",
             each.readings,
             each.failed,
             facts.format_time(each.last_time) if np.isfinite(each.last_time) else "–",
