@@ -786,10 +786,8 @@ class Bandit:
 
         Examples
         --------
-        >>> from sklearn.gaussian_process.kernels import RBF
         >>> from tvbandits import Candidates, policies
-        >>> sites = Candidates([[0.0], [1.0]])
-        >>> bandit = policies.frugal_gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.01)
+        >>> bandit = policies.frugal_gp_ucb(Candidates([[0.0], [1.0]]), expert=None)
         >>> info = bandit.answer([[0.0], [1.0]], [19.0, 1927.0], 1)
         >>> info = bandit.correct_answers([[1.0]], [19.27], 1)
         >>> print(bandit.state.answers.y)
