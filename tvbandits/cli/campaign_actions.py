@@ -146,7 +146,7 @@ def print_notes(campaign: Campaign, X: Array, t: float | None) -> None:
     if t is None and clock is not None and pending and clock.now > pending[-1].t + 1.0:
         notes.append(
             f"for {campaign.format_time(pending[-1].t)}, one unit of the clock after the last reading; "
-            f"now is {campaign.format_time(clock.now)}: --at says another time"
+            f"now is {campaign.format_time(clock.now).partition('.')[0]}: --at says another time"
         )
     notes += [f"{name}: {found[name]}" for name in sorted(names & found.keys())]
     for note in notes:
