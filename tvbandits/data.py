@@ -501,6 +501,12 @@ class NewObservations:
         """The latest time of all."""
         return float(max(self.t.tolist()))
 
+    @property
+    def counted(self) -> tuple[Array, Array]:
+        """Points and times of shares of trials: each reports all plays of its point and time."""
+        rows = self.rewards.trials > 0
+        return self.rewards.X[rows], self.rewards.t[rows]
+
 
 @dataclass(frozen=True)
 class Expired:
@@ -585,7 +591,7 @@ class Record:
         return {
             "rewards": self.rewards.append(new.rewards),
             "failed": failed,
-            "pending": self.pending.without(new.X, new.t),
+            "pending": self.pending.without(new.X, new.t).exclude(*new.counted),
             "time": latest if self.time is None else max(self.time, latest),
             "asked_for": self.asked_for if is_pending else None,
         }

@@ -5,6 +5,7 @@ Places in degrees become kilometres, gaps are filled, and sites at one place are
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
@@ -311,14 +312,19 @@ def find_degrees(columns: Iterable[str]) -> tuple[str, str] | None:
         If there is one without the other.
     """
     names = list(columns)
-    latitude = next((name for name in names if plain(name) in LATITUDE), None)
-    longitude = next((name for name in names if plain(name) in LONGITUDE), None)
+    latitude = next((name for name in names if _without_unit(name) in LATITUDE), None)
+    longitude = next((name for name in names if _without_unit(name) in LONGITUDE), None)
     if latitude is None and longitude is None:
         return None
     if latitude is None or longitude is None:
         there, lacks = (latitude, "longitude") if longitude is None else (longitude, "latitude")
         raise ValueError(f'there is "{there}" but no {lacks} among {few(map(str, names))}')
     return latitude, longitude
+
+
+def _without_unit(name: str) -> str:
+    """Return a plain heading without its unit in brackets: latitude of "Latitude (deg)"."""
+    return plain(re.sub(r"[(\[].*?[)\]]", "", str(name)))
 
 
 def places_text(columns: Iterable[str]) -> str:
@@ -329,7 +335,9 @@ def places_text(columns: Iterable[str]) -> str:
         return ""
     latitude, longitude = degrees
     others = [name for name in names if name not in degrees]
-    more = f"; {few(others)} as given" if others else ""
+    more = (
+        f"; {few(others)} as a further coordinate: 1 of its unit counts like 1 km" if others else ""
+    )
     return f"{latitude} and {longitude} as km north and east of the centre{more}"
 
 

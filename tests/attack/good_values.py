@@ -248,6 +248,10 @@ SPECIAL: dict[str, Callable[[], Any]] = {
         for kind in ("Bandit", "Campaign")
         for verb in ("correct", "retract")
     },
+    **{
+        f"tvbandits.{kind}.correct_answers.X": lambda: asking().state.answers.X[:1]
+        for kind in ("Bandit", "Campaign")
+    },
     "tvbandits.Bandit.save.path": new_place,
     "tvbandits.Campaign.open.location": campaign_place,
     "tvbandits.Campaign.drop.X": lambda: asking().pending,

@@ -56,6 +56,18 @@ def test_signs_of_trouble_name_rewards_that_are_all_noise() -> None:
     )
 
 
+def test_signs_of_trouble_judge_rates_by_their_own_variance() -> None:
+    X = np.repeat(np.arange(5.0)[:, None], 8, axis=0)
+    arms = Candidates(np.arange(5.0)[:, None])
+    rates = 0.02 + 0.001 * RNG.standard_normal(40)
+    equal = Dataset(X, np.arange(40.0), rates, np.full(40, 1e-6))
+    (sign,) = signs_of_trouble(arms, equal, 1e-12, math.nan)
+    assert "noise" in sign
+    differing = Dataset(X, np.arange(40.0), rates + 0.01 * X[:, 0], np.full(40, 1e-6))
+    # A noise that was learned from nothing says nothing about them.
+    assert signs_of_trouble(arms, differing, 1.0, math.nan) == ()
+
+
 def test_signs_of_trouble_name_the_share_of_intervals_that_held() -> None:
     rewards = rewards_at(inside(), RNG.normal(size=PLAYS))
     (sign,) = signs_of_trouble(BOX, rewards, 0.01, LEAST_COVERAGE - 0.1)

@@ -87,7 +87,7 @@ def test_status_and_pending_are_what_a_bandit_knows(name: str, tmp_path: Path) -
                 campaign.tell(X, y, outcomes=read)
             if asks and expert is None:
                 Q = campaign.questions()
-                campaign.answer(Q[:1], [0.1], float(step)) if len(Q) else None
+                campaign.answer(Q[:1], [0.1]) if len(Q) else None
             if step == 6:
                 campaign.correct(X[:1], [0.25])
             same_without_a_bandit(place)

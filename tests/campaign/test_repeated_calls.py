@@ -81,14 +81,14 @@ def test_repeated_questions_have_the_same_result_after_sites_changed(
 
 
 def test_repeated_changes_give_the_info_of_the_first_time(campaign: Campaign) -> None:
+    asked = campaign.questions(1.0)
     calls: list[Callable[[], Any]] = [
         lambda: campaign.tell(["b"], [1.0], 1.0, key="tell"),
-        lambda: campaign.answer(["c"], [0.5], 1.0, key="answer"),
+        lambda: campaign.answer(asked[:1], [0.5], 1.0, key="answer"),
         lambda: campaign.correct(["b"], [2.0], 1.0, key="correct"),
         lambda: campaign.tell(["d"], [float("nan")], 2.0, key="failed"),
         lambda: campaign.retract(["b"], 1.0, key="retract"),
     ]
-    campaign.questions(1.0)
     first = [call() for call in calls]
     assert [(info.readings, info.failed, info.queries.total_answered) for info in first] == [
         (1, 0, 0), (1, 0, 1), (1, 0, 1), (1, 1, 1), (0, 1, 1),

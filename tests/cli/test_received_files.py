@@ -246,7 +246,7 @@ def test_irregular_minutes_with_numbers_of_no_reading_go_from_info_to_a_decision
 ) -> None:
     irregular("gauge.csv")
     lines = fine(command("data", "info", "gauge.csv", "sites.csv"))
-    assert re.search(r"irregular; a step of 10min .*every=10min", lines)
+    assert re.search(r"irregular; a step of 10min, .*every=10min", lines)
     assert re.search(r"open: -999 comes 2 times.*--missing -999", lines)
     lines = fine(command("data", "info", "gauge.csv", "sites.csv", "--missing", "-999"))
     (compare,) = re.findall("then: tvbandits (.*)", lines)

@@ -28,6 +28,8 @@ from tvbandits.bandit.initial_state import (
     state_for,
 )
 from tvbandits.bandit.observations import (
+    ReadingTable,
+    corrected_answers,
     find_readings,
     validate_answers,
     validate_correction,
@@ -758,4 +760,41 @@ class Bandit:
         about = question_time(recipe, state, state.queries.latest if t is None else t)
         answers, refused = validate_answers(recipe, X, values, about, noise_variance)
         self._state = update_answers(recipe.asking, state, answers, refused, replaces=False)
+        return self._state.info
+
+    @in_turn
+    def correct_answers(
+        self,
+        X: ArrayLike | Named,
+        values: ArrayLike,
+        t: float | None = None,
+        noise_variance: ArrayLike | None = None,
+    ) -> Info:
+        """Replace answers of an expert, as `correct` does rewards; NaN withdraws one.
+
+        Parameters
+        ----------
+        X, values, noise_variance : arrays of shape (q, d), (q,) and (q,)
+            By default the variance stays.
+        t : float, optional
+            The time that they speak about; by default the latest of each point.
+
+        Raises
+        ------
+        ValueError
+            If there is no answer about a point at that time, or an argument has a wrong form.
+
+        Examples
+        --------
+        >>> from tvbandits import Candidates, policies
+        >>> bandit = policies.frugal_gp_ucb(Candidates([[0.0], [1.0]]), expert=None)
+        >>> info = bandit.answer([[0.0], [1.0]], [19.0, 1927.0], 1)
+        >>> info = bandit.correct_answers([[1.0]], [19.27], 1)
+        >>> print(bandit.state.answers.y)
+        [19.   19.27]
+        """
+        recipe, state = self._recipe, self._state
+        answers, _ = corrected_answers(recipe, state.answers, X, values, t, noise_variance)
+        table = ReadingTable.of(state, recipe.noise_variance)
+        self._state = replay(self._inference, state.with_record(answers=answers), table)
         return self._state.info

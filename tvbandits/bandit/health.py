@@ -37,14 +37,14 @@ def signs_of_trouble(
     rewards : Dataset
         All rewards, in the order they were told.
     noise_variance : float
-        Of a reward.
+        Of a reward without one of its own.
     coverage : float
         Share of the latest 95% intervals that held the reading; NaN where nobody watches them.
     """
     signs: list[str] = []
     if len(rewards) >= PLAYS:
         signs += _edges(domain, rewards.X[-PLAYS:])
-        flat = float(rewards.y.var()) <= FLAT * noise_variance
+        flat = _spread(rewards, noise_variance) <= FLAT
         if flat and len(np.unique(rewards.X[-MOST_PLAYS:], axis=0)) >= FEWEST_POINTS:
             signs.append(
                 "no reward has differed from the others by more than the noise: "
@@ -56,6 +56,13 @@ def signs_of_trouble(
             "deviations are too small"
         )
     return tuple(signs)
+
+
+def _spread(rewards: Dataset, noise_variance: float) -> float:
+    """Return the mean square of rewards about their mean, in units of the variance of their noise."""
+    variance = rewards.with_noise(noise_variance).variance
+    mean = np.average(rewards.y, weights=1.0 / variance)
+    return float(np.mean((rewards.y - mean) ** 2 / variance))
 
 
 def _edges(domain: Domain, X: Array) -> list[str]:

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.counts import Counted, with_variance
-from tvbandits.data import Dataset, NewObservations, Plays, Record, answers_of, row_keys
+from tvbandits.data import Dataset, NewObservations, Plays, Record, Source, answers_of, row_keys
 from tvbandits.domains.domain import Domain
 from tvbandits.errors import PlayError
-from tvbandits.validation import Array, Index, as_times, as_values, as_variances, is_of
+from tvbandits.validation import Array, Index, as_time, as_times, as_values, as_variances, is_of
 
 
 class DomainAndNoise(Protocol):
@@ -104,6 +104,47 @@ def validate_answers(
     return answers, len(points) - len(answers)
 
 
+def corrected_answers(
+    recipe: DomainAndNoise,
+    answers: Dataset,
+    X: Any,
+    values: ArrayLike,
+    t: float | None,
+    noise_variance: ArrayLike | None,
+) -> tuple[Dataset, Index]:
+    """Return answers with right values (NaN: without them) in the place of wrong ones, and their rows.
+
+    Raises
+    ------
+    ValueError
+        If something has no form that can be used, or there is no answer about a point.
+    """
+    points = recipe.domain.check(X)
+    times = None if t is None else np.full(len(points), as_time(t))
+    column, variances = values_and_variance("values", values, len(points), noise_variance, None)
+    rows = ReadingTable.of_rows(answers).find(points, times)
+    if rows.min(initial=0) < 0:
+        raise _no_answer(answers, points[int(rows.argmin())], t)
+    y, variance = answers.y.copy(), answers.variance.copy()
+    y[rows] = column
+    if noise_variance is not None:
+        variance[rows] = variances
+    kept = ~np.isnan(y)
+    X, about = answers.X[kept], answers.t[kept]
+    return Dataset.from_columns(X, about, y[kept], variance[kept], Source.EXPERT), rows
+
+
+def _no_answer(answers: Dataset, point: Array, t: float | None) -> PlayError:
+    """Return the error of an answer that is not there; it says which there are about the point."""
+    times = answers.t[(point == answers.X).all(axis=1)][-8:].tolist()
+    values: dict[str, Any] = {f"t{k}": each for k, each in enumerate(times)}
+    listed = ", ".join(f"{{{name}}}" for name in values)
+    others = f"there are some at {listed}" if values else "there are none about it"
+    at = "" if t is None else " at {t}"
+    values |= {} if t is None else {"t": float(t)}
+    return PlayError(f"there is no answer about {{point}}{at}; {others}", point=point, **values)
+
+
 def values_and_variance(
     name: str, values: Any, n: int, variance: ArrayLike | None, otherwise: float | None
 ) -> tuple[Array, Array]:
@@ -179,8 +220,14 @@ class ReadingTable:
         rewards, failed = history.readings.with_noise(noise_variance), history.failed
         n = len(failed)
         noise = usual_variance(n, noise_variance)
-        table = cls(rewards.X, rewards.t, rewards.y, rewards.variance, rewards.trials)
-        return table.insert(failed.X, failed.t, np.full(n, np.nan), noise, np.zeros(n))
+        return cls.of_rows(rewards).insert(
+            failed.X, failed.t, np.full(n, np.nan), noise, np.zeros(n)
+        )
+
+    @classmethod
+    def of_rows(cls, data: Dataset) -> ReadingTable:
+        """Return the table of some observations."""
+        return cls(data.X, data.t, data.y, data.variance, data.trials)
 
     def insert(self, *columns: Array) -> ReadingTable:
         """Return the table with other rows, of all columns, each behind those of its time."""

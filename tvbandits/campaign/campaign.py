@@ -262,8 +262,8 @@ class Campaign:
     def history(self) -> pd.DataFrame:
         """All rewards, answers and pending points, as `Bandit.history`, and old readings.
 
-        Sites have their names; with a clock `time` is a date, and `t` the number. A reading that was
-        corrected or retracted is also there as it was, of kind "corrected" or "retracted".
+        Sites have their names; with a clock `time` is a date, and `t` the number. A reading or answer
+        that was corrected or retracted is also there as it was, of kind "corrected" or "retracted".
         """
         import pandas as pd
 
@@ -276,7 +276,7 @@ class Campaign:
     def history_columns(self) -> dict[str, Any]:
         """The columns of `history`, by name; dates are texts."""
         with self._shared.read() as replay:
-            changes = self._shared.rows_of("correct", "retract")
+            changes = self._shared.rows_of("correct", "correct_answers", "retract")
             columns = history_with_changes(replay.bandit.recipe, replay.bandit.state, changes)
         return self.names.history(columns, self.clock)
 
@@ -299,6 +299,33 @@ class Campaign:
         """The parts of the policy; its expert answers from the journal."""
         with self._shared.read() as replay:
             return replay.bandit.recipe
+
+    @property
+    def conspicuous(self) -> dict[str, str]:
+        """What a person should look at, by the name of each site that is silent or stands out.
+
+        Sites are compared where at least half of all are read at once (`tvbandits.campaign.gauges`).
+        """
+        from tvbandits.campaign.gauges import Rounds
+
+        if not self.sites:
+            return {}
+        state, minimize = self.state, self.recipe.minimize
+        rounds, active, names = Rounds.of(state.readings), {*self.sites}, self.names
+        found: dict[str, str] = {}
+        for x, missed, offset in zip(rounds.X, rounds.missed, rounds.offsets, strict=True):
+            name = names.name(x)
+            if name not in active:
+                continue
+            if missed:
+                found[name] = (
+                    f"silent: no reading in the last {missed} times at which others were read"
+                )
+            elif (offset < 0) == minimize and not np.isnan(offset):
+                found[name] = (
+                    f"stands out: usually {offset:+.3g} from the median of all places: is it right?"
+                )
+        return found
 
     @property
     def names(self) -> Names:
@@ -537,8 +564,36 @@ class Campaign:
         key: str | None = None,
         who: str | None = None,
     ) -> Info:
-        """Learn answers of an expert, as `Bandit.answer`; each `key` counts once."""
+        """Learn answers of an expert to questions that were asked; each `key` counts once.
+
+        Without a time, it is the latest at which questions about all of the points are open. A campaign
+        with an expert in a program also takes answers to questions that nobody has asked.
+
+        Raises
+        ------
+        ValueError
+            If nobody has asked that; the message lists the open questions.
+        ConflictError
+            If another request has the key; without a key, if there is an answer already.
+        """
         return self._info(verbs.answer(self.clock, X, values, t, noise_variance), key, who)
+
+    def correct_answers(
+        self,
+        X: ArrayLike | Named,
+        values: ArrayLike,
+        t: Any = None,
+        noise_variance: ArrayLike | None = None,
+        *,
+        key: str | None = None,
+        who: str | None = None,
+    ) -> Info:
+        """Replace answers of an expert, or withdraw them (NaN), as `Bandit.correct_answers`.
+
+        The journal keeps both.
+        """
+        request = verbs.correct_answers(self.clock, X, values, t, noise_variance)
+        return self._info(request, key, who)
 
     def snapshot(self) -> None:
         """Write a snapshot now, so that opening the campaign takes less time."""

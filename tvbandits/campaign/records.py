@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def history_with_changes(recipe: Recipe, state: State, changes: Iterable[Row]) -> dict[str, Any]:
-    """Return the columns of a history, with the old readings of rows of kind "correct" and "retract"."""
+    """Return the columns of a history, with what was there before each of these changes."""
     domain, d = recipe.domain, recipe.domain.dimension
     outcomes = {limit: state.outcomes[limit.name].rewards for limit in recipe.options.limits}
     plays = state.readings, state.answers, state.failed, state.pending
@@ -35,16 +35,21 @@ def history_with_changes(recipe: Recipe, state: State, changes: Iterable[Row]) -
     for row in changes:
         X, (t, y) = to_points(row.arguments["X"], d), to_array(row.body["result"]).T
         old = Dataset(X, t, np.zeros(len(X)), np.ones(len(X)))
+        is_answer = row.kind == "correct_answers"
+        rewards, answers = (empty, old) if is_answer else (old, empty)
         part = history_columns(
-            domain, old, empty, no_plays, no_plays, no_outcomes, recipe.options.control
+            domain, rewards, answers, no_plays, no_plays, no_outcomes, recipe.options.control
         )
-        kind, missing = f"{row.kind}ed", np.full(len(X), np.nan)
+        order, missing = np.argsort(t, kind="stable"), np.full(len(X), np.nan)
+        kind = np.full(len(X), "retracted" if row.kind == "retract" else "corrected", dtype=object)
+        if is_answer:
+            kind[np.isnan(to_array(row.arguments["values"]).reshape(-1))] = "retracted"
         parts.append(
             {
                 **part,
-                "reward": y[np.argsort(t, kind="stable")],
+                "reward": y[order],
                 "variance": missing,
-                "kind": np.full(len(X), kind, dtype=object),
+                "kind": kind[order],
                 "move_cost": missing,
             }
         )

@@ -20,7 +20,7 @@ import numpy as np
 from tvbandits._version import __version__
 from tvbandits.acquisition.limits import LimitWarning
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.bandit.observations import find_readings
+from tvbandits.bandit.observations import corrected_answers, find_readings
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
 from tvbandits.campaign.names import apply_change
@@ -344,6 +344,12 @@ class Replay:
         elif kind in ("correct", "retract"):  # the old time and reward (n, 2) of each; NaN: none
             readings = find_readings(recipe, state, values["X"], values.get("t"))
             result = np.column_stack([readings.old_times, readings.before.y[readings.rows]])
+        elif kind == "correct_answers":  # the old time and answer (n, 2) of each
+            old = state.answers
+            _, rows = corrected_answers(
+                recipe, old, **{"t": None, "noise_variance": None, **values}
+            )
+            result = np.column_stack([old.t[rows], old.y[rows]])
         points = method(bandit, **values)
         return points if kind in ("ask", "questions") else result
 
@@ -355,6 +361,7 @@ METHODS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "drop": (Bandit.drop, ("X",)),
     "questions": (Bandit.questions, ("t", "available")),
     "answer": (Bandit.answer, ("X", "values", "t", "noise_variance")),
+    "correct_answers": (Bandit.correct_answers, ("X", "values", "t", "noise_variance")),
     "correct": (Bandit.correct, ("X", "y", "t", "noise_variance", "to", "outcomes")),
     "retract": (Bandit.retract, ("X", "t")),
 }

@@ -14,6 +14,8 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tvbandits.campaign.names import Names, apply_change
 from tvbandits.campaign.records import RecordedReadings, observations_of
 from tvbandits.campaign.status import Outline, PendingPoint
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
 
 # Who the journal names for points that are dropped because nobody has reported them in time.
 EXPIRY = "expiry"
+
+# Kinds of rows that take long to replay.
+CORRECTIONS = ("correct", "correct_answers", "retract")
 
 # A request, its number, its key, and the name of who makes it.
 NumberedRequest = tuple[int, Request, str | None, str]
@@ -220,7 +225,7 @@ class SharedBandit:
                     return row, None
                 row = self._write(writer, request, key, who, *self._names_and_readings(writer))
                 # To replay a correction takes long.
-                self._snapshot(writer, always=request.kind in ("correct", "retract"))
+                self._snapshot(writer, always=request.kind in CORRECTIONS)
                 return row, writer.replay.bandit.info
 
     def execute_all(self, requests: Sequence[NumberedRequest], errors: Errors | None) -> int:
@@ -278,11 +283,10 @@ class SharedBandit:
     ) -> Row:
         """Resolve and check a request, perform it, and write it."""
         bandit, kind, payload = writer.replay.bandit, request.kind, request.payload
-        resolution = {
-            name: value
-            for name, value in request.resolve(bandit, names).items()
-            if value != payload.get(name)
-        }
+        resolved = request.resolve(bandit, names)
+        if kind == "answer" and bandit.recipe.asking is not None:
+            resolved |= self._answered_time(payload, resolved, names, key)
+        resolution = {name: value for name, value in resolved.items() if value != payload.get(name)}
         arguments = {**payload, **resolution}
         if kind == "tell" and key is None:
             new = observations_of(bandit.recipe, bandit.state, arguments)
@@ -292,6 +296,28 @@ class SharedBandit:
             if expired := pending.X[arguments["t"] - pending.t >= self.drop_after].tolist():
                 writer.perform("drop", {"X": expired}, {}, None, EXPIRY)
         return writer.perform(kind, payload, resolution, key, who)
+
+    def _answered_time(
+        self, payload: dict[str, Any], resolved: dict[str, Any], names: Names, key: str | None
+    ) -> dict[str, float]:
+        """Return the time of answers; raise an error unless their questions were asked and are open.
+
+        An expert in a program has no open questions: there an answer may be about anything.
+        """
+
+        def name(x: Sequence[float]) -> str:
+            missing = names.domain.dimension - len(x)
+            return names.name(np.pad(np.array(x, dtype=np.float64), (0, missing)))
+
+        with self.outline() as outline:
+            questions, t = outline.questions, resolved["t"]
+            if "t" not in payload and (latest := questions.time_of(resolved["X"])) is not None:
+                t = latest
+            arguments = {**payload, **resolved, "t": t}
+            if not self.has_expert:
+                questions.check_asked(arguments, name, self.format_time)
+            questions.check(arguments, name, self.format_time, second=key is not None)
+        return {"t": t}
 
     @contextmanager
     def _turn(self) -> Iterator[Writer]:

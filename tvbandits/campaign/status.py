@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tvbandits.bandit.history import as_text
+from tvbandits.campaign.questions import Questions, coordinates
+from tvbandits.campaign.store.journal import to_array
 from tvbandits.campaign.store.store import OPERATIONS, Row
 from tvbandits.validation import Array
 
@@ -125,14 +127,17 @@ class Outline:
         Pending points: coordinates, time, and who asked when.
     changes : list of dict
         What each change of the sites has added and retired.
+    questions : Questions
+        The questions that people carry to an expert.
     """
 
     def __init__(self, first: Row) -> None:
         self.last = first
         self.pending: list[tuple[tuple[float, ...], float, str | None, str | None]] = [
-            (_coordinates(x), t, None, None) for x, t in first.body["pending"]
+            (coordinates(x), t, None, None) for x, t in first.body["pending"]
         ]
         self.changes: list[dict[str, Any]] = []
+        self.questions = Questions()
         self._status = _bandit_status(first)
         self._open: str | None = None
         self._in_doubt = 0
@@ -150,21 +155,37 @@ class Outline:
             return
         arguments, result, self._status = row.arguments, row.body["result"], _bandit_status(row)
         if row.kind == "ask":
-            self.pending += [(_coordinates(x), arguments["t"], row.at, row.who) for x in result]
+            self.pending += [(coordinates(x), arguments["t"], row.at, row.who) for x in result]
         elif row.kind == "tell":
             self._remove(arguments["X"], result)
+            self._remove_counted(arguments, result)
         elif row.kind == "drop":
             self._remove(arguments["X"], [None] * len(arguments["X"]))
         elif row.kind == "sites":
             self.changes.append(arguments)
+        elif row.kind in ("questions", "answer", "correct_answers"):
+            self.questions.follow(row)
 
     def _remove(self, X: Sequence[Sequence[float]], times: Sequence[float | None]) -> None:
         """Remove one pending point at each place: that of the time, or else the oldest."""
         for x, t in zip(X, times, strict=True):
-            here = [i for i, each in enumerate(self.pending) if each[0] == _coordinates(x)]
+            here = [i for i, each in enumerate(self.pending) if each[0] == coordinates(x)]
             at_time = [i for i in here if self.pending[i][1] == t]
             if here:
                 del self.pending[[*at_time, *here][0]]
+
+    def _remove_counted(self, arguments: Mapping[str, Any], times: Sequence[float]) -> None:
+        """Remove all pending points of a place and time of which a share of trials is told."""
+        if "trials" not in arguments:
+            return
+        trials = to_array(arguments["trials"]).reshape(-1)
+        counted = (trials > 0) & ~np.isnan(to_array(arguments["y"]).reshape(-1))
+        plays = {
+            (coordinates(x), t)
+            for x, t, each in zip(arguments["X"], times, counted, strict=True)
+            if each
+        }
+        self.pending = [each for each in self.pending if each[:2] not in plays]
 
     def pending_array(self, dimension: int) -> Array:
         """Return the pending points, shape (k, d)."""
@@ -188,11 +209,6 @@ class Outline:
 def _bandit_status(row: Row) -> Status:
     """Return the part of a status that a row has, with zeros for what the journal says."""
     return Status(rows=0, pending=0, open=None, in_doubt=0, **row.body["status"])
-
-
-def _coordinates(x: Sequence[float]) -> tuple[float, ...]:
-    """Return a point without the zeros at its end, which come with arms that are added later."""
-    return tuple(x[: max((i + 1 for i, each in enumerate(x) if each), default=0)])
 
 
 @dataclass(frozen=True)

@@ -187,8 +187,11 @@ def questions(clock: Clock | None, t: Any, available: Availability) -> Request:
     """Return the request to choose questions for an expert who answers later."""
     payload = _plain(t=to_number(clock, t), available=_check_available(available))
 
-    def resolve(_: Bandit, names: Names) -> dict[str, Any]:
-        return {"available": names.available(available, None, any_context=True)}
+    def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
+        return {
+            "t": _question_time(bandit, payload.get("t")),
+            "available": names.available(available, None, any_context=True),
+        }
 
     return Request("questions", payload, resolve)
 
@@ -197,8 +200,32 @@ def answer(clock: Clock | None, X: Any, values: Any, t: Any, noise_variance: Any
     """Return the request to record answers of an expert."""
     given = _values("values", values, noise_variance)
     payload = _plain(X=_places(X), t=to_number(clock, t), **given)
-    # In the context of pending points, at any time.
-    return Request("answer", payload, _resolve_points(X))
+    resolve_points = _resolve_points(X)  # in the context of pending points, at any time
+
+    def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
+        about = payload.get("t", bandit.state.queries.latest)
+        return {**resolve_points(bandit, names), "t": _question_time(bandit, about)}
+
+    return Request("answer", payload, resolve)
+
+
+def correct_answers(
+    clock: Clock | None, X: Any, values: Any, t: Any, noise_variance: Any
+) -> Request:
+    """Return the request to replace answers of an expert, or to withdraw them."""
+    payload = _plain(
+        X=_places(X), t=to_number(clock, t), **_values("values", values, noise_variance)
+    )
+    return Request(
+        "correct_answers", payload, _resolve_points(X, None, payload.get("t"), played=True)
+    )
+
+
+def _question_time(bandit: Bandit, t: float | None) -> float:
+    """Return the time that questions are about, as the bandit takes it."""
+    from tvbandits.bandit.querying import question_time  # not needed to read a status
+
+    return question_time(bandit.recipe, bandit.state, t)
 
 
 def resolve_points(

@@ -6,7 +6,8 @@ import csv
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -131,11 +132,43 @@ def doubts_about_sites(campaign: Campaign, add: Mapping[str, Any]) -> list[str]:
 
 
 def print_points(call: Call, campaign: Campaign, name: str, X: Array, t: float | None) -> None:
-    """Print the names of points, or the points as JSON."""
+    """Print the names of points, each with how often if it is there several times, or them as JSON."""
     names = campaign.names
     sites = [names.name(x) for x in X]
     points = [{"site": site, "x": x.tolist()} for site, x in zip(sites, X, strict=True)]
-    print_result(call.form, "; ".join(sites) or "nothing to ask", {name: points, "t": t})
+    text = "; ".join(with_counts(sites)) or "nothing to ask"
+    print_result(call.form, text, {name: points, "t": t})
+
+
+def print_notes(campaign: Campaign, X: Array, t: float | None) -> None:
+    """Print on standard error what a person should know of an ask: a time in the past, silent sites."""
+    notes, found, names = [], campaign.conspicuous, {campaign.names.name(x) for x in X}
+    clock, pending = campaign.clock, campaign.pending_points
+    if t is None and clock is not None and pending and clock.now > pending[-1].t + 1.0:
+        notes.append(
+            f"for {campaign.format_time(pending[-1].t)}, one unit of the clock after the last reading; "
+            f"now is {campaign.format_time(clock.now).partition('.')[0]}: --at says another time"
+        )
+    notes += [f"{name}: {found[name]}" for name in sorted(names & found.keys())]
+    for note in notes:
+        print(f"tvbandits: {escape(note)}", file=sys.stderr)
+
+
+def with_counts(texts: Iterable[str]) -> list[str]:
+    """Return each text once, with how often it is there if that is not once."""
+    return [each if n == 1 else f"{each} ({n} times)" for each, n in Counter(texts).items()]
+
+
+def drop_all(campaign: Campaign, site: str | None, key: str | None) -> None:
+    """Drop all pending points, or those of one site."""
+    X = campaign.pending
+    if site is not None:
+        (row,) = campaign.names.point(site)[:1]
+        X = X[(X[:, : len(row)] == row).all(axis=1)]
+    if not len(X):
+        where = "" if site is None else f" at {site}"
+        raise ValueError(f"nothing is pending{where}")
+    campaign.drop(X, key=key)
 
 
 def print_dropped(call: Call, campaign: Campaign) -> None:
@@ -192,7 +225,7 @@ def status(
             excess = ", ".join(f"{name} by {each:.3g}" for name, each in status.mean_excess.items())
             mean = f" ({excess} on average)" if excess else ""
             parts.append(plural(status.violations, "limit violation") + mean)
-        parts.append(f"pending: {'; '.join(places) or 'none'}")
+        parts.append(f"pending: {'; '.join(with_counts(places)) or 'none'}")
         questions = plural(status.questions, "question")
         questions += f" at a cost of {status.cost:g}" if status.cost else ""
         questions += f", {status.in_doubt} in doubt" if status.in_doubt else ""
@@ -227,11 +260,13 @@ def _best(
     if outliers := campaign.info.outliers:
         values["outliers"] = outliers
         parts.append(f"outliers, not used: {outliers}")
-    if (noise := campaign.info.model.noise) is not None:
+    # Where each reading has a variance of its own, none tells about the noise.
+    if (noise := campaign.info.model.noise) is not None and noise.is_known:
         values["noise_variance"] = asdict(noise)
         parts.append(f"noise variance: {_noise_text(noise)}")
-    if health := campaign.info.health:
-        values["health"] = list(health)
+    sites = [f"{name}: {each}" for name, each in campaign.conspicuous.items()]
+    if health := [*campaign.info.health, *sites]:
+        values["health"] = health
         parts += [f"look at this: {each}" for each in health]
     return values, parts
 

@@ -321,6 +321,8 @@ def _sites(
         about["table"] = json.dumps(places.to_dict("list"))
         about["length_unit"] = "km"
         about["places"] = places_text(places.columns)
+        if others:
+            about["places"] += " ([domain] coordinates can leave it out)"
     return sites, about
 
 

@@ -25,6 +25,8 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.shared import Errors, collect_errors
+from tvbandits.campaign.store.errors import ConflictError
+from tvbandits.cli.campaign_doubts import Doubts
 from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import escape, plural, print_result
 from tvbandits.clock import Clock, parse_time, to_number
@@ -44,9 +46,6 @@ Doubtful = Literal["ask", "accept", "skip"]
 
 # Readings that are recorded in one transaction.
 CHUNK = 5000
-
-# Of so many values, the middle nine tenths tell what is usual.
-SMALLEST_TABLE = 20
 
 # Other names of columns.
 SYNONYMS = {"value": "reward", "reading": "reward", "t": "time"}
@@ -98,91 +97,6 @@ class Reading:
             return [self.value]
         columns = self.value, self.variance, self.trials
         return Counted(*(np.array([each], dtype=np.float64) for each in columns))
-
-
-class Doubts:
-    """Finds readings that are unusual compared with those before, including others of the same table.
-
-    Parameters
-    ----------
-    campaign : Campaign
-    far_ahead : float
-        A time is unusual if it is later than all others by more than this many spans of all times.
-    far_out : float
-        A value is unusual if it lies more than this many ranges outside of the range of all others.
-    fewest : int
-        The number of readings that a comparison needs.
-    table : sequence of float
-        The values of a table. In a campaign with fewer readings than `fewest` its first rows alone do
-        not tell what is usual: the middle nine tenths of the table do.
-    """
-
-    def __init__(
-        self,
-        campaign: Campaign,
-        far_ahead: float = 100,
-        far_out: float = 3,
-        fewest: int = 3,
-        table: Sequence[float] = (),
-    ) -> None:
-        self._far_ahead, self._far_out, self._fewest = far_ahead, far_out, fewest
-        state = campaign.state
-        rewards = state.readings
-        self._now = math.inf if campaign.clock is None else campaign.clock.now
-        self._format_time = campaign.format_time
-        self._count = len(rewards)
-        # If the noise is learned, the values alone have to do.
-        self._noise_variance = campaign.recipe.noise_variance or 0.0
-        self._times = _range([*rewards.t, *state.failed.t, *state.pending.t])
-        self._values = _range(rewards.y)
-        if self._count < fewest and len(table) >= SMALLEST_TABLE:
-            self._values = np.quantile(table, (0.05, 0.95)).tolist()
-            self._count = len(table)
-
-    def about_time(self, t: float, ahead_of_now: float | None = None) -> str:
-        """Return a sentence if a time is far ahead of the others, or of now; else an empty text."""
-        ahead_of_now = self._far_ahead if ahead_of_now is None else ahead_of_now
-        first, last = self._times or (t, t)
-        far = t - last > self._far_ahead * (last - first) > 0
-        if not far and not t > self._now + ahead_of_now:
-            return ""
-        reference = self._format_time(last) if self._times else "now"
-        return f"{self._format_time(t)} is far ahead of {reference}"
-
-    def about_reading(
-        self, name: str, t: float | None, value: float | None, variance: float | None = None
-    ) -> list[str]:
-        """Return what is unusual about a reading; if nothing is, compare later ones with it, too."""
-        doubts = list[str]()
-        if t is not None and (doubt := self.about_time(t, ahead_of_now=1)):
-            doubts.append(f"{name} at {doubt}")
-        value = None if value is None or math.isnan(value) else value
-        if value is not None and self._count >= self._fewest:
-            low, high = self._values
-            # A rate from few trials is uncertain itself.
-            noise = max(self._noise_variance, variance or 0.0) ** 0.5
-            margin = self._far_out * max(high - low, 3 * noise)
-            # Equal readings with a learned noise do not tell what is far.
-            if margin > 0 and not low - margin <= value <= high + margin:
-                doubts.append(
-                    f"{name}: {value:g} is far from the readings so far, {low:g} to {high:g}"
-                )
-        if not doubts and t is not None:
-            self._times = _widen(self._times, t)
-        if not doubts and value is not None:
-            self._values, self._count = _widen(self._values, value), self._count + 1
-        return doubts
-
-
-def _range(numbers: Any) -> list[float]:
-    """Return the lowest and the highest number, if there are any."""
-    return [float(min(numbers)), float(max(numbers))] if len(numbers) else []
-
-
-def _widen(numbers: list[float], number: float) -> list[float]:
-    """Return the lowest and the highest of a range and one more number."""
-    low, high = numbers or (number, number)
-    return [min(low, number), max(high, number)]
 
 
 def confirm(doubts: Sequence[str], yes: bool) -> None:
@@ -337,19 +251,35 @@ def answer(
     value: float,
     t: float | None,
     variance: float | None,
+    *,
+    yes: bool,
 ) -> None:
-    """Record an answer; without a time it has the time that `Bandit.answer` gives it."""
+    """Record an answer, once for its place and time unless it has a key."""
     before, X = campaign.status.rows, campaign.resolve_points(site, t=t)
-    if t is None:
-        from tvbandits.bandit.querying import question_time
-
-        state = campaign.state
-        t = question_time(campaign.recipe, state, state.queries.latest)
-    # An answer counts once for its place and time; after one that failed there may be another.
-    failed = ", failed" * math.isnan(value)
-    key = call.key or f"answer {campaign.names.name(X[0])} at {t!r}{failed}"
-    campaign.answer(X, [value], t, as_column(variance), key=key)
+    doubts = Doubts(campaign).about_reading(campaign.names.name(X[0]), t, value, variance, X)
+    confirm(doubts, yes)
+    try:
+        campaign.answer(X, [value], t, as_column(variance), key=call.key)
+    except ConflictError as error:
+        if not error.same:
+            raise
     _print_recorded(call, campaign, 1, int(campaign.status.rows > before), noun="answer")
+
+
+def correct_answer(
+    call: Change,
+    campaign: Campaign,
+    X: Array,
+    value: float,
+    t: float | None,
+    variance: float | None,
+    *,
+    yes: bool,
+) -> None:
+    """Replace the answer about a place."""
+    confirm(Doubts(campaign).about_reading(campaign.names.name(X[0]), t, value, variance, X), yes)
+    campaign.correct_answers(X, [value], t, as_column(variance), key=call.key)
+    print_change(call, campaign, "corrected", "correct_answers", value)
 
 
 def _print_recorded(
@@ -384,16 +314,17 @@ def print_change(
     row = next(row for row in reversed(campaign.journal()) if row.kind == kind)
     ((old_time, old_value),) = np.asarray(row.body["result"], dtype=np.float64)
     name = campaign.names.name(np.asarray(row.arguments["X"][0]))
-    count = campaign.status.readings
+    noun = "answer" if kind == "correct_answers" else "reading"
+    count = campaign.status.answers if noun == "answer" else campaign.status.readings
     text = f"{change}: {name} at {campaign.format_time(old_time)}, which was {old_value:g}"
-    values = {change: name, "t": old_time, "was": old_value, "readings": count}
+    values = {change: name, "t": old_time, "was": old_value, f"{noun}s": count}
     if value is not None:
         text += f" and is {value:g} now"
         values["is"] = value
     if t is not None:
         text += f", its time now {campaign.format_time(t)}"
         values["to"] = t
-    print_result(call.form, f"{text}; {plural(count, 'reading')} in all", values)
+    print_result(call.form, f"{text}; {plural(count, noun)} in all", values)
 
 
 def _check_readings(
@@ -421,7 +352,7 @@ def _check_readings(
                 continue
             X, name = place
             if doubtful != "accept" and (
-                unusual := usual.about_reading(name, t, reading.value, reading.variance)
+                unusual := usual.about_reading(name, t, reading.value, reading.variance, X)
             ):
                 if not can_ask:
                     raise ValueError(f"{'; '.join(unusual)}: add --yes if it is right")
@@ -535,7 +466,11 @@ def read_table(
             return _foreign_readings(cells, layout, options, names, errors, yes=yes)
         if options.time or len(layout.time) > 1 or (layout.is_long and "time" not in header):
             cells, header = _with_time(cells, header, layout, options)
-        return _own_readings(cells.set_axis(header, axis=1), campaign, options, errors, yes), ""
+        readings = _own_readings(cells.set_axis(header, axis=1), campaign, options, errors, yes)
+        # A row of counts without trials or exposure is no play that failed: there was none.
+        played = [each for each in readings if not (each.counts and each.counts[1] == 0)]
+        unplayed = len(readings) - len(played)
+        return played, f"{plural(unplayed, 'row')} without trials" if unplayed else ""
 
 
 def _plain_header(cells: pd.DataFrame) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tvbandits.cli import (
         campaign_actions as actions,
         campaign_config as configuration,
+        campaign_doubts,
         campaign_readings as readings,
         terminal,
     )
@@ -35,7 +37,7 @@ else:
     actions, configuration = Later("cli.campaign_actions"), Later("cli.campaign_config")
     readings, terminal = Later("cli.campaign_readings"), Later("cli.terminal")
     service, tokens = Later("campaign.service.app"), Later("campaign.service.tokens")
-    mcp = Later("integrations.mcp")
+    mcp, campaign_doubts = Later("integrations.mcp"), Later("cli.campaign_doubts")
 
 app = typer.Typer(no_args_is_help=True, help="Run a bandit for weeks: a campaign in a file.")
 
@@ -116,7 +118,7 @@ def new_command(
     who: Who = None,
 ) -> None:
     """Start a campaign: sites, policy, noise, clock and expert from a TOML file."""
-    has_clock = True
+    has_clock, draft = True, None
     if policy is not None:
         config = Path("campaign.toml") if config is None else config
         has_clock = configuration.write_draft(
@@ -127,7 +129,7 @@ def new_command(
             print(f"wrote {config}: fill in sites, and then run")
             print(f"tvbandits campaign new {file} --config {config}{later}")
             return
-        print(f"wrote {config}")
+        draft = config
     elif config is None or any(each is not None for each in (sites, noise_sd, clock)):
         raise ValueError(
             "give --config FILE, or --policy NAME with --sites, --noise-sd and --clock"
@@ -145,7 +147,14 @@ def new_command(
             doubtful="accept" if yes else "ask",
         )
     )
-    configuration.create(file, config, expert, who, like, read_history)
+    try:
+        configuration.create(file, config, expert, who, like, read_history)
+    except BaseException:
+        if draft is not None:
+            draft.unlink()  # so that the command can be repeated
+        raise
+    if draft is not None:
+        print(f"wrote {draft}")
     if not has_clock:
         print("no clock: times are numbers; --clock 1h lets them be dates")
 
@@ -161,11 +170,14 @@ def ask_command(
     context: Context = None,
     yes: Yes = False,
 ) -> None:
-    """Print where to go next; the same --key prints the same points."""
+    """Print where to go next; the same --key prints the same points.
+
+    Without --at it is for one unit of time after the last reading, whatever the time is now.
+    """
     with actions.open_campaign(call) as campaign:
         t = actions.parse_at(campaign, at)
         if t is not None:
-            doubt = readings.Doubts(campaign).about_time(t)
+            doubt = campaign_doubts.Doubts(campaign).about_time(t)
             readings.confirm([doubt] if doubt else [], yes)
         X = campaign.ask(
             t,
@@ -176,7 +188,10 @@ def ask_command(
             without=actions.parse_sites(campaign, without),
             key=call.key,
         )
-        actions.print_points(call, campaign, "points", X, t)
+        pending = campaign.pending_points
+        about = pending[-1].t if t is None and pending else t
+        actions.print_points(call, campaign, "points", X, about)
+        actions.print_notes(campaign, X, t)
 
 
 @command(app, "tell")
@@ -191,7 +206,11 @@ def tell_command(
     context: Context = None,
     csv: Annotated[
         Path | None,
-        Option("--csv", help="A table of readings; `tvbandits data info` shows how it is read."),
+        Option(
+            "--csv",
+            help="A table of readings: columns site, time and reward, or counts in its place (successes "
+            "and trials, or events and exposure); `tvbandits data info` shows how others are read.",
+        ),
     ] = None,
     yes: Yes = False,
     skip_doubtful: Annotated[
@@ -252,10 +271,15 @@ def answer_command(
     value: Annotated[float, Option(help="The answer; nan for none.")],
     at: At = None,
     variance: Annotated[float | None, Option(help="The noise variance of the answer.")] = None,
+    yes: Yes = False,
 ) -> None:
-    """Record an answer of the expert; a repeated answer counts once."""
+    """Record an answer to a question; a repeated answer counts once.
+
+    Without --at it is for the latest open question about the site. A wrong one: `correct --answer`.
+    """
     with actions.open_campaign(call) as campaign:
-        readings.answer(call, campaign, site, value, actions.parse_at(campaign, at), variance)
+        t = actions.parse_at(campaign, at)
+        readings.answer(call, campaign, site, value, t, variance, yes=yes)
 
 
 @command(app, "correct")
@@ -267,20 +291,30 @@ def correct_command(
     to: Annotated[Text, Option(metavar="TIME", help="The right time.")] = None,
     variance: Annotated[float | None, Option(help="The right noise variance.")] = None,
     outcome: Outcome = None,
+    answer: Annotated[
+        float | None, Option(help="The right answer of the expert, instead of a reading.")
+    ] = None,
     yes: Yes = False,
 ) -> None:
-    """Replace the value or the time of a reading; the journal keeps both."""
+    """Replace the value or the time of a reading, or an answer; the journal keeps both."""
     outcomes = readings.parse_outcomes(outcome)
+    if answer is not None and (outcomes or reward is not None or to is not None):
+        raise ValueError(
+            "--answer corrects an answer: --reward, --to and --outcome are for readings"
+        )
     with actions.open_campaign(call) as campaign:
         t, right_time = actions.parse_at(campaign, at), actions.parse_at(campaign, to, "--to")
         X = campaign.resolve_points(site, t=t, played=True)
+        if answer is not None:
+            readings.correct_answer(call, campaign, X, answer, t, variance, yes=yes)
+            return
         if not outcomes and all(each is None for each in (reward, right_time, variance)):
             raise ValueError(
                 "correct needs the right reward, time, noise variance or outcome: give --reward, "
                 "--to, --variance or --outcome"
             )
         name, when = campaign.names.name(X[0]), t if right_time is None else right_time
-        doubts = readings.Doubts(campaign).about_reading(name, when, reward, variance)
+        doubts = campaign_doubts.Doubts(campaign).about_reading(name, when, reward, variance, X)
         readings.confirm(doubts, yes)
         y, noise = readings.as_column(reward), readings.as_column(variance)
         campaign.correct(X, y, t, noise, to=right_time, outcomes=outcomes, key=call.key)
@@ -288,20 +322,42 @@ def correct_command(
 
 
 @command(app, "retract")
-def retract_command(call: Change, site: ReadingSite, at: At = None) -> None:
-    """Withdraw a reading; the journal keeps it."""
+def retract_command(
+    call: Change,
+    site: ReadingSite,
+    at: At = None,
+    answer: Annotated[
+        bool, Option("--answer", help="An answer of the expert, instead of a reading.")
+    ] = False,
+) -> None:
+    """Withdraw a reading, or an answer; the journal keeps it."""
     with actions.open_campaign(call) as campaign:
+        if answer:
+            campaign.correct_answers(
+                [site], [math.nan], actions.parse_at(campaign, at), key=call.key
+            )
+            readings.print_change(call, campaign, "retracted", "correct_answers")
+            return
         campaign.retract(site, actions.parse_at(campaign, at), key=call.key)
         readings.print_change(call, campaign, "retracted", "retract")
 
 
 @command(app, "drop")
 def drop_command(
-    call: Change, site: Annotated[str, Option(metavar="SITE", help="The pending site.")]
+    call: Change,
+    site: Annotated[Text, Option(metavar="SITE", help="The pending site.")] = None,
+    every: Annotated[
+        bool, Option("--all", help="All pending points of the site; without --site all there are.")
+    ] = False,
 ) -> None:
-    """Drop a pending point that nobody will go to."""
+    """Drop a pending point that nobody will go to, of several of a site the oldest."""
+    if site is None and not every:
+        raise ValueError("drop needs --site, or --all for all pending points")
     with actions.open_campaign(call) as campaign:
-        campaign.drop(site, key=call.key)
+        if every:
+            actions.drop_all(campaign, site, call.key)
+        else:
+            campaign.drop(str(site), key=call.key)
         actions.print_dropped(call, campaign)
 
 

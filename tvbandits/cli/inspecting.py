@@ -12,6 +12,7 @@ import pandas as pd
 
 from tvbandits.cli.options import TableOptions
 from tvbandits.cli.output import Format, plural, print_result
+from tvbandits.clock import is_date_text
 from tvbandits.datasets.tables.layout import (
     SEPARATORS,
     FileOptions,
@@ -30,7 +31,7 @@ from tvbandits.datasets.tables.layout import (
     times_of,
 )
 from tvbandits.datasets.tables.readings import as_times, few
-from tvbandits.datasets.tables.sensor_field import find_degrees, read_places
+from tvbandits.datasets.tables.sensor_field import find_degrees, places_text, read_places
 from tvbandits.io import naming
 
 
@@ -76,9 +77,17 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
         "columns": [str(column) for column in cells.columns],
     }
     own = options_of_sites(options, cells)
-    if find_degrees(facts["columns"]) and not find_columns(cells, own).is_long:
+    is_sites = find_degrees(facts["columns"]) and not find_columns(cells, own).is_long
+    if is_sites or _are_places(cells):
         with _asking(questions):
-            facts |= {"form": "sites", "stations": list(read_places(cells, own).index)}
+            places = read_places(cells, own)
+            others = [str(each) for each in cells.columns[1:] if each not in places.columns]
+            facts |= {
+                "stations": list(places.index),
+                "coordinates": list(places.columns),
+                "places": places_text(places.columns),
+                "others": others,
+            }
         return {"form": "sites", **facts, "questions": questions}
     layout = find_columns(cells, options)
     facts |= {
@@ -90,6 +99,16 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
         "places": list(layout.places),
     }
     return facts | _reading_facts(cells, layout, options, questions) | {"questions": questions}
+
+
+def _are_places(cells: pd.DataFrame) -> bool:
+    """Tell whether a table has a column of names, which are no dates, and 2 or 3 of numbers."""
+    if len(cells.columns) not in (3, 4) or cells.empty:
+        return False
+    names = cells.iloc[:, 0].astype(str).str.strip()
+    is_name = pd.to_numeric(names, errors="coerce").isna() & ~names.map(is_date_text)
+    numbers = cells.iloc[:, 1:].apply(pd.to_numeric, errors="coerce")
+    return bool(is_name.all() and names.is_unique and numbers.notna().all(axis=None))
 
 
 def _reading_facts(
@@ -137,6 +156,7 @@ def _value_facts(
     block = rows[[layout.value]] if layout.is_long else rows.drop(columns=list(layout.time))
     cells = pd.Series(block.to_numpy(dtype=object).ravel())
     counts = cells[is_gap(cells, options)].astype(str).str.strip().value_counts()
+    facts["cells"] = len(cells)
     facts["no_reading"] = {str(text) or "empty": int(count) for text, count in counts.items()}
     if not layout.is_long:
         facts["stations"] = [str(column) for column in block.columns]
@@ -162,6 +182,13 @@ def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
     if facts["form"] == "sites":
         stations = facts.get("stations", [])
         lines.append(f"  a table of {plural(len(stations), 'site')}: {few(stations)}")
+        if "coordinates" in facts:
+            lines.append(f"  coordinates: {facts['places'] or few(facts['coordinates'])}")
+        if facts.get("others"):
+            lines.append(
+                f"  not read: {few(facts['others'])}; a campaign takes them as coordinates, 1 of "
+                "their unit like 1 km, unless [domain] coordinates leaves them out"
+            )
     else:
         lines += _reading_lines(facts)
     lines += [f"  open: {question}" for question in facts["questions"]]
@@ -192,12 +219,13 @@ def _reading_lines(facts: dict[str, Any]) -> list[str]:
     if "step" in facts:
         kind = "a step of" if facts["regular"] else "irregular; a step of"
         lines.append(
-            f"  {kind} {facts['step']} has {facts['gaps']:.1%} gaps (every={facts['step']})"
+            f"  {kind} {facts['step']}, of which {facts['gaps']:.1%} have no row (every={facts['step']})"
         )
     if stations := facts.get("stations"):
         lines.append(f"  {plural(len(stations), 'station')}: {few(stations)}")
     for name, count in facts.get("parameters", {}).items():
         lines.append(f"  parameter {name}: {plural(count, 'row')}")
     for text, count in facts.get("no_reading", {}).items():
-        lines.append(f"  no reading: {text!r} {plural(count, 'time')} (more by --missing)")
+        share = f", {count / facts['cells']:.1%} of the cells"
+        lines.append(f"  no reading: {text!r} {plural(count, 'time')}{share} (more by --missing)")
     return lines

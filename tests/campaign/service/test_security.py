@@ -32,6 +32,7 @@ NEEDS: dict[str, tuple[str, dict[str, Any] | None]] = {
     "POST /tell": ("tell", {"points": [[0.0]], "rewards": [1.0], "t": 1}),
     "POST /answer": ("tell", {"points": [[0.0]], "values": [1.0], "t": 1}),
     "POST /correct": ("tell", {"points": [[0.0]], "rewards": [1.0]}),
+    "POST /correct_answers": ("tell", {"points": [[0.0]], "values": [1.0]}),
     "POST /retract": ("tell", {"points": [[0.0]]}),
     "POST /drop": ("tell", {"points": [[0.0]]}),
     "POST /predict": ("read", {"points": [[0.0]], "t": 1}),

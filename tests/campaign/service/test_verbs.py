@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.campaign.service.serving import DOMAIN, Served, new_bandit, serving
 from tests.helpers.refusals import refused
+from tests.helpers.silent import Silent
 from tests.places import ROOT
 from tvbandits import Campaign, Candidates, Clock, Limit, Space, policies, rate
 from tvbandits.campaign.service import Remote, RemoteError
@@ -145,7 +146,7 @@ def test_repeated_request_has_the_same_reply(served: Served) -> None:
 
 def test_repeated_answer_has_the_same_reply(tmp_path: Path) -> None:
     brought = policies.frugal_gp_ucb(
-        DOMAIN, kernel=RBF(1.0), noise_variance=0.01, expert=None, queries_per_step=2, seed=3
+        DOMAIN, kernel=RBF(1.0), noise_variance=0.01, expert=Silent(), queries_per_step=2, seed=3
     )
     with serving(tmp_path, brought) as served:
         said = {
@@ -332,7 +333,7 @@ def test_every_body_and_reply_of_the_docs_is_one_of_the_service(tmp_path: Path) 
     place = tmp_path / "documented.db"
     campaign = Campaign.create(
         place,
-        policies.frugal_gp_ucb(sites, noise_variance=1.0, expert=None, queries_per_step=2),
+        policies.frugal_gp_ucb(sites, noise_variance=1.0, expert=Silent(), queries_per_step=2),
         about={"names": json.dumps(["AQ01", "AQ07"])},
         clock=Clock(unit="1h", origin="2026-01-01"),
     )

@@ -123,3 +123,59 @@ def test_the_times_of_a_table_are_in_two_columns_or_in_the_one_that_is_named(
     fine(command("tell", network, "--csv", "next.csv", "--time", "read at"))
     with Campaign.open(network) as campaign:
         assert campaign.state.rewards.t.tolist() == [5.0, 6.0, 7.0, 8.0]
+
+
+@pytest.mark.usefixtures("network")
+def test_a_new_campaign_that_failed_leaves_nothing_behind(command: Command) -> None:
+    Path("bad.csv").write_text("site,latitude,longitude\nST1,45.4,9.1\nST2,45.5,\n")
+    new = ("new", "x.db", "--policy", "frugal-gp-ucb", "--sites")
+    before = sorted(Path().iterdir())
+    one_line(command(*new, "bad.csv"), "site 'ST2' has no longitude")
+    assert sorted(Path().iterdir()) == before
+    assert "wrote campaign.toml\n" in fine(command(*new, "sites.csv"))
+
+
+@pytest.fixture
+def gauges(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A network of which each gauge has a level of its own, and the first reads near 19."""
+    monkeypatch.chdir(tmp_path)
+    Path("sites.csv").write_text("site,x\nA,0\nB,20\nC,40\nD,60\n")
+    Path("n.toml").write_text(CONFIG + CLOCK)
+    fine(command("new", "g.db", "--config", "n.toml"))
+    rows = "".join(
+        f"{site},{t},{level + t % 3 * 0.3}\n"
+        for t in range(1, 25)
+        for site, level in (("A", 19), ("B", 0.2), ("C", 10), ("D", 8))
+    )
+    Path("day.csv").write_text(f"site,time,reward\n{rows}")
+    fine(command("tell", "g.db", "--csv", "day.csv"))
+    return "g.db"
+
+
+def test_a_value_that_is_usual_elsewhere_is_doubted_at_its_own_gauge(
+    command: Command, gauges: str
+) -> None:
+    said = "tell", gauges, "--at", 25, "--reward"
+    one_line(command(*said, 0.19, "--site", "A"), "A: 0.19 is far from its readings so far, 19 to")
+    assert fine(command(*said, 0.19, "--site", "B")).startswith("1 new reading")
+    assert fine(command(*said, 19.27, "--site", "A")).startswith("1 new reading")
+
+
+def test_a_value_that_was_accepted_by_force_lets_no_other_pass(
+    command: Command, gauges: str
+) -> None:
+    one = "tell", gauges, "--site", "A", "--at"
+    fine(command(*one, 25, "--reward", 1927, "--yes"))
+    one_line(
+        command(*one, 26, "--reward", 1925), "1925 is far from the readings so far, 0.2 to 19.6"
+    )
+
+
+def test_an_ask_without_a_time_says_which_time_it_is_for(command: Command, gauges: str) -> None:
+    said = command("ask", gauges)
+    assert said.status == 0
+    assert said.err.startswith(
+        "tvbandits: for 2024-01-31 01:00:00, one unit of the clock after the last reading; now is "
+    )
+    assert "--at" in said.err
+    assert command("ask", gauges, "--at", "2024-01-31 02:00").err == ""

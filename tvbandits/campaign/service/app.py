@@ -194,6 +194,15 @@ async def correct(
     return bodies.Changed(changed=len(body.points))
 
 
+@api.post("/correct_answers")
+async def correct_answers(
+    request: Request, body: bodies.AnswerBody, who: Teller, campaign: Served
+) -> bodies.Changed:
+    """Replace answers of the expert; null withdraws one."""
+    await in_turn(request, campaign.correct_answers, body, who)
+    return bodies.Changed(changed=len(body.points))
+
+
 @api.post("/retract")
 async def retract(
     request: Request, body: bodies.RetractBody, who: Teller, campaign: Served
@@ -233,7 +242,7 @@ def status(campaign: Served, _: Annotated[bodies.NoQuery, Query()]) -> dict[str,
     status, about, noise = campaign.status, campaign.about, campaign.info.model.noise
     last = None if status.time is None else campaign.format_time(status.time)
     reply: dict[str, Any] = {key: about[key] for key in ("title", "unit") if key in about}
-    if noise is not None:
+    if noise is not None and noise.is_known:
         reply["noise_variance"] = asdict(noise)
     return {**reply, **status.summary, "last": last}
 

@@ -65,6 +65,7 @@ class StationFacts:
     last_time: float
     last_value: float
     problems: tuple[str, ...]
+    retired: bool = False
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,13 @@ class Facts:
     @cached_property
     def stations(self) -> list[StationFacts]:
         """Every place with a row in the history, those with problems first."""
-        stations = [_station(str(name), rows) for name, rows in self.history.groupby("place")]
+        places = self.history.groupby("place")
+        found = self.campaign.conspicuous
+        retired = {*self.campaign.names.sites} - {*self.campaign.sites}
+        stations = [
+            _station(str(name), rows, found.get(str(name)), retired=name in retired)
+            for name, rows in places
+        ]
         return sorted(stations, key=lambda each: (not each.problems, each.name))
 
     @property
@@ -281,13 +288,17 @@ def _places(domain: Any, names: Names, latest: Array) -> tuple[Array, list[str]]
     return X, [names.name(x) for x in X]
 
 
-def _station(name: str, rows: pd.DataFrame) -> StationFacts:
+def _station(
+    name: str, rows: pd.DataFrame, conspicuous: str | None, *, retired: bool
+) -> StationFacts:
     played = rows[rows["kind"] != "pending"]
     values = played["reward"].dropna().to_numpy(dtype=float)
     last = float(values[-1]) if len(values) else float("nan")
     time = float(played["time"].max()) if len(played) else float("nan")
     failed = int((played["kind"] == "failed").sum())
-    return StationFacts(name, len(values), failed, time, last, _problems(played))
+    more = () if conspicuous is None else (conspicuous,)
+    problems = () if retired else (*_problems(played), *more)
+    return StationFacts(name, len(values), failed, time, last, problems, retired)
 
 
 def _problems(played: pd.DataFrame) -> tuple[str, ...]:

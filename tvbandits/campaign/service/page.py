@@ -196,6 +196,7 @@ def _format_cell(value: object) -> str:
 def _glance(facts: Facts) -> list[tuple[str, object]]:
     """Return the most important numbers, by name."""
     status, campaign = facts.campaign.status, facts.campaign
+    noise = campaign.info.model.noise
     values: list[tuple[str, object]] = [
         ("readings", status.readings),
         ("failed", status.failed),
@@ -207,10 +208,14 @@ def _glance(facts: Facts) -> list[tuple[str, object]]:
         *((f"limit on {each.name}", _bounds(each)) for each in campaign.recipe.options.limits),
         *((f"violation of {name}, mean", each) for name, each in status.mean_excess.items()),
         ("cost", float(status.cost)),
-        (f"regret at most{facts.unit}, by bounds of {facts.width:g} deviations", facts.most_regret),
+        (
+            f"the best place is behind any other by at most{facts.unit}, if the reward at each place is "
+            f"within {facts.width:g} standard deviations of its mean",
+            facts.most_regret,
+        ),
         ("stations with problems", sum(bool(each.problems) for each in facts.stations)),
         ("unit of length scales", campaign.about.get("length_unit")),
-        ("noise variance", campaign.info.model.noise),
+        ("noise variance", noise if noise is not None and noise.is_known else None),
         *(("look at this", each) for each in campaign.info.health),
     ]
     return [(name, value) for name, value in values if value is not None]
@@ -257,7 +262,7 @@ def _stations(facts: Facts) -> PageTable:
     rows: list[list[object]] = [
         [
             each.name,
-            "; ".join(each.problems) or "fine",
+            "retired" if each.retired else "; ".join(each.problems) or "fine",
             each.readings,
             each.failed,
             facts.format_time(each.last_time) if np.isfinite(each.last_time) else "–",

@@ -44,7 +44,10 @@ from tvbandits.validation import describe, require
 SCHEMA = 8
 
 # Kinds of rows that complete an operation.
-OPERATIONS = ("ask", "tell", "drop", "questions", "answer", "correct", "retract", "sites")
+OPERATIONS = (
+    *("ask", "tell", "drop", "questions", "answer", "correct", "correct_answers", "retract"),
+    "sites",
+)
 
 # All kinds of rows. An operation that may query the expert is announced as an "intent"; then come each
 # "query" with its "reply", and the operation itself or a "failure".

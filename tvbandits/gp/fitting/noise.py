@@ -106,6 +106,11 @@ class NoiseEstimate:
     high: float
     readings: int = 0
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it is stated, or was learned from at least one reading."""
+        return self.readings > 0 or self.low == self.high
+
     def __str__(self) -> str:
         if self.low == self.high:
             return f"{self.variance:g}"
