@@ -46,7 +46,7 @@ def forecast(
     *,
     relative: bool = False,
 ) -> list[Prediction]:
-    """Return predictions at places, or at all sites, the best first.
+    """Return predictions at places, or at all sites that are not retired, the best first.
 
     The parameters are those of `Campaign.predict`; places are names of sites, or points.
 
@@ -61,7 +61,8 @@ def forecast(
             raise ValueError(
                 f"the campaign plays on {campaign.domain!r}, not on sites: name the places"
             )
-        X = campaign.resolve_points(candidates.X, context)
+        active = np.setdiff1d(np.arange(len(candidates)), candidates.retired)
+        X = campaign.resolve_points(candidates.X[active], context)
     else:
         X = campaign.resolve_points(places, context)
     mean, deviation = campaign.predict(X, t, outcome, relative=relative)

@@ -37,6 +37,17 @@ def test_sites_list_is_a_table_of_sites(command: Command, network: Path) -> None
     assert sites[1] == {"site": "ST2", "x": [45.5, 9.2], "retired": True}
 
 
+def test_forecast_leaves_out_retired_sites_unless_one_is_named(
+    command: Command, network: Path
+) -> None:
+    Path("good.csv").write_text(GOOD)
+    fine(command("tell", network, "--csv", "good.csv"))
+    fine(command("sites", "retire", network, "ST2"))
+    said = fine(command("forecast", network, "--at", 10))
+    assert sorted(line.partition(":")[0] for line in said.splitlines()) == ["ST1", "ST3"]
+    assert fine(command("forecast", network, "--at", 10, "--site", "ST2")).startswith("ST2: ")
+
+
 @pytest.mark.usefixtures("network")
 def test_sites_list_of_arms_has_names_alone(command: Command) -> None:
     Path("a.toml").write_text('[domain]\narms = ["red", "green"]\n[policy]\nname = "gp-ucb"\n'
