@@ -107,6 +107,17 @@ def test_a_repeated_key_counts_once_and_pending_places_are_named(campaign: Any) 
     assert len(after["pending_places"]) == 1
 
 
+def test_an_unusual_reading_is_refused_unless_the_agent_is_sure_of_it(campaign: Any) -> None:
+    usual = [("tell", {"site": "pier", "reward": 19.0 + 0.1 * t, "time": t}) for t in range(1, 6)]
+    call_all(campaign, usual)
+    wrong = {"site": "pier", "reward": 1927.0, "time": 6}
+    (error,) = call_all(campaign, [("tell", wrong)])
+    assert "1927" in error
+    assert "sure" in error
+    assert campaign.status.readings == 5
+    assert call_all(campaign, [("tell", {**wrong, "sure": True})]) == [{"readings": 6, "failed": 0}]
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "message"),
     [

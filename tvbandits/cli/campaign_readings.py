@@ -23,10 +23,10 @@ import typer
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.doubts import Doubts
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.shared import Errors, collect_errors
 from tvbandits.campaign.store.errors import ConflictError
-from tvbandits.cli.campaign_doubts import Doubts
 from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import escape, plural, print_result
 from tvbandits.clock import Clock, parse_time, to_number

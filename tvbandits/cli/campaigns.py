@@ -24,11 +24,11 @@ from tvbandits.cli.options import (
 from tvbandits.cli.stopping import Later
 
 if TYPE_CHECKING:
+    from tvbandits.campaign import doubts as doubting
     from tvbandits.campaign.service import app as service, tokens
     from tvbandits.cli import (
         campaign_actions as actions,
         campaign_config as configuration,
-        campaign_doubts,
         campaign_readings as readings,
         terminal,
     )
@@ -37,7 +37,7 @@ else:
     actions, configuration = Later("cli.campaign_actions"), Later("cli.campaign_config")
     readings, terminal = Later("cli.campaign_readings"), Later("cli.terminal")
     service, tokens = Later("campaign.service.app"), Later("campaign.service.tokens")
-    mcp, campaign_doubts = Later("integrations.mcp"), Later("cli.campaign_doubts")
+    mcp, doubting = Later("integrations.mcp"), Later("campaign.doubts")
 
 app = typer.Typer(no_args_is_help=True, help="Run a bandit for weeks: a campaign in a file.")
 
@@ -177,7 +177,7 @@ def ask_command(
     with actions.open_campaign(call) as campaign:
         t = actions.parse_at(campaign, at)
         if t is not None:
-            doubt = campaign_doubts.Doubts(campaign).about_time(t)
+            doubt = doubting.Doubts(campaign).about_time(t)
             readings.confirm([doubt] if doubt else [], yes)
         X = campaign.ask(
             t,
@@ -314,7 +314,7 @@ def correct_command(
                 "--to, --variance or --outcome"
             )
         name, when = campaign.names.name(X[0]), t if right_time is None else right_time
-        doubts = campaign_doubts.Doubts(campaign).about_reading(name, when, reward, variance, X)
+        doubts = doubting.Doubts(campaign).about_reading(name, when, reward, variance, X)
         readings.confirm(doubts, yes)
         y, noise = readings.as_column(reward), readings.as_column(variance)
         campaign.correct(X, y, t, noise, to=right_time, outcomes=outcomes, key=call.key)

@@ -23,8 +23,9 @@ except ImportError as error:
 
 from tvbandits._version import __version__
 from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.doubts import Doubts
 from tvbandits.campaign.forecast import forecast
-from tvbandits.clock import parse_time
+from tvbandits.clock import parse_time, to_number
 from tvbandits.experts.protocol import ExpertError
 
 Time = Annotated[
@@ -123,9 +124,14 @@ class CampaignTools:
         outcomes: Outcomes = None,
         context: Context = None,
         key: Key = None,
+        sure: Annotated[
+            bool, Field(description="Record the reading although it is unusual: it was checked.")
+        ] = False,
     ) -> dict[str, Any]:
         """Record a reading. Without a time it is for the time of the ask that returned the place."""
         campaign = self._campaign
+        if not sure:
+            self._refuse_unusual(site, reward, _time(time), noise_variance, context)
         further = None if outcomes is None else {name: [y] for name, y in outcomes.items()}
         campaign.tell(
             [site] if isinstance(site, str) else [[*site]],
@@ -137,6 +143,23 @@ class CampaignTools:
             key=key,
         )
         return {"readings": campaign.status.readings, "failed": campaign.status.failed}
+
+    def _refuse_unusual(
+        self,
+        site: str | list[float],
+        reward: float | None,
+        time: float | str | None,
+        variance: float | None,
+        context: dict[str, float | str] | None,
+    ) -> None:
+        """Raise a `ValueError` for a reading that a person should look at before it is recorded."""
+        campaign = self._campaign
+        places: Any = [site] if isinstance(site, str) else [[*site]]
+        X = campaign.resolve_points(places, context, time, played=True)
+        t = to_number(campaign.clock, time)
+        doubts = Doubts(campaign).about_reading(campaign.names.name(X[0]), t, reward, variance, X)
+        if doubts:
+            raise ValueError(f"{'; '.join(doubts)}: with sure = true it is recorded all the same")
 
     def status(self) -> dict[str, Any]:
         """Return how many readings there are, which places are pending, and the time of the latest."""

@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.campaign.test_campaign import execute
 from tests.helpers.commands import Command, commands, fine, one_line
 from tvbandits import Campaign, Candidates, policies, rate
-from tvbandits.cli.campaign_doubts import Doubts
+from tvbandits.campaign.doubts import Doubts
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
 from tvbandits.comparison.summary import Run
