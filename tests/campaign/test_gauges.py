@@ -72,7 +72,7 @@ def test_page_and_campaign_name_gauges_until_they_are_retired(
     data = table(30, gaps, offset=5.0)
     with Campaign.create(tmp_path / "c.db", bandit, about={"names": json.dumps(names)}) as campaign:
         campaign.tell(data.X, data.y, data.t)
-        found = campaign.conspicuous
+        found = campaign.doubtful_sites
         # An offset that is worse attracts nobody.
         assert {*found} == ({"P2"} if minimize else {"P2", "P6"})
         assert found["P2"].startswith("silent: no reading in the last 10 times")
@@ -80,6 +80,6 @@ def test_page_and_campaign_name_gauges_until_they_are_retired(
         assert states["P2"] == (found["P2"],)
         assert states["P0"] == ()
         campaign.change_sites(retire=["P2"])
-        assert "P2" not in campaign.conspicuous
+        assert "P2" not in campaign.doubtful_sites
         (retired,) = [each for each in Facts(campaign).stations if each.retired]
         assert (retired.name, retired.problems) == ("P2", ())

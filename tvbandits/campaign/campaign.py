@@ -301,7 +301,7 @@ class Campaign:
             return replay.bandit.recipe
 
     @property
-    def conspicuous(self) -> dict[str, str]:
+    def doubtful_sites(self) -> dict[str, str]:
         """What a person should look at, by the name of each site that is silent or stands out.
 
         Sites are compared where at least half of all are read at once (`tvbandits.campaign.gauges`).

@@ -1,4 +1,4 @@
-"""Gauges of a network that are silent or stand out: where many are read at once, some are conspicuous.
+"""Gauges of a network that are silent or stand out where many are read at once.
 
 A round is a time at which at least half of all places with a reading have one. A bandit that plays a few
 places at a time has no rounds, and nothing is said of its places here.

@@ -142,7 +142,7 @@ def print_points(call: Call, campaign: Campaign, name: str, X: Array, t: float |
 
 def print_notes(campaign: Campaign, X: Array, t: float | None) -> None:
     """Print on standard error what a person should know of an ask: a time in the past, silent sites."""
-    notes, found, names = [], campaign.conspicuous, {campaign.names.name(x) for x in X}
+    notes, found, names = [], campaign.doubtful_sites, {campaign.names.name(x) for x in X}
     clock, pending = campaign.clock, campaign.pending_points
     if t is None and clock is not None and pending and clock.now > pending[-1].t + 1.0:
         notes.append(
@@ -264,7 +264,7 @@ def _best(
     if (noise := campaign.info.model.noise) is not None and noise.is_known:
         values["noise_variance"] = asdict(noise)
         parts.append(f"noise variance: {_noise_text(noise)}")
-    sites = [f"{name}: {each}" for name, each in campaign.conspicuous.items()]
+    sites = [f"{name}: {each}" for name, each in campaign.doubtful_sites.items()]
     if health := [*campaign.info.health, *sites]:
         values["health"] = health
         parts += [f"look at this: {each}" for each in health]

@@ -231,7 +231,7 @@ class Facts:
     def stations(self) -> list[StationFacts]:
         """Every place with a row in the history, those with problems first."""
         places = self.history.groupby("place")
-        found = self.campaign.conspicuous
+        found = self.campaign.doubtful_sites
         retired = {*self.campaign.names.sites} - {*self.campaign.sites}
         stations = [
             _station(str(name), rows, found.get(str(name)), retired=name in retired)
@@ -288,15 +288,13 @@ def _places(domain: Any, names: Names, latest: Array) -> tuple[Array, list[str]]
     return X, [names.name(x) for x in X]
 
 
-def _station(
-    name: str, rows: pd.DataFrame, conspicuous: str | None, *, retired: bool
-) -> StationFacts:
+def _station(name: str, rows: pd.DataFrame, remark: str | None, *, retired: bool) -> StationFacts:
     played = rows[rows["kind"] != "pending"]
     values = played["reward"].dropna().to_numpy(dtype=float)
     last = float(values[-1]) if len(values) else float("nan")
     time = float(played["time"].max()) if len(played) else float("nan")
     failed = int((played["kind"] == "failed").sum())
-    more = () if conspicuous is None else (conspicuous,)
+    more = () if remark is None else (remark,)
     problems = () if retired else (*_problems(played), *more)
     return StationFacts(name, len(values), failed, time, last, problems, retired)
 
