@@ -200,6 +200,13 @@ def first_guess(unit: float) -> NoiseEstimate:
     return NoiseEstimate(unit * share, low, high)
 
 
+def noise_of_others(variance: Array) -> NoiseEstimate:
+    """Return the estimate where all readings have a variance (n,) of their own: the next is like them."""
+    quantiles = np.quantile(variance, CONFIG.quantiles)
+    low, high, mean = usable_variances(np.append(quantiles, np.mean(variance))).tolist()
+    return NoiseEstimate(mean, low, high, len(variance))
+
+
 def _spectra(
     correlation: Array, values: Array, sizes: Array, variance: Array
 ) -> tuple[Array, Array, Array]:
