@@ -23,6 +23,7 @@ from tvbandits import (
     Recipe,
     Space,
     policies,
+    rate,
 )
 from tvbandits.bandit.outcomes import CONFIG, OutcomeBeliefs, probability_after, probability_of
 from tvbandits.domains.availability import NothingAvailableError
@@ -215,7 +216,11 @@ def test_without_a_start_it_says_that_it_guesses() -> None:
 def test_where_no_point_is_known_to_hold_the_likeliest_is_played() -> None:
     bandit = limited()
     bandit.tell(SITES.X, reward(SITES.X), 1, outcomes={"load": 5.0 + 0.1 * SITES.X[:, 0]})
-    with pytest.warns(LimitWarning, match="no point is known.*likeliest .load"):
+    says = (
+        r"no point is known.*likeliest to hold \(the limit on load holds there with a probability of "
+        r"[0-9.e-]+, and 0\.5 is needed\)"
+    )
+    with pytest.warns(LimitWarning, match=says):
         X = bandit.ask(2)
     assert X[0, 0] < 3.0
     assert len(bandit.ask(2, n=3)) == 3  # of the same outage nobody is warned again
@@ -443,3 +448,15 @@ def test_a_violation_costs_more_after_many(risk: float, violations: int, excess:
     assert beliefs.excess == pytest.approx(excess, abs=2e-3)
     assert beliefs.least == 0.5
     assert replace(beliefs, limit=SURE).least == SURE.probability
+
+
+def test_an_outcome_that_is_counted_is_as_noisy_as_its_counts() -> None:
+    """Counts have a variance of their own; the noise sets the least unit of an outcome."""
+    bandit = limited(limits=[Limit("load", at_most=0.3)])
+    counts = rate([1, 2, 4, 6], [100, 100, 100, 100])
+    bandit.tell(SITES.X[:4], reward(SITES.X[:4]), 1, outcomes={"load": counts})
+    noise = bandit.state.outcomes["load"].model.noise
+    assert noise is not None
+    assert noise.variance == pytest.approx(counts.variance.mean())
+    deviation = bandit.predict(SITES.X, 2, outcome="load")[1]
+    assert deviation.max() < 0.15  # of shares from 0.01 to 0.06

@@ -516,13 +516,14 @@ class Outcomes:
 
         feasible = feasible_part(decision, beliefs)
         if not feasible.exists:
-            chances = ", ".join(
-                f"{each.limit.name} {each.probability(feasible.likeliest)[0]:.2g}"
+            chances = "; ".join(
+                f"the limit on {each.limit.name} holds there with a probability of "
+                f"{each.probability(feasible.likeliest)[0]:.2g}, and {each.least:g} is needed"
                 for each in beliefs.outcomes
             )
             self.warn(
-                f"no point is known to satisfy the limits at t = {decision.view.now:g} with their "
-                f"probability: the play is where it is likeliest ({chances})"
+                f"no point is known to satisfy the limits at t = {decision.view.now:g}: the play is "
+                f"where they are likeliest to hold ({chances})"
             )
             return np.repeat(feasible.likeliest, count, axis=0)
         self.warn(None)

@@ -18,7 +18,7 @@ from tvbandits.acquisition.rules import Acquisition, UpperConfidenceBound
 from tvbandits.acquisition.widths import DEFAULT_WIDTH, Confidence, Fixed, Situation, as_confidence
 from tvbandits.bandit.history import COLUMNS, excess_column
 from tvbandits.bandit.options import NEEDED_POSTERIOR, Options, check_mean
-from tvbandits.data import Dataset
+from tvbandits.data import Dataset, Source
 from tvbandits.domains.candidates import Candidates, as_finite
 from tvbandits.domains.domain import Domain, append_context
 from tvbandits.domains.space import Arms
@@ -26,7 +26,7 @@ from tvbandits.forgetting.aging import Aging, Constant, Window, has_rate
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.exact import Exact
-from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess
+from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess, noise_of_others
 from tvbandits.gp.fitting.online import Every, at_step, step_of
 from tvbandits.gp.kernels.additive import joint_box_kernel, space_kernels
 from tvbandits.gp.kernels.space_time import Beside
@@ -385,10 +385,11 @@ _PARTS: tuple[tuple[str, str, str | type], ...] = (
 def estimate_noise(recipe: Recipe, data: Dataset) -> NoiseEstimate | None:
     """Return the noise of observations without a variance of their own, as all suggest.
 
-    None: the recipe says it.
+    Where all rewards have one of their own, the next is as noisy as they are. None: the recipe says it.
     """
     if recipe.noise_variance is not None:
         return None
+    own = data.variance[data.source == Source.REWARD]
     if recipe.asking is None or not recipe.asking.reuse_answers:
         # Answers that do not stay would be missing once a reward is corrected.
         data = data.take(np.isnan(data.variance))
@@ -400,6 +401,8 @@ def estimate_noise(recipe: Recipe, data: Dataset) -> NoiseEstimate | None:
         ensemble = recipe.posterior.self_learning and not recipe.posterior.points_apart
         rival = space_kernels(recipe.domain)[1] if ensemble else None
         return estimated_noise(recipe.kernel, data, mean, rival)
+    if len(own):
+        return noise_of_others(own)
     points = recipe.domain.sample(32, np.random.default_rng(0))
     prior = recipe.kernel.diag(inputs(recipe.kernel, points, np.zeros(32)))
     return first_guess(1.0 if mean is None else float(np.mean(prior)))

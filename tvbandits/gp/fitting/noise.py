@@ -205,6 +205,16 @@ def first_guess(unit: float) -> NoiseEstimate:
     return NoiseEstimate(unit * share, low, high)
 
 
+def noise_of_others(variance: Array) -> NoiseEstimate:
+    """Return the estimate where all readings have a variance (n,) of their own.
+
+    The next one is taken to be as noisy as they are; nothing was learned of readings without a variance.
+    """
+    quantiles = np.quantile(variance, CONFIG.quantiles)
+    low, high, mean = usable_variances(np.append(quantiles, np.mean(variance))).tolist()
+    return NoiseEstimate(mean, low, high)
+
+
 def _spectra(
     correlation: Array, values: Array, sizes: Array, variance: Array
 ) -> tuple[Array, Array, Array]:
