@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from tvbandits import Box, Candidates, Dataset, policies
+from tvbandits import Arms, Box, Candidates, Dataset, policies, rate
 from tvbandits.bandit.health import LEAST_COVERAGE, PLAYS, signs_of_trouble
 from tvbandits.validation import Array
 
@@ -66,6 +66,34 @@ def test_signs_of_trouble_judge_rates_by_their_own_variance() -> None:
     differing = Dataset(X, np.arange(40.0), rates + 0.01 * X[:, 0], np.full(40, 1e-6))
     # A noise that was learned from nothing says nothing about them.
     assert signs_of_trouble(arms, differing, 1.0, math.nan) == ()
+
+
+def test_signs_of_trouble_tell_arms_apart_whose_clicks_are_told_one_by_one() -> None:
+    """No click differs from another by more than its noise, and the rates of arms do."""
+    arms = Arms(list("abcdef"))
+    chances = np.tile(np.linspace(0.2, 0.8, 6), 40)
+    clicks = np.random.default_rng(0).random(240) < chances
+    X, t, noise = np.tile(arms.X, (40, 1)), np.arange(240.0), np.full(240, 0.24)
+    assert signs_of_trouble(arms, Dataset(X, t, clicks * 1.0, noise), 1.0, math.nan) == ()
+    alike = np.random.default_rng(0).random(240) < 0.5
+    (sign,) = signs_of_trouble(arms, Dataset(X, t, alike * 1.0, noise), 1.0, math.nan)
+    assert "noise" in sign
+
+
+def test_info_of_counts_says_nothing_of_a_noise_that_no_reading_tells_of() -> None:
+    arms = Arms(list("abcdef"))
+    bandit = policies.adaptive_gp_ucb(arms)
+    for t in range(1, 31):
+        info = bandit.tell(arms.X, rate(np.zeros(6), np.zeros(6)), t)
+    assert (info.readings, info.failed, info.health) == (0, 180, ())
+    for t in range(31, 41):
+        info = bandit.tell(arms.X, rate(np.arange(6.0), [0.0, *[40.0] * 5]), t)
+    assert (info.readings, info.health) == (50, ())
+    assert "noise variance" not in dict(info.summary)
+    assert "guess" in str(bandit.noise)
+    for t in range(41, 44):  # it is learned at every doubling of the number of readings
+        info = bandit.tell(arms.X, np.arange(6.0), t)
+    assert "from 18 readings" in str(dict(info.summary)["noise variance"])
 
 
 def test_signs_of_trouble_name_the_share_of_intervals_that_held() -> None:

@@ -794,3 +794,17 @@ def test_noise_variances_that_fit_no_candidates_are_refused(noise: Any) -> None:
     )
     box = Changed(BUMP, noise_variance=np.ones(2), domain=Box([[0.0, 1.0]]))
     refused(ValueError, "drifting-bump: noise_variance must be a number", compare, box, ["uniform"])
+
+
+# --- a best that is stated too low, and problems by their paths
+
+
+def test_a_best_below_a_reward_warns_of_problem_step_and_values() -> None:
+    class Low(Levels):
+        def best(self, t: float) -> float:
+            return 0.35 if t == 7 else super().best(t)
+
+    with pytest.warns(
+        RuntimeWarning, match=r"levels: best\(7\) is 0.35, .* 0.6 .*in 1 of 12 steps"
+    ):
+        compare(Low(0.1), {"player": lambda _: Recorder(lambda _: [1.0])}, 1)  # type: ignore[arg-type, return-value]

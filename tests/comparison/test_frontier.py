@@ -422,6 +422,15 @@ def test_axes_that_cannot_hold_a_picture_are_refused() -> None:
     assert not ax.has_data()
 
 
+def test_references_of_another_kind_are_refused_before_anything_is_drawn() -> None:
+    ax, numbers = Figure().add_subplot(), References(1, 2, 3, 4)._asdict()
+    rows = make_rows(["a"])
+    match = r"references of p .*References\(\*\*values\).*'uniform': 1"
+    refused(ValueError, match, regret_figure, rows, {"p": numbers}, ax=ax)
+    assert not ax.has_data()
+    assert ax.get_title(loc="left") == ""
+
+
 def test_a_policy_looks_the_same_in_all_company() -> None:
     everyone = looks(list(POLICIES))
     assert looks(list(POLICIES)[::-1]) == everyone

@@ -378,6 +378,18 @@ def test_the_table_for_latex_is_the_summary_with_names_escaped() -> None:
     assert text.count("&") - first.count(r"\&") == 3 * 5
 
 
+def test_the_table_for_latex_has_the_number_of_seeds_of_each_policy_where_they_differ() -> None:
+    problem = DriftingBump(horizon=12, candidates=31)
+    more, fewer = compare(problem, ["uniform"], 4), compare(problem, ["eps-greedy"], 2)
+    lines = latex_table(pd.concat([more, fewer])).splitlines()
+    (column,) = (i for i, each in enumerate(lines[2].split(" & ")) if "Seeds" in each)
+    cells = {
+        each.split(" & ")[0]: each.removesuffix(r" \\").split(" & ")[column] for each in lines[4:6]
+    }
+    assert cells == {"uniform": "4", "eps-greedy": "2"}
+    assert "Seeds" not in latex_table(more)
+
+
 def test_regrets_have_their_unit(text: str) -> None:
     headings = re.findall(r'<th scope="col"[^>]*>([^<]+)', text)
     assert {"average regret [m/s]", "± 95% [m/s]", "last fifth [m/s]", "ms a step"} < {*headings}

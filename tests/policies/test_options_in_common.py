@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Candidates
+from tests.helpers.refusals import refused
+from tvbandits import Box, Candidates, Options, Space, policies
 from tvbandits.policies import POLICIES
 
 BAD: dict[str, tuple[Any, ...]] = {
@@ -49,3 +50,16 @@ def test_a_bad_option_is_named(name: str, option: str) -> None:
     for bad in BAD[option]:
         with pytest.raises(ValueError, match=rf"{option}.* (must|needs)"):
             recipe(**{**given, option: bad})
+
+
+@pytest.mark.parametrize("domain", [Box([[0.0, 1.0]]), Space(x=(0.0, 1.0))], ids=["box", "space"])
+def test_a_season_where_there_is_no_ensemble_names_value_and_remedy(domain: Any) -> None:
+    match = "season=7 .*Candidates.grid"
+    refused(ValueError, match, policies.adaptive_gp_ucb, domain, options=Options(season=7))
+
+
+def test_with_options_says_how_a_bandit_gets_an_option_that_stays_from_its_start() -> None:
+    bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]))
+    match = r"season=7: make the bandit with options=Options\(season=...\)"
+    refused(TypeError, match, bandit.with_options, season=7)
+    refused(TypeError, "unknown option seasons; there are: limits", bandit.with_options, seasons=7)

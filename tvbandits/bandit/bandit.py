@@ -35,7 +35,7 @@ from tvbandits.bandit.observations import (
     validate_correction,
     validate_observations,
 )
-from tvbandits.bandit.options import OptionChanges, Options
+from tvbandits.bandit.options import OptionChanges, Options, check_changes
 from tvbandits.bandit.outcomes import Outcomes
 from tvbandits.bandit.querying import pending_queries, question_time, update_answers
 from tvbandits.bandit.recipe import Recipe
@@ -459,10 +459,7 @@ class Bandit:
         >>> print(bandit.history["noise_level"].tolist())
         [40.0, 41.0]
         """
-        unknown = changes.keys() - OptionChanges.__annotations__.keys()
-        if unknown:
-            names = ", ".join(OptionChanges.__annotations__)
-            raise TypeError(f"unknown option {', '.join(sorted(unknown))}; there are: {names}")
+        check_changes(changes)
         options: Any = {**vars(self._recipe.options), **changes}
         state = self.state
         if "control" in changes:  # another one is another prior

@@ -20,7 +20,8 @@ PLAYS = 20
 MOST_PLAYS, FEWEST_POINTS = 400, 5
 # A play is at the edge within this share of the range of a coordinate.
 EDGE = 0.01
-# The variance of rewards is that of the noise up to this factor: the 99% quantile for 20 of them.
+# The variance of rewards, and that of the means of points, is that of the noise up to this factor: the
+# 99% quantile for 20 of them.
 FLAT = 1.9
 # Of intervals that hold 95% of readings, fewer than this share do in less than 1 of 1,000 cases.
 LEAST_COVERAGE = 0.8
@@ -44,8 +45,8 @@ def signs_of_trouble(
     signs: list[str] = []
     if len(rewards) >= PLAYS:
         signs += _edges(domain, rewards.X[-PLAYS:])
-        flat = _spread(rewards, noise_variance) <= FLAT
-        if flat and len(np.unique(rewards.X[-MOST_PLAYS:], axis=0)) >= FEWEST_POINTS:
+        readings = rewards.with_noise(noise_variance)
+        if _spread(readings.y, readings.variance) <= FLAT and _is_flat(readings):
             signs.append(
                 "no reward has differed from the others by more than the noise: "
                 "the plays may all be where the reward is flat"
@@ -58,11 +59,24 @@ def signs_of_trouble(
     return tuple(signs)
 
 
-def _spread(rewards: Dataset, noise_variance: float) -> float:
-    """Return the mean square of rewards about their mean, in units of the variance of their noise."""
-    variance = rewards.with_noise(noise_variance).variance
-    mean = np.average(rewards.y, weights=1.0 / variance)
-    return float(np.mean((rewards.y - mean) ** 2 / variance))
+def _spread(y: Array, variance: Array) -> float:
+    """Return the mean square of values about their mean, in units of the variance of their noise."""
+    mean = np.average(y, weights=1.0 / variance)
+    return float(np.mean((y - mean) ** 2 / variance))
+
+
+def _is_flat(rewards: Dataset) -> bool:
+    """Return whether the latest plays were at several points whose means do not differ, either.
+
+    A click tells nothing beyond its noise, and many clicks of each arm do.
+    """
+    latest = slice(-MOST_PLAYS, None)
+    points, of_point = np.unique(rewards.X[latest], axis=0, return_inverse=True)
+    if len(points) < FEWEST_POINTS:
+        return False
+    weights = 1.0 / rewards.variance[latest]
+    sums = np.bincount(of_point, weights), np.bincount(of_point, weights * rewards.y[latest])
+    return _spread(sums[1] / sums[0], 1.0 / sums[0]) <= FLAT
 
 
 def _edges(domain: Domain, X: Array) -> list[str]:

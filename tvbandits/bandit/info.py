@@ -143,7 +143,7 @@ class Info:
     @property
     def summary(self) -> list[tuple[str, object]]:
         """What people want to see first: names and values."""
-        asked = self.queries.total_asked
+        asked, noise = self.queries.total_asked, self.model.noise
         return [
             ("readings", self.readings),
             *([("failed", self.failed)] if self.failed else []),
@@ -153,7 +153,7 @@ class Info:
             ("mean", self.model.mean),
             ("scale", self.model.scale),
             *([] if math.isnan(self.model.coverage) else [("coverage", self.model.coverage)]),
-            *([("noise variance", str(self.model.noise))] if self.model.noise else []),
+            *([("noise variance", str(noise))] if noise is not None and noise.is_known else []),
             *([("asked", asked), ("answered", self.queries.total_answered)] if asked else []),
             *([("cost", self.queries.total_cost)] if self.queries.total_cost else []),
             *(("health", each) for each in self.health),

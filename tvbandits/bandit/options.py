@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from tvbandits.acquisition.batches import LARGEST_BATCH, USUAL_LARGEST
@@ -16,6 +16,7 @@ from tvbandits.validation import (
     LARGEST_VALUE,
     check_part,
     choice,
+    describe,
     flag,
     is_finite_number,
     of_kind,
@@ -178,6 +179,21 @@ class Options:
         for name in ("minimum_batch", "largest_batch"):
             whole_number(name, getattr(self, name), at_most=LARGEST_BATCH)
         settle(self, limits=limits)
+
+
+def check_changes(changes: Mapping[str, Any]) -> None:
+    """Raise a `TypeError` for options that there are not, or that a bandit has from its start."""
+    names = OptionChanges.__annotations__
+    unknown = sorted(changes.keys() - names.keys())
+    if not unknown:
+        return
+    name = unknown[0]
+    if name not in {each.name for each in fields(Options)}:
+        raise TypeError(f"unknown option {', '.join(unknown)}; there are: {', '.join(names)}")
+    raise TypeError(
+        f"{name} stays as it is from the start of a bandit, got {name}={describe(changes[name])}: make "
+        f"the bandit with options=Options({name}=...); with_options changes {', '.join(names)}"
+    )
 
 
 def check_mean(mean: object) -> None:

@@ -14,7 +14,9 @@ REGRETS = {
     "last_fifth_regret": "Last fifth",
     BEST_OF_BATCH: "Best of batch",
 }
+SEEDS = "seeds"
 OTHERS = {
+    SEEDS: "Seeds",
     "queries_per_step": "Queries",
     "cost_per_step": "Cost",
     "violations_per_step": "Violations",
@@ -38,7 +40,8 @@ def latex_table(rows: pd.DataFrame) -> str:
     r"""Return the summary as a tabular for LaTeX, with the rules of the package booktabs.
 
     Names are escaped, and regrets have significant digits whatever their unit. Columns that are zero or
-    unknown throughout are left out; several problems stand below each other under their names.
+    unknown throughout are left out; several problems stand below each other under their names. Where
+    numbers of seeds differ, a column has that of each line.
 
     Parameters
     ----------
@@ -58,7 +61,7 @@ def latex_table(rows: pd.DataFrame) -> str:
     columns = {
         name: heading
         for name, heading in {**REGRETS, **OTHERS}.items()
-        if name in summary and summary[name].fillna(0.0).any()
+        if name in summary and _is_needed(name, summary[name])
     }
     headings = ["Policy", *columns.values()]
     lines = [
@@ -74,6 +77,11 @@ def latex_table(rows: pd.DataFrame) -> str:
             lines.append(rf"\multicolumn{{{len(headings)}}}{{l}}{{{title}}} \\")
         lines += _body(panel.rows, list(columns))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def _is_needed(name: str, values: pd.Series[float]) -> bool:
+    """Return whether a column says something: numbers of seeds do where they differ."""
+    return values.nunique() > 1 if name == SEEDS else bool(values.fillna(0.0).any())
 
 
 def _body(lines: pd.DataFrame, columns: list[str]) -> list[str]:

@@ -36,6 +36,7 @@ from tvbandits.datasets.tables.references import References
 from tvbandits.digits import number_text
 from tvbandits.policies import POLICIES
 from tvbandits.policies.frugal import PLANS
+from tvbandits.validation import of_kind
 
 # --- styles of curves ---------------------------------------------------------------------------------
 
@@ -156,7 +157,7 @@ def regret_figure(
     Raises
     ------
     ValueError
-        If `ax` are no axes, or the rows need several panels.
+        If `ax` are no axes, the rows need several panels, or references are no `References`.
 
     Examples
     --------
@@ -171,6 +172,9 @@ def regret_figure(
     step t
     """
     panels, styles = panels_of(rows), styles_of(rows["policy"].unique())
+    for problem, each in (references or {}).items():
+        needs = "References, as References(**values) makes them of those in a run.json"
+        of_kind(f"the references of {problem}", each, References, needs)
     if ax is not None:
         axes = check_axes(ax, len(panels), "give rows of one problem and width")
         _draw_panel(axes, panels[0], styles, references or {}, units or {}, WITHIN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -158,6 +159,7 @@ def _play(
         parts.append(part)
         step += len(part["t"])
     columns = {each: np.concatenate([part[each] for part in parts]) for each in parts[0]}
+    _warn_of_low_best(label, columns)
     t, total = columns["t"], np.cumsum(columns["regret"])
     bounds = _bounds(realisation, t, columns["beta"])
     if points is not None:  # it is a bound on plays of one point each
@@ -246,6 +248,23 @@ def _play_batch(
     if cost is not None:
         columns["move_cost"] = move_costs
     return columns, last
+
+
+def _warn_of_low_best(label: str, columns: Mapping[str, Array], rounding: float = 1e-6) -> None:
+    """Warn where a point that holds all limits has a larger reward than the best that is stated."""
+    # Rewards of a batch are means: its best point has the regret that tells.
+    regret, best = columns.get(BEST_OF_BATCH, columns["regret"]), columns["best"]
+    low = np.flatnonzero(regret < -rounding * np.abs([best, columns["reward"]]).max())
+    if len(low):
+        row = low[np.argmin(regret[low])]
+        value, reward = float(best[row]), float(best[row] - regret[row])
+        warnings.warn(
+            f"{label}: best({columns['t'][row]}) is {value:g}, and a point there has the reward "
+            f"{reward:g} (so in {len(low)} of {len(regret)} steps), which makes its regret negative: "
+            "best(t) must return the largest reward over the domain",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def true_regrets(best: Array, rewards: Array, violations: Array) -> Array:

@@ -7,9 +7,10 @@ a study may run for weeks while the best parameters drift.
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -40,6 +41,7 @@ from tvbandits.integrations.playing import (
     parameter_name,
     set_pending,
     to_share,
+    with_random,
 )
 from tvbandits.validation import Array, as_time, describe, noise_variance_number, whole_number
 
@@ -233,7 +235,9 @@ class TVSampler(optuna.samplers.BaseSampler):
         values of a trial; set them before its first `suggest`, or by
         `study.enqueue_trial({}, user_attrs=...)`.
     seed : int, optional
-        By default, as with Optuna's samplers, each sampler has other random numbers.
+        With a seed, the random numbers of a trial depend on the seed and on the number of the trial
+        alone, so that a new sampler may go on with a study on a storage. By default, as with Optuna's
+        samplers, each sampler has other random numbers.
 
     Raises
     ------
@@ -265,7 +269,6 @@ class TVSampler(optuna.samplers.BaseSampler):
         self._policy, self._time = policy, time
         self._context = as_context_parameters(context)
         self._seed = _random_seed() if seed is None else whole_number("seed", seed, 0, LARGEST_SEED)
-        self._first = optuna.samplers.RandomSampler(self._seed)
         self._lock = SharedLock()
         self._run: StudyRun | None = None
 
@@ -282,12 +285,6 @@ class TVSampler(optuna.samplers.BaseSampler):
         """Change the random numbers, as Optuna demands of a sampler that several workers use."""
         with self._lock.now:
             self._seed = _random_seed()
-            self._first.reseed_rng()
-            if self._run is not None:
-                bandit = self._run.bandit
-                random = np.random.default_rng(self._seed).bit_generator.state
-                state = replace(bandit.state, random=random)
-                self._run.bandit = Bandit.from_state(bandit.recipe, state)
 
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:  # noqa: ARG002
         """Raise an error for a study of several objectives."""
@@ -314,7 +311,9 @@ class TVSampler(optuna.samplers.BaseSampler):
     ) -> Any:
         """Return a random value, for the first trial and for a parameter that not all trials have."""
         self._raise_error_if_multi_objective(study)
-        return self._first.sample_independent(study, trial, param_name, param_distribution)
+        seed = int(self._random_of(trial, param_name).integers(LARGEST_SEED, endpoint=True))
+        uniform = optuna.samplers.RandomSampler(seed)
+        return uniform.sample_independent(study, trial, param_name, param_distribution)
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -331,6 +330,7 @@ class TVSampler(optuna.samplers.BaseSampler):
             running = self._played_of(run, trials, TrialState.RUNNING)
             t = np.array([each.t for each in running])
             run.bandit = set_pending(run.bandit, run.encode(running), t)
+            run.bandit = with_random(run.bandit, self._random_of(trial).bit_generator.state)
             (x,) = ask_at(run.bandit, asked.t, context=asked.context)
             return run.space.decode(x)
 
@@ -397,6 +397,14 @@ class TVSampler(optuna.samplers.BaseSampler):
                 t = now if self._time is None and (latest is None or now > latest) else latest
             point = run.bandit.recommend(t, context=context)
             return {**run.space.decode(point), **single}
+
+    def _random_of(self, trial: FrozenTrial, name: str = "") -> np.random.Generator:
+        """Return the random numbers of a trial, or of one of its parameters.
+
+        They depend on its number: a new sampler with the same seed that goes on with a study, as one
+        made each night, draws what the first one would have drawn, and repeats no earlier trial.
+        """
+        return np.random.default_rng((self._seed, trial.number, zlib.crc32(name.encode())))
 
     def _follow(
         self,

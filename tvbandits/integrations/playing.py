@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -56,6 +57,11 @@ def set_pending(bandit: Bandit, X: Array, t: Array) -> Bandit:
     if np.array_equal(X, bandit.state.pending.X):
         return bandit
     return Bandit.from_state(bandit.recipe, bandit.state.with_record(pending=Plays(X, t)))
+
+
+def with_random(bandit: Bandit, random: Mapping[str, Any]) -> Bandit:
+    """Return the bandit with other random numbers, a state of numpy's `bit_generator`."""
+    return Bandit.from_state(bandit.recipe, replace(bandit.state, random=random))
 
 
 def ask_at(

@@ -181,8 +181,10 @@ def with_season(posterior: PosteriorRule, season: Season) -> PosteriorRule:
     if season is None:
         return posterior
     raise ValueError(
-        f"season={describe(season)} needs an ensemble of models, which is played on candidates where "
-        "no kernel, refit, mean or other posterior is given"
+        f"season={describe(season)} needs an ensemble of models, and this bandit has another posterior, "
+        f"{describe(posterior)}: adaptive_gp_ucb and frugal_gp_ucb have an ensemble on Candidates, "
+        "without kernel, refit, mean or posterior of your own. Instead of a Box give a grid, "
+        "Candidates.grid(bounds, 20), or leave season out"
     )
 
 

@@ -333,7 +333,8 @@ def test_noise_is_due_at_every_doubling() -> None:
 
 def test_noise_estimate_prints_interval() -> None:
     assert str(noise.NoiseEstimate(0.8, 0.5, 1.3, 64)) == "0.8 (0.5 to 1.3), from 64 readings"
-    assert str(noise.NoiseEstimate(0.05, 0.001, 2.5)) == "0.05 (0.001 to 2.5), from 0 readings"
+    unread = "0.05 (0.001 to 2.5), a guess: it was learned from no reading so far"
+    assert str(noise.NoiseEstimate(0.05, 0.001, 2.5)) == unread
 
 
 # --- calibration

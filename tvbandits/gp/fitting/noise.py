@@ -115,6 +115,8 @@ class NoiseEstimate:
         if self.low == self.high:
             return f"{self.variance:g}"
         interval = f"{self.variance:.2g} ({self.low:.2g} to {self.high:.2g})"
+        if not self.readings:
+            return f"{interval}, a guess: it was learned from no reading so far"
         return f"{interval}, from {self.readings} reading{'s' if self.readings != 1 else ''}"
 
 
