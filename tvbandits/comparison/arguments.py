@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import getattr_static, signature
@@ -14,9 +15,10 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.acquisition.widths import Confidence, as_confidence
 from tvbandits.bandit.info import Player
+from tvbandits.comparison.environment import Environment
 from tvbandits.comparison.summary import NO_WIDTH
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.problem import Problem
+from tvbandits.domains.problem import NoiseOfItsOwn, Problem
 from tvbandits.experts.functions import CallableExpert
 from tvbandits.experts.protocol import Expert
 from tvbandits.policies import POLICIES, Policy, Setting
@@ -294,6 +296,13 @@ def _check_problem(label: str, problem: Problem) -> None:
     noise = _check_members(problem).noise_variance
     kernel: Any = problem.kernel
     name = f"{label}: noise_variance"
+    if noise is None and not _says_how_noisy(problem):
+        warnings.warn(
+            f"{name} is None, so that this comparison adds no noise to its rewards: give a number, or "
+            "added_noise = 0.0 if the values are measurements, with noise of their own",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     if np.ndim(noise) == 0:  # type: ignore[arg-type]
         optional(positive_number, name, noise)
     else:
@@ -305,6 +314,12 @@ def _check_problem(label: str, problem: Problem) -> None:
         logarithms = kernel.theta if hasattr(kernel, "theta") else np.zeros(0)
     name = f"{label}: the numbers of a kernel"
     require(np.isfinite(logarithms).all(), name, "positive and finite", kernel)
+
+
+def _says_how_noisy(problem: Problem) -> bool:
+    """Return whether a problem says how noisy its readings are in another way than a variance."""
+    has_own = isinstance(problem, NoiseOfItsOwn) and problem.added_noise is not None
+    return has_own or Environment.of(problem).trials is not None
 
 
 def steps_of(label: str, problem: Problem, horizon: int | None) -> int:
