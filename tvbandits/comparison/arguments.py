@@ -16,6 +16,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tvbandits.acquisition.widths import Confidence, as_confidence
 from tvbandits.bandit.info import Player
 from tvbandits.comparison.environment import Environment
+from tvbandits.comparison.problems import make_problem, problem_label
 from tvbandits.comparison.summary import NO_WIDTH
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.problem import NoiseOfItsOwn, Problem
@@ -249,18 +250,24 @@ class NamedExpert:
 # --- problems -----------------------------------------------------------------------------------------
 
 
-def label_problems(
-    problems: Problem | Sequence[Problem] | Mapping[str, Problem],
-) -> dict[str, Problem]:
-    """Return problems by label, each with all the members of one."""
+# Problems, and names as on the command line.
+Problems = Problem | str | Sequence[Problem | str] | Mapping[str, Problem | str]
+
+
+def label_problems(problems: Problems, horizon: int | None = None) -> dict[str, Problem]:
+    """Return problems by label, each with all the members of one; names make ones of `horizon` steps."""
     if isinstance(problems, Mapping):
-        by_label = dict(problems)
+        by_label = {label: _problem(each, horizon) for label, each in problems.items()}
     else:
         # A text, a class and an array can be iterated over, and hold no problems.
         some = isinstance(problems, Iterable) and not isinstance(problems, str | type | np.ndarray)
         each_problem: list[Any] = list(problems) if some else [problems]  # type: ignore[arg-type]
-        names = [_check_members(problem).name for problem in each_problem]
-        by_label = dict(zip(names, each_problem, strict=True))
+        names = [
+            problem_label(problem) if isinstance(problem, str) else _check_members(problem).name
+            for problem in each_problem
+        ]
+        made = [_problem(problem, horizon) for problem in each_problem]
+        by_label = dict(zip(names, made, strict=True))
         if len(by_label) < len(each_problem):
             raise ValueError(
                 f"problems must have different names, or labels in a mapping; got {names}"
@@ -272,6 +279,11 @@ def label_problems(
     return by_label
 
 
+def _problem(problem: Any, horizon: int | None) -> Problem:
+    """Return a problem; of a text, the one that it names."""
+    return make_problem(problem, [], horizon) if isinstance(problem, str) else problem
+
+
 def _check_members(problem: Any) -> Problem:
     """Return a problem; a `ValueError` says which members an object lacks. A class is no problem."""
     members = [name for name in dir(Problem) if not name.startswith("_")]
@@ -279,7 +291,7 @@ def _check_members(problem: Any) -> Problem:
     if missing or isinstance(problem, type):
         lacks = f", which has no {', '.join(missing)}" if missing else ""
         raise ValueError(
-            "problems must be objects such as tvbandits.datasets.DriftingBump(), got "
+            "problems must be names, or objects such as tvbandits.datasets.DriftingBump(), got "
             f"{describe(problem)}{lacks}"
         )
     complete: Problem = problem
