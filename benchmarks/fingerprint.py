@@ -26,8 +26,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import DATA
 from tvbandits import Bandit, Box, Candidates, experts, policies
-from tvbandits.cli.problems import make_problem
 from tvbandits.comparison.compare import Comparison, iterate
+from tvbandits.comparison.problems import make_problem
 from tvbandits.comparison.summary import Run
 from tvbandits.gp.sparse import Nystrom
 from tvbandits.policies import Policy

@@ -550,7 +550,7 @@ def measured() -> TableProblem:
     t = np.arange(120.0)[:, None]
     noise = 0.2 * np.random.default_rng(0).standard_normal((120, 12))
     values = 10.0 + np.sin(5.0 * POINTS[:, 0] + t / 30.0) + noise
-    return TableProblem(values, POINTS, "measured", "", noise_variance=None)
+    return TableProblem(values, POINTS, "measured", "", noise_variance=None, added_noise=0.0)
 
 
 def test_policies_learn_the_noise_of_a_problem_that_does_not_know_it() -> None:
@@ -808,3 +808,11 @@ def test_a_best_below_a_reward_warns_of_problem_step_and_values() -> None:
         RuntimeWarning, match=r"levels: best\(7\) is 0.35, .* 0.6 .*in 1 of 12 steps"
     ):
         compare(Low(0.1), {"player": lambda _: Recorder(lambda _: [1.0])}, 1)  # type: ignore[arg-type, return-value]
+
+
+def test_a_problem_without_a_noise_variance_warns_that_no_noise_is_added() -> None:
+    made: Any = {"player": lambda _: Recorder(lambda t: [t % 5])}
+    with pytest.warns(RuntimeWarning, match="levels: noise_variance is None.*added_noise = 0.0"):
+        rows = compare(Levels(None), made, 1)  # type: ignore[arg-type]
+    assert len(rows) == 12
+    compare(Levels(None, added_noise=0.0), made, 1)  # type: ignore[arg-type]

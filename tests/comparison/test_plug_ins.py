@@ -210,6 +210,35 @@ def test_equal_information_plays_all_again_with_a_changed_policy(tmp_path: Path)
     refused(ValueError, "policies with equal information", RunStore, tmp_path, fewer, plan.steps)
 
 
+def test_compare_takes_problems_by_the_names_of_the_command_line(
+    folder: Path, command: Command
+) -> None:
+    texts = ["paper_problem:problem", "Drifting-Bump:candidates=21"]
+    out = ["--policy=uniform", "--seeds=2", "--horizon=4", "--out", str(folder / "runs")]
+    command("compare", *texts, *out)
+    rows = compare(texts, "uniform", seeds=2, horizon=4).drop(columns="seconds")
+    assert [*rows["problem"].unique()] == [texts[0], "drifting-bump:candidates=21"]
+    pd.testing.assert_frame_equal(rows_of(folder / "runs").drop(columns="seconds"), rows)
+    labelled = compare({"mine": texts[0]}, "uniform", seeds=2, horizon=4)
+    assert [*labelled["problem"].unique()] == ["mine"]
+    assert labelled["regret"].tolist() == rows["regret"].tolist()[:8]
+
+
+@pytest.mark.parametrize(
+    ("problems", "match"),
+    [
+        ("paper_problem:problems", "paper_problem.*problems"),
+        ("drifting-bomp", "drifting-bump"),
+        (["paper_problem:problem"] * 2, "different names"),
+        ({"mine": "ozone"}, '"ozone" reads files'),
+        ({"mine": "paper_width:width"}, "problems must be"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_compare_refuses_the_name_of_no_problem(problems: Any, match: str) -> None:
+    refused(ValueError, match, compare, problems, "uniform", 1)
+
+
 def test_sources_are_all_that_a_module_imports_and_no_other_text(folder: Path) -> None:
     (folder / "lazy.py").write_text("def maker(setting):\n    from paper_parts import inner\n")
     (folder / "broken.py").write_text("def (")

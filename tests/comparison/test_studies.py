@@ -21,13 +21,13 @@ from tvbandits import Bandit, policies
 from tvbandits.cli import comparing
 from tvbandits.cli.main import main
 from tvbandits.cli.options import BoardOptions
-from tvbandits.cli.problems import make_problem
 from tvbandits.comparison import board as suites, files
 from tvbandits.comparison.board import Board
 from tvbandits.comparison.cluster import Cluster
 from tvbandits.comparison.compare import Comparison, compare, iterate
 from tvbandits.comparison.files import RunStore, file_name
 from tvbandits.comparison.page import comparison_report
+from tvbandits.comparison.problems import make_problem
 from tvbandits.comparison.summary import Run, panels_of, summarise
 from tvbandits.datasets import DriftingBump, Exoskeleton, GPDrift
 from tvbandits.datasets.tables.references import References

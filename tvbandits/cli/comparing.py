@@ -17,7 +17,6 @@ from rich.progress import MofNCompleteColumn
 
 from tvbandits.cli.options import BoardOptions, Comparing, TableOptions
 from tvbandits.cli.output import plural
-from tvbandits.cli.problems import READS_FILES, READS_OPTIONS, make_problem, problem_label
 from tvbandits.cli.stopping import (
     INTERRUPTED,
     TERMINATED,
@@ -35,6 +34,7 @@ from tvbandits.comparison.compare import Comparison, iterate, simulator
 from tvbandits.comparison.files import RunStore
 from tvbandits.comparison.frontier import frontier_policies, frontier_table
 from tvbandits.comparison.page import comparison_report
+from tvbandits.comparison.problems import READS_FILES, READS_OPTIONS, make_problem, problem_label
 from tvbandits.comparison.summary import Key, Run, problem_references, summarise
 from tvbandits.datasets.tables.references import References
 from tvbandits.domains.problem import Problem

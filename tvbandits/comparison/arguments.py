@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import getattr_static, signature
@@ -14,9 +15,11 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.acquisition.widths import Confidence, as_confidence
 from tvbandits.bandit.info import Player
+from tvbandits.comparison.environment import Environment
+from tvbandits.comparison.problems import make_problem, problem_label
 from tvbandits.comparison.summary import NO_WIDTH
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.problem import Problem
+from tvbandits.domains.problem import NoiseOfItsOwn, Problem
 from tvbandits.experts.functions import CallableExpert
 from tvbandits.experts.protocol import Expert
 from tvbandits.policies import POLICIES, Policy, Setting
@@ -247,18 +250,24 @@ class NamedExpert:
 # --- problems -----------------------------------------------------------------------------------------
 
 
-def label_problems(
-    problems: Problem | Sequence[Problem] | Mapping[str, Problem],
-) -> dict[str, Problem]:
-    """Return problems by label, each with all the members of one."""
+# Problems, and names as on the command line.
+Problems = Problem | str | Sequence[Problem | str] | Mapping[str, Problem | str]
+
+
+def label_problems(problems: Problems, horizon: int | None = None) -> dict[str, Problem]:
+    """Return problems by label, each with all the members of one; names make ones of `horizon` steps."""
     if isinstance(problems, Mapping):
-        by_label = dict(problems)
+        by_label = {label: _problem(each, horizon) for label, each in problems.items()}
     else:
         # A text, a class and an array can be iterated over, and hold no problems.
         some = isinstance(problems, Iterable) and not isinstance(problems, str | type | np.ndarray)
         each_problem: list[Any] = list(problems) if some else [problems]  # type: ignore[arg-type]
-        names = [_check_members(problem).name for problem in each_problem]
-        by_label = dict(zip(names, each_problem, strict=True))
+        names = [
+            problem_label(problem) if isinstance(problem, str) else _check_members(problem).name
+            for problem in each_problem
+        ]
+        made = [_problem(problem, horizon) for problem in each_problem]
+        by_label = dict(zip(names, made, strict=True))
         if len(by_label) < len(each_problem):
             raise ValueError(
                 f"problems must have different names, or labels in a mapping; got {names}"
@@ -270,6 +279,11 @@ def label_problems(
     return by_label
 
 
+def _problem(problem: Any, horizon: int | None) -> Problem:
+    """Return a problem; of a text, the one that it names."""
+    return make_problem(problem, [], horizon) if isinstance(problem, str) else problem
+
+
 def _check_members(problem: Any) -> Problem:
     """Return a problem; a `ValueError` says which members an object lacks. A class is no problem."""
     members = [name for name in dir(Problem) if not name.startswith("_")]
@@ -277,7 +291,7 @@ def _check_members(problem: Any) -> Problem:
     if missing or isinstance(problem, type):
         lacks = f", which has no {', '.join(missing)}" if missing else ""
         raise ValueError(
-            "problems must be objects such as tvbandits.datasets.DriftingBump(), got "
+            "problems must be names, or objects such as tvbandits.datasets.DriftingBump(), got "
             f"{describe(problem)}{lacks}"
         )
     complete: Problem = problem
@@ -294,6 +308,13 @@ def _check_problem(label: str, problem: Problem) -> None:
     noise = _check_members(problem).noise_variance
     kernel: Any = problem.kernel
     name = f"{label}: noise_variance"
+    if noise is None and not _says_how_noisy(problem):
+        warnings.warn(
+            f"{name} is None, so that this comparison adds no noise to its rewards: give a number, or "
+            "added_noise = 0.0 if the values are measurements, with noise of their own",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     if np.ndim(noise) == 0:  # type: ignore[arg-type]
         optional(positive_number, name, noise)
     else:
@@ -305,6 +326,12 @@ def _check_problem(label: str, problem: Problem) -> None:
         logarithms = kernel.theta if hasattr(kernel, "theta") else np.zeros(0)
     name = f"{label}: the numbers of a kernel"
     require(np.isfinite(logarithms).all(), name, "positive and finite", kernel)
+
+
+def _says_how_noisy(problem: Problem) -> bool:
+    """Return whether a problem says how noisy its readings are in another way than a variance."""
+    has_own = isinstance(problem, NoiseOfItsOwn) and problem.added_noise is not None
+    return has_own or Environment.of(problem).trials is not None
 
 
 def steps_of(label: str, problem: Problem, horizon: int | None) -> int:

@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -24,6 +24,7 @@ from tvbandits.bandit.bandit import MOST_POINTS
 from tvbandits.comparison.arguments import (
     MakeExpert,
     Policies,
+    Problems,
     as_width,
     label_policies,
     label_problems,
@@ -80,7 +81,7 @@ class Comparison:
     conditions: Conditions = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        problems = label_problems(self.problems)
+        problems = label_problems(self.problems, self.horizon)
         policies = label_policies(self.policies, self.expert)
         width = as_width(self.beta)
         seeds = tuple(as_seeds(self.seeds))
@@ -102,7 +103,7 @@ class Comparison:
 
 
 def compare(
-    problems: Problem | Sequence[Problem] | Mapping[str, Problem],
+    problems: Problems,
     policies: Policies,
     seeds: int | Sequence[int] = 10,
     horizon: int | None = None,
@@ -118,6 +119,8 @@ def compare(
     Parameters
     ----------
     problems : problems, or a mapping of labels to problems
+        Objects, and names as on the command line ("drifting-bump:candidates=51", and
+        "package.module:problem" of yours), which are their labels.
     policies : policies, or a mapping of labels to policies
         Names as on the command line ("sw-gp-ucb:window=40"), recipes (`policies.gp_ucb`) and makers, in
         any mixture. A maker is a function or a class that is called with a

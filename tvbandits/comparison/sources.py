@@ -1,7 +1,8 @@
 """Checksums of the files that a run depends on: modules of a user's own, and tables by their path.
 
-Rows belong to the code that made them. Files are found without importing anything, so that the rows of
-a policy can be checked that a command does not play.
+Rows belong to the code that made them. Files and environment variables that this code reads are not
+watched: give them as parameters in the text of a policy, or play into another folder. Files are found
+without importing anything, so that the rows of a policy can be checked that a command does not play.
 """
 
 from __future__ import annotations

@@ -37,7 +37,9 @@ class Problem(Protocol):
     def noise_variance(self) -> float | Array | None:
         """Noise variance of a reward (unit of reward squared); None: nobody knows it.
 
-        An array (n,) has one for each of n candidates.
+        An array (n,) has one for each of n candidates. With None policies learn it, and a comparison
+        adds no noise to `value`: it warns, unless `added_noise = 0.0` says that the values are
+        measurements, or the problem has trials.
         """
 
     @property
