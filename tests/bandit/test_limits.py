@@ -388,7 +388,7 @@ def test_an_outage_is_warned_of_once() -> None:
         bandit.tell(SITES.X, np.zeros(21), 6, outcomes={"load": np.full(21, 90.0)})
         bandit.ask(7)
     said = [str(each.message) for each in given if each.category is LimitWarning]
-    assert [text.partition(" with")[0][-5:] for text in said] == ["t = 2", "t = 7"]
+    assert [text.partition(":")[0][-5:] for text in said] == ["t = 2", "t = 7"]
 
 
 def test_none_was_not_read() -> None:

@@ -474,7 +474,8 @@ def test_a_policy_writes_its_file_and_begins(command: Command, name: str) -> Non
     spec = f"{name}:{NEEDED[name]}" if name in NEEDED else name
     given = ("--policy", spec, "--sites", "sites.csv", "--noise-sd", 1.5)
     out = fine(command("campaign", "new", "c.db", *given))
-    assert out.startswith("wrote campaign.toml\nc.db: a campaign on Candidates(9 points, d=2)")
+    assert out.startswith("c.db: a campaign on Candidates(9 points, d=2)")
+    assert "\nwrote campaign.toml\n" in out
     text = Path("campaign.toml").read_text()
     assert all(option in text for option in options_of(POLICIES[name]))
     with Campaign.open("c.db") as campaign:

@@ -401,7 +401,7 @@ def estimate_noise(recipe: Recipe, data: Dataset) -> NoiseEstimate | None:
         ensemble = recipe.posterior.self_learning and not recipe.posterior.points_apart
         rival = space_kernels(recipe.domain)[1] if ensemble else None
         return estimated_noise(recipe.kernel, data, mean, rival)
-    if len(own):
+    if len(own) and not np.isnan(own).any():
         return noise_of_others(own)
     points = recipe.domain.sample(32, np.random.default_rng(0))
     prior = recipe.kernel.diag(inputs(recipe.kernel, points, np.zeros(32)))
