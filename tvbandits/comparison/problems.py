@@ -77,8 +77,8 @@ def make_problem(
     if name in READS_FILES and (not files or problem.files not in (None, len(files))):
         count = problem.files or "some"
         raise ValueError(
-            f'"{name}" reads files: give {count} by --data FILE, or in Python make it by a function of '
-            f"tvbandits.datasets, got {len(files)} ({problem.summary})"
+            f'"{name}" reads files: give {count} by --data FILE, got {len(files)} '
+            f"({problem.summary}); in Python make it by a function of tvbandits.datasets"
         )
     arguments: list[Any] = [files] if problem.files is None else files[: problem.files]
     make = problem.make
