@@ -388,7 +388,7 @@ class OnTerminal:
         os.close(slave)
         self.said = ""
 
-    def read_until(self, pattern: str, seconds: float = 60.0) -> bool:
+    def read_until(self, pattern: str, seconds: float = 180.0) -> bool:
         """Whether it says that before it ends."""
         limit = time.monotonic() + seconds
         while time.monotonic() < limit:
@@ -408,7 +408,7 @@ class OnTerminal:
     def end(self) -> tuple[int, str]:
         """Exit status and standard output."""
         self.read_until("$^")
-        out, _ = self.process.communicate(timeout=60)
+        out, _ = self.process.communicate(timeout=180)
         os.close(self.master)
         return self.process.returncode, out.decode()
 
