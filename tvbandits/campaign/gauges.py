@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import median_abs_deviation
 
 from tvbandits.data import Dataset
 from tvbandits.validation import Array
@@ -22,9 +23,6 @@ FAR_OFFSET, FEWEST_ROUNDS = 6.0, 6
 
 # Rounds need so many places.
 FEWEST_PLACES = 3
-
-# The median of absolute deviations of a normal distribution, times this, is its deviation.
-TO_DEVIATION = 1.4826
 
 
 @dataclass(frozen=True)
@@ -44,13 +42,16 @@ class Rounds:
 
     @classmethod
     def of(cls, readings: Dataset) -> Rounds:
-        """Return the rounds among some readings."""
+        """Return the rounds among some readings; other times, which may be many, take no memory."""
         X, place = np.unique(readings.X, axis=0, return_inverse=True)
-        times, row = np.unique(readings.t, return_inverse=True)
-        values = np.full((len(times), len(X)), np.nan)
-        values[row, place.reshape(-1)] = readings.y
-        fewest = max(FEWEST_PLACES, len(X) / 2)
-        return cls(X, values[(~np.isnan(values)).sum(axis=1) >= fewest])
+        _, time = np.unique(readings.t, return_inverse=True)
+        cells = np.column_stack([time, place.reshape(-1)])
+        counts = np.bincount(np.unique(cells, axis=0)[:, 0])
+        is_round = counts >= max(FEWEST_PLACES, len(X) / 2)
+        row, part = np.cumsum(is_round) - 1, is_round[time]
+        values = np.full((np.count_nonzero(is_round), len(X)), np.nan)
+        values[row[time[part]], cells[part, 1]] = readings.y[part]
+        return cls(X, values)
 
     @property
     def missed(self) -> NDArray[np.int64]:
@@ -75,7 +76,7 @@ class Rounds:
         values = self.values[:, enough]
         offsets = np.nanmedian(values - np.nanmedian(values, axis=1, keepdims=True), axis=0)
         offsets -= np.median(offsets)
-        spread = TO_DEVIATION * float(np.median(np.abs(offsets)))
+        spread = float(median_abs_deviation(offsets, scale="normal"))
         far = np.abs(offsets) > FAR_OFFSET * spread
         result[np.flatnonzero(enough)[far & (spread > 0)]] = offsets[far & (spread > 0)]
         return result
