@@ -341,10 +341,7 @@ class Campaign:
     def sites(self) -> list[str]:
         """The names of the sites that are not retired; empty on a box or a space."""
         candidates, names = candidates_of(self.domain), self.names
-        if candidates is None:
-            return []
-        rows = [row for row in range(len(candidates)) if row not in candidates.retired]
-        return [names.name(candidates.X[row]) for row in rows]
+        return [] if candidates is None else [names.name(x) for x in candidates.active]
 
     @property
     def clock(self) -> Clock | None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.status import HALF_WIDTH
 from tvbandits.domains.candidates import candidates_of
 from tvbandits.domains.domain import Context
+from tvbandits.domains.parameters import Named
 
 
 class Prediction(NamedTuple):
@@ -39,7 +40,7 @@ class Prediction(NamedTuple):
 
 def forecast(
     campaign: Campaign,
-    places: Sequence[Any] | None,
+    places: ArrayLike | Named | None,
     t: float | str | None,
     outcome: str | None = None,
     context: Context = None,
@@ -61,21 +62,15 @@ def forecast(
             raise ValueError(
                 f"the campaign plays on {campaign.domain!r}, not on sites: name the places"
             )
-        active = np.setdiff1d(np.arange(len(candidates)), candidates.retired)
-        X = campaign.resolve_points(candidates.X[active], context)
-    else:
-        X = campaign.resolve_points(places, context)
+        places = candidates.active
+    X = campaign.resolve_points(places, context)
     mean, deviation = campaign.predict(X, t, outcome, relative=relative)
+    half = HALF_WIDTH * deviation
+    bounds = np.column_stack([mean - half, mean + half])
     order = np.argsort(mean if campaign.recipe.minimize else -mean, kind="stable")
     return [
         Prediction(
-            campaign.names.name(X[i]),
-            float(mean[i]),
-            float(deviation[i]),
-            [
-                float(mean[i] - HALF_WIDTH * deviation[i]),
-                float(mean[i] + HALF_WIDTH * deviation[i]),
-            ],
+            campaign.names.name(X[i]), float(mean[i]), float(deviation[i]), bounds[i].tolist()
         )
         for i in order
     ]

@@ -132,6 +132,11 @@ class Candidates(Domain):
         """Columns that are given by the world when a point is to be chosen."""
         return tuple(self.context)
 
+    @property
+    def active(self) -> Array:
+        """The points (n, d) that are not retired."""
+        return self.points_at(np.setdiff1d(np.arange(len(self)), self.retired))
+
     @cached_property
     def in_memory(self) -> bool:
         """Whether all candidates are in memory, as `X`."""

@@ -279,7 +279,7 @@ def _places(domain: Any, names: Names, latest: Array) -> tuple[Array, list[str]]
     if domain.context_parameters and len(latest):
         domain = AtContext(domain, latest[-1, list(domain.context_columns)])
     if isinstance(domain, Candidates):
-        X = np.delete(domain.X, list(domain.retired), axis=0)
+        X = domain.active
         X = X[np.unique(np.linspace(0, len(X) - 1, min(len(X), SETTINGS.places)).astype(int))]
     else:
         X = domain.sample(SETTINGS.places, np.random.default_rng(0))
