@@ -140,13 +140,16 @@ def print_points(call: Call, campaign: Campaign, name: str, X: Array, t: float |
     print_result(call.form, text, {name: points, "t": t})
 
 
-def print_notes(campaign: Campaign, X: Array, t: float | None) -> None:
-    """Print on standard error what a person should know of an ask: a time in the past, silent sites."""
+def print_notes(campaign: Campaign, X: Array, usual_time: float | None) -> None:
+    """Print on standard error what a person should know of an ask: a time in the past, silent sites.
+
+    `usual_time` is the time that it is for if the person said none.
+    """
     notes, found, names = [], campaign.doubtful_sites, {campaign.names.name(x) for x in X}
-    clock, pending = campaign.clock, campaign.pending_points
-    if t is None and clock is not None and pending and clock.now > pending[-1].t + 1.0:
+    clock = campaign.clock
+    if usual_time is not None and clock is not None and clock.now > usual_time + 1.0:
         notes.append(
-            f"for {campaign.format_time(pending[-1].t)}, one unit of the clock after the last reading; "
+            f"for {campaign.format_time(usual_time)}, one unit of the clock after the last reading; "
             f"now is {campaign.format_time(clock.now).partition('.')[0]}: --at says another time"
         )
     notes += [f"{name}: {found[name]}" for name in sorted(names & found.keys())]

@@ -108,6 +108,25 @@ def confirm(doubts: Sequence[str], yes: bool) -> None:
         raise ValueError(f"{text}; nothing has changed: add --yes if it is right")
 
 
+def confirm_time(campaign: Campaign, t: float, yes: bool) -> None:
+    """Ask about a time if it is unusual."""
+    doubt = Doubts(campaign).about_time(t)
+    confirm([doubt] if doubt else [], yes)
+
+
+def confirm_reading(
+    campaign: Campaign,
+    X: Array,
+    t: float | None,
+    value: float | None,
+    variance: float | None,
+    yes: bool,
+) -> None:
+    """Ask about a reading or an answer at a point (1, d) if it is unusual."""
+    name = campaign.names.name(X[0])
+    confirm(Doubts(campaign).about_reading(name, t, value, variance, X), yes)
+
+
 def as_column(number: float | None) -> list[float] | None:
     """Return a number, if there is one, as a column of length one."""
     return None if number is None else [number]
@@ -256,8 +275,7 @@ def answer(
 ) -> None:
     """Record an answer, once for its place and time unless it has a key."""
     before, X = campaign.status.rows, campaign.resolve_points(site, t=t)
-    doubts = Doubts(campaign).about_reading(campaign.names.name(X[0]), t, value, variance, X)
-    confirm(doubts, yes)
+    confirm_reading(campaign, X, t, value, variance, yes)
     try:
         campaign.answer(X, [value], t, as_column(variance), key=call.key)
     except ConflictError as error:
@@ -277,7 +295,7 @@ def correct_answer(
     yes: bool,
 ) -> None:
     """Replace the answer about a place."""
-    confirm(Doubts(campaign).about_reading(campaign.names.name(X[0]), t, value, variance, X), yes)
+    confirm_reading(campaign, X, t, value, variance, yes)
     campaign.correct_answers(X, [value], t, as_column(variance), key=call.key)
     print_change(call, campaign, "corrected", "correct_answers", value)
 

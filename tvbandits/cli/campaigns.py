@@ -24,7 +24,6 @@ from tvbandits.cli.options import (
 from tvbandits.cli.stopping import Later
 
 if TYPE_CHECKING:
-    from tvbandits.campaign import doubts as doubting
     from tvbandits.campaign.service import app as service, tokens
     from tvbandits.cli import (
         campaign_actions as actions,
@@ -37,7 +36,7 @@ else:
     actions, configuration = Later("cli.campaign_actions"), Later("cli.campaign_config")
     readings, terminal = Later("cli.campaign_readings"), Later("cli.terminal")
     service, tokens = Later("campaign.service.app"), Later("campaign.service.tokens")
-    mcp, doubting = Later("integrations.mcp"), Later("campaign.doubts")
+    mcp = Later("integrations.mcp")
 
 app = typer.Typer(no_args_is_help=True, help="Run a bandit for weeks: a campaign in a file.")
 
@@ -177,8 +176,7 @@ def ask_command(
     with actions.open_campaign(call) as campaign:
         t = actions.parse_at(campaign, at)
         if t is not None:
-            doubt = doubting.Doubts(campaign).about_time(t)
-            readings.confirm([doubt] if doubt else [], yes)
+            readings.confirm_time(campaign, t, yes)
         X = campaign.ask(
             t,
             n,
@@ -188,10 +186,10 @@ def ask_command(
             without=actions.parse_sites(campaign, without),
             key=call.key,
         )
-        pending = campaign.pending_points
-        about = pending[-1].t if t is None and pending else t
-        actions.print_points(call, campaign, "points", X, about)
-        actions.print_notes(campaign, X, t)
+        pending = campaign.pending_points if t is None else []
+        usual_time = pending[-1].t if pending else None
+        actions.print_points(call, campaign, "points", X, usual_time if t is None else t)
+        actions.print_notes(campaign, X, usual_time)
 
 
 @command(app, "tell")
@@ -313,9 +311,8 @@ def correct_command(
                 "correct needs the right reward, time, noise variance or outcome: give --reward, "
                 "--to, --variance or --outcome"
             )
-        name, when = campaign.names.name(X[0]), t if right_time is None else right_time
-        doubts = doubting.Doubts(campaign).about_reading(name, when, reward, variance, X)
-        readings.confirm(doubts, yes)
+        when = t if right_time is None else right_time
+        readings.confirm_reading(campaign, X, when, reward, variance, yes)
         y, noise = readings.as_column(reward), readings.as_column(variance)
         campaign.correct(X, y, t, noise, to=right_time, outcomes=outcomes, key=call.key)
         readings.print_change(call, campaign, "corrected", "correct", reward, right_time)

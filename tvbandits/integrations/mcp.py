@@ -130,11 +130,12 @@ class CampaignTools:
     ) -> dict[str, Any]:
         """Record a reading. Without a time it is for the time of the ask that returned the place."""
         campaign = self._campaign
+        places: list[str] | list[list[float]] = [site] if isinstance(site, str) else [[*site]]
         if not sure:
-            self._refuse_unusual(site, reward, _time(time), noise_variance, context)
+            self._refuse_unusual(places, reward, _time(time), noise_variance, context)
         further = None if outcomes is None else {name: [y] for name, y in outcomes.items()}
         campaign.tell(
-            [site] if isinstance(site, str) else [[*site]],
+            places,
             [np.nan if reward is None else reward],
             _time(time),
             noise_variance,
@@ -146,7 +147,7 @@ class CampaignTools:
 
     def _refuse_unusual(
         self,
-        site: str | list[float],
+        places: list[str] | list[list[float]],
         reward: float | None,
         time: float | str | None,
         variance: float | None,
@@ -154,7 +155,6 @@ class CampaignTools:
     ) -> None:
         """Raise a `ValueError` for a reading that a person should look at before it is recorded."""
         campaign = self._campaign
-        places: Any = [site] if isinstance(site, str) else [[*site]]
         X = campaign.resolve_points(places, context, time, played=True)
         t = to_number(campaign.clock, time)
         doubts = Doubts(campaign).about_reading(campaign.names.name(X[0]), t, reward, variance, X)
