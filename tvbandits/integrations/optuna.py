@@ -41,7 +41,6 @@ from tvbandits.integrations.playing import (
     parameter_name,
     set_pending,
     to_share,
-    with_random,
 )
 from tvbandits.validation import Array, as_time, describe, noise_variance_number, whole_number
 
@@ -329,8 +328,8 @@ class TVSampler(optuna.samplers.BaseSampler):
             # Exactly the running trials are pending, whoever has asked for them.
             running = self._played_of(run, trials, TrialState.RUNNING)
             t = np.array([each.t for each in running])
-            run.bandit = set_pending(run.bandit, run.encode(running), t)
-            run.bandit = with_random(run.bandit, self._random_of(trial).bit_generator.state)
+            random = self._random_of(trial).bit_generator.state
+            run.bandit = set_pending(run.bandit, run.encode(running), t, random)
             (x,) = ask_at(run.bandit, asked.t, context=asked.context)
             return run.space.decode(x)
 

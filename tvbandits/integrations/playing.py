@@ -52,16 +52,19 @@ def make_bandit(policy: Maker, space: Space, *, minimize: bool, seed: int) -> Ba
     return bandit
 
 
-def set_pending(bandit: Bandit, X: Array, t: Array) -> Bandit:
-    """Return the bandit with exactly these pending points (n, d), for times (n,)."""
-    if np.array_equal(X, bandit.state.pending.X):
-        return bandit
-    return Bandit.from_state(bandit.recipe, bandit.state.with_record(pending=Plays(X, t)))
+def set_pending(
+    bandit: Bandit, X: Array, t: Array, random: Mapping[str, Any] | None = None
+) -> Bandit:
+    """Return the bandit with exactly these pending points (n, d), for times (n,).
 
-
-def with_random(bandit: Bandit, random: Mapping[str, Any]) -> Bandit:
-    """Return the bandit with other random numbers, a state of numpy's `bit_generator`."""
-    return Bandit.from_state(bandit.recipe, replace(bandit.state, random=random))
+    `random`, a state of numpy's `bit_generator`, replaces its random numbers.
+    """
+    before = state = bandit.state
+    if not np.array_equal(X, state.pending.X):
+        state = state.with_record(pending=Plays(X, t))
+    if random is not None:
+        state = replace(state, random=random)
+    return bandit if state is before else Bandit.from_state(bandit.recipe, state)
 
 
 def ask_at(
