@@ -23,7 +23,7 @@ def rows_of(paper: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
 
-PAPERS = ["SparQ-GP-UCB [S]", "BKB [B]", "BBKB [BB]", "The rivals of [S]"]
+PAPERS = ["SparQ-GP-UCB [S]", "BKB [B]", "BBKB [BB]"]
 ROWS = [(paper, row) for paper in PAPERS for row in rows_of(paper)]
 
 

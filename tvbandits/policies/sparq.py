@@ -19,7 +19,7 @@ What differs from the letter, and why:
   So the newest reward is never discarded; from t = 3 on the two rules are one.
 - Line 5. Proposition 2 asks for a set whose law is within O(eta / t) of the k-DPP. The default chain is
   much shorter and its set nearly the greedy one, which does better; `KDPP(steps="theory")` is the
-  proposition's, and docs/algorithms.md compares them.
+  proposition's, and docs/printed-tables.md compares them.
 
 References
 ----------

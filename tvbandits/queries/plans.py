@@ -379,7 +379,7 @@ class KDPP(QueryPlan):
         Proposition 2 asks (eq. 56). The default is much shorter on purpose. The greedy set leaves a
         smaller trace tr(K - Q), the quantity that the guarantee is about, than a typical draw does, and
         under the theorem's width regret grows with the length of the chain, until SparQ-GP-UCB loses
-        more than GP-UCB (`python -m benchmarks --only chain`; docs/algorithms.md has the figures).
+        more than GP-UCB (`python -m benchmarks --only chain`; docs/printed-tables.md has the figures).
     sampler : "mcmc" or "exact"
         The chain of Algorithm 2, or an exact draw through the library dppy, which has no length and
         takes milliseconds.
