@@ -309,7 +309,8 @@ def test_dates_without_a_clock_are_refused_with_the_section_to_write(command: Co
 
 
 PAGE = (ROOT / "docs" / "files-as-they-come.md").read_text(encoding="utf-8")
-SECTIONS = [part for part in re.split(r"(?m)^(?=\*\*)", PAGE) if part.startswith("**")]
+ROWS = re.findall(r"^\|.*\| `(\w+\.(?:csv|dat)[^`]*)` \|$", PAGE, re.MULTILINE)
+BLOCKS = re.findall(r"^```console\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 
 def test_the_page_shows_what_data_info_prints(command: Command) -> None:
@@ -318,12 +319,18 @@ def test_the_page_shows_what_data_info_prints(command: Command) -> None:
     assert fine(command(*shlex.split(shown[1])[1:])) == shown[2]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("section", SECTIONS, ids=lambda part: part[2:16].strip("*. "))
-def test_a_section_of_the_page_goes_from_its_file_to_a_decision(
-    command: Command, section: str
+@pytest.mark.parametrize("row", ROWS)
+def test_what_a_row_of_the_page_says_of_its_file_leaves_nothing_open(
+    command: Command, row: str
 ) -> None:
-    (block,) = re.findall(r"```console\n(.*?)```", section, re.DOTALL)
+    lines = fine(command("data", "info", *shlex.split(row)))
+    assert "open: " not in lines
+    assert "then: tvbandits compare sensor-field" in lines
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", BLOCKS[1:], ids=["long", "wide"])
+def test_a_block_of_the_page_goes_from_a_file_to_a_decision(command: Command, block: str) -> None:
     for line in block.splitlines():
         said = command(*shlex.split(line)[1:])
         assert said.status == 0, (line, said)
@@ -331,5 +338,5 @@ def test_a_section_of_the_page_goes_from_its_file_to_a_decision(
 
 
 def test_the_page_has_every_file() -> None:
-    assert len(SECTIONS) == len(READINGS)
-    assert all(name in PAGE for name in FILES)
+    assert {row.split()[0] for row in ROWS} == set(READINGS)
+    assert "sites.csv" in PAGE
