@@ -23,7 +23,7 @@ from benchmarks.boba import PRINTED, regret
 from benchmarks.harness import arguments, half_interval, heading, kept, line
 from tvbandits.acquisition.widths import DEFAULT_WIDTH
 from tvbandits.datasets import Lifted
-from tvbandits.gp.kernels.additive import Bounded
+from tvbandits.gp.additive import Bounded
 from tvbandits.policies.models import box_width
 
 POLICIES = ("adaptive-gp-ucb", "GP-UCB")

@@ -14,8 +14,9 @@ from tvbandits import Bandit, Box, Candidates, Integer, Log, Periodic, Recipe, S
 from tvbandits.domains.domain import columns_by_name
 from tvbandits.domains.moving import distances
 from tvbandits.domains.parameters import Category, Choice, Parameter, Real, as_parameter
-from tvbandits.gp.kernels.additive import box_kernel, joint_box_kernel
-from tvbandits.gp.kernels.structure import check_kernel, inputs
+from tvbandits.gp.additive import box_kernel, joint_box_kernel
+from tvbandits.gp.kernel_matrix import check_kernel
+from tvbandits.gp.kernels.structure import inputs
 from tvbandits.validation import Array
 
 SPACE = Space(

@@ -18,7 +18,7 @@ from tvbandits import Arms, Box, Candidates, Integer, Space, count, policies, ra
 from tvbandits.domains.parameters import Category, Real
 from tvbandits.domains.space import Table
 from tvbandits.domains.space_kernel import PerParameter
-from tvbandits.gp.kernels.structure import check_kernel
+from tvbandits.gp.kernel_matrix import check_kernel
 from tvbandits.validation import Array
 
 OVEN = Space(temperature=(10, 80), count=Integer(1, 5), mode=["a", "b", "c"])

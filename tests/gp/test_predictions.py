@@ -14,9 +14,9 @@ from tvbandits import Answers, Bandit, Box, Candidates, Exact, Nystrom, Recipe
 from tvbandits.domains.space_kernel import PerParameter
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import Linear
+from tvbandits.gp.additive import box_kernel
 from tvbandits.gp.cholesky import ExactPosterior
-from tvbandits.gp.kernels.additive import box_kernel
-from tvbandits.gp.kernels.coordinates import Coordinates
+from tvbandits.gp.kernels.matern import Coordinates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data

@@ -10,7 +10,7 @@ from tests.helpers.players import FINITE_RULES, setting
 from tests.helpers.refusals import refused
 from tests.oracles.plain_rivals import drift_posterior, known_by_the_future
 from tvbandits import Box, Candidates, policies
-from tvbandits.gp.kernels.structure import eigen_features
+from tvbandits.gp.kernel_matrix import eigen_features
 from tvbandits.policies import POLICIES
 from tvbandits.policies.rivals.predictive import ArmFilter, future_variance, sample_covariance
 

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Bandit, Box, Candidates, Options, Space, policies
 from tvbandits.experts import CallableExpert
-from tvbandits.gp.kernels.additive import space_kernels, structured_kernel
+from tvbandits.gp.additive import space_kernels, structured_kernel
 from tvbandits.gp.kernels.units import InUnits, column_units
 from tvbandits.validation import Array
 

@@ -24,13 +24,14 @@ from tvbandits.domains.domain import Domain, append_context
 from tvbandits.domains.space import Arms
 from tvbandits.forgetting.aging import Aging, Constant, Window, has_rate
 from tvbandits.forgetting.event_trigger import EventTrigger
+from tvbandits.gp.additive import joint_box_kernel, space_kernels
 from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.exact import Exact
 from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess, noise_of_others
 from tvbandits.gp.fitting.online import Every, at_step, step_of
-from tvbandits.gp.kernels.additive import joint_box_kernel, space_kernels
+from tvbandits.gp.kernel_matrix import check_kernel
 from tvbandits.gp.kernels.space_time import Beside
-from tvbandits.gp.kernels.structure import check_kernel, inputs, is_space_time
+from tvbandits.gp.kernels.structure import inputs, is_space_time
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.predictions import has_slopes
 from tvbandits.queries.plans import Asking

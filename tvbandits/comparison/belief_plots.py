@@ -20,7 +20,7 @@ from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Category, Choice, Log, Parameter, Real
 from tvbandits.domains.space import Table, space_of
-from tvbandits.gp.kernels.additive import ends_of
+from tvbandits.gp.additive import ends_of
 from tvbandits.validation import Array, Index, of_kind
 
 # Half the width of a band, in posterior deviations.

@@ -28,9 +28,8 @@ import numpy as np
 
 from tvbandits.data import replace_fields
 from tvbandits.gp import linalg
-from tvbandits.gp.features import SpaceFeatures
-from tvbandits.gp.kernels.structure import advance, spanned
-from tvbandits.gp.kernels.terms import terms_of
+from tvbandits.gp.features import SpaceFeatures, spanned
+from tvbandits.gp.kernels.structure import advance, terms_of
 from tvbandits.gp.posterior import (
     NOISE_LIMITS,
     AppendBuffer,

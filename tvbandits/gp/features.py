@@ -17,10 +17,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.gp import linalg
-from tvbandits.gp.kernels.structure import spanned
-from tvbandits.gp.kernels.terms import Term
+from tvbandits.gp.kernels.structure import Term
 from tvbandits.validation import Array, Index
 
 
@@ -41,6 +41,20 @@ class FeatureConfig:
 
 
 CONFIG = FeatureConfig()
+
+
+def spanned(kernel: Kernel, points: Array, rank: int, share: float) -> linalg.PivotedCholesky:
+    """The pivoted Cholesky factor of a kernel matrix on points (n, d), of so many rows at the most.
+
+    It ends where no point keeps more than a share of the largest prior variance.
+    """
+    prior = np.asarray(kernel.diag(points), dtype=np.float64)
+
+    def column(i: int) -> Array:
+        return np.asarray(kernel(points[i : i + 1], points)[0], dtype=np.float64)
+
+    least = share * float(prior.max(initial=0.0))
+    return linalg.pivoted_cholesky(prior, column, min(rank, len(points)), least)
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,7 @@ from tvbandits.data import at_times
 from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import ExactPosterior, by_cholesky, embed
 from tvbandits.gp.features import Features, SpaceFeatures
-from tvbandits.gp.kernels.structure import is_space_time
-from tvbandits.gp.kernels.terms import Term, terms_of
+from tvbandits.gp.kernels.structure import Term, is_space_time, terms_of
 from tvbandits.gp.posterior import (
     CandidateGrid,
     Conditioning,

@@ -18,10 +18,10 @@ from tvbandits.bandit.past import state_with_history
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.domains.domain import Domain, check_domain
 from tvbandits.domains.space import space_of
+from tvbandits.gp.additive import space_kernels
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.exact import Exact
 from tvbandits.gp.fitting.online import Every, as_every
-from tvbandits.gp.kernels.additive import space_kernels
 from tvbandits.gp.kernels.space_time import Drift
 from tvbandits.gp.kernels.structure import space_time, without_bounds
 from tvbandits.gp.posterior import PosteriorRule

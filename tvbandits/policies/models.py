@@ -20,12 +20,7 @@ from tvbandits.domains.domain import Domain, check_domain
 from tvbandits.domains.parameters import Periodic
 from tvbandits.domains.space import Arms, Space, space_of
 from tvbandits.forgetting.aging import Window
-from tvbandits.gp.ensemble.arms import IndependentArms
-from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG
-from tvbandits.gp.ensemble.posterior import ModelEnsemble
-from tvbandits.gp.exact import Exact
-from tvbandits.gp.fitting.online import Every
-from tvbandits.gp.kernels.additive import (
+from tvbandits.gp.additive import (
     Bounded,
     anchors_of,
     box_kernel,
@@ -33,6 +28,11 @@ from tvbandits.gp.kernels.additive import (
     space_kernels,
     structured_kernel,
 )
+from tvbandits.gp.ensemble.arms import IndependentArms
+from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG
+from tvbandits.gp.ensemble.posterior import ModelEnsemble
+from tvbandits.gp.exact import Exact
+from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.structure import is_space_time
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.state_space import StateSpace

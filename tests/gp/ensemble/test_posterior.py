@@ -9,6 +9,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Candidates, Dataset, policies
 from tvbandits.bandit.state import same_value
+from tvbandits.gp.additive import structured_kernel
 from tvbandits.gp.ensemble import posterior as posterior_module
 from tvbandits.gp.ensemble.candidate_posterior import Readings
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
@@ -20,7 +21,6 @@ from tvbandits.gp.ensemble.posterior import (
     ReplayBuffer,
     effective_noise,
 )
-from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data, Posterior
 from tvbandits.validation import Array
 

@@ -15,12 +15,12 @@ from tests.helpers.refusals import refused
 from tvbandits import Answers, Bandit, Candidates, Options, load, policies
 from tvbandits.bandit.state import same_value
 from tvbandits.experts.keyed_noise import keyed_normal
+from tvbandits.gp.additive import structured_kernel
 from tvbandits.gp.ensemble import seasons
 from tvbandits.gp.ensemble.candidate_posterior import Readings
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import function_models, models_for
 from tvbandits.gp.ensemble.posterior import EnsemblePosterior, ModelEnsemble, ReplayBuffer
-from tvbandits.gp.kernels.additive import structured_kernel
 from tvbandits.gp.kernels.units import in_column_units
 from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data, Posterior
 from tvbandits.validation import Array

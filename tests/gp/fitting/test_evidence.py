@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ke
 
 from tvbandits.data import Dataset
 from tvbandits.domains.space_kernel import PerParameter
+from tvbandits.gp.additive import structured_kernel
 from tvbandits.gp.cholesky import by_cholesky
 from tvbandits.gp.fitting import noise, standardisation
 from tvbandits.gp.fitting.calibration import CONFIG as CALIBRATION, IntervalCalibration
@@ -24,8 +25,7 @@ from tvbandits.gp.fitting.standardisation import (
     learn,
     robust_moments,
 )
-from tvbandits.gp.kernels.additive import structured_kernel
-from tvbandits.gp.kernels.coordinates import Coordinates
+from tvbandits.gp.kernels.matern import Coordinates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posterior import Data

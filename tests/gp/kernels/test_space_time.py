@@ -24,13 +24,14 @@ from tests.gp.fitting.test_evidence import slopes
 from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, Dataset, Options, policies
 from tvbandits.experts import CallableExpert
+from tvbandits.gp import kernel_matrix
+from tvbandits.gp.additive import anchors_of, ends_of, space_kernels, structured_kernel
 from tvbandits.gp.fitting import evidence
-from tvbandits.gp.kernels import structure, structure as validation
-from tvbandits.gp.kernels.additive import anchors_of, ends_of, space_kernels, structured_kernel
-from tvbandits.gp.kernels.coordinates import Coordinates
+from tvbandits.gp.kernel_matrix import check_kernel
+from tvbandits.gp.kernels import structure
+from tvbandits.gp.kernels.matern import Coordinates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.kernels.structure import check_kernel, inputs
-from tvbandits.gp.kernels.terms import leaves_of, terms_of
+from tvbandits.gp.kernels.structure import inputs, leaves_of, terms_of
 from tvbandits.validation import Array
 
 SPACE_TIME = {
@@ -73,7 +74,7 @@ def test_matrix_diagonal_and_definiteness(kernel: Kernel) -> None:
     np.testing.assert_allclose(kernel.diag(Z), np.diagonal(K), rtol=1e-12)
     np.testing.assert_allclose(kernel(Z, other), kernel(np.vstack([Z, other]))[:12, 12:])
     assert np.linalg.eigvalsh(K).min() > -1e-10 * K.max()
-    validation.check_kernel(kernel, Z)
+    check_kernel(kernel, Z)
 
 
 @every_kernel
@@ -240,7 +241,7 @@ class Broken(StationaryKernelMixin, Kernel):  # type: ignore[misc]
     ],
 )
 def test_check_kernel_names_the_broken_property(how: str, message: str) -> None:
-    refused(ValueError, message, validation.check_kernel, Broken(how), rows(9), "prior")
+    refused(ValueError, message, check_kernel, Broken(how), rows(9), "prior")
 
 
 @pytest.mark.parametrize(
@@ -257,15 +258,15 @@ def test_check_kernel_names_the_broken_property(how: str, message: str) -> None:
     ],
 )
 def test_check_kernel_refuses_structures(kernel: Any, message: str) -> None:
-    refused(ValueError, message, validation.check_kernel, kernel, rows(9))
+    refused(ValueError, message, check_kernel, kernel, rows(9))
 
 
 def test_check_kernel_edges() -> None:
     with pytest.raises(ValueError, match=r"sees rows \[x, t\], got points of dimension 1"):
-        validation.check_kernel(OnTime(RBF()), [[1.0], [2.0]])
-    validation.check_kernel(Broken(), rows(9))
-    validation.check_kernel(RBF(), np.empty((0, 2)))
-    validation.check_kernel(1e12 * RBF(), np.zeros((5, 2)))
+        check_kernel(OnTime(RBF()), [[1.0], [2.0]])
+    check_kernel(Broken(), rows(9))
+    check_kernel(RBF(), np.empty((0, 2)))
+    check_kernel(1e12 * RBF(), np.zeros((5, 2)))
     seen: list[int] = []
 
     class Counting(Broken):
@@ -273,8 +274,8 @@ def test_check_kernel_edges() -> None:
             seen.append(len(X))
             return np.ones(len(X))
 
-    validation.check_kernel(Counting(), rows(1000))
-    assert seen == [validation.CHECKED_POINTS]
+    check_kernel(Counting(), rows(1000))
+    assert seen == [kernel_matrix.CHECKED_POINTS]
 
 
 # --- evidence ------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from tvbandits.domains.space_kernel import with_arms
 from tvbandits.gp.fitting.evidence import Evidence
 from tvbandits.gp.fitting.standardisation import Scaling
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.kernels.terms import Terms, leaves_of, rebuilt
+from tvbandits.gp.kernels.structure import Terms, leaves_of, rebuilt
 from tvbandits.gp.linalg import pivoted_cholesky
 from tvbandits.ties import first_of_largest
 from tvbandits.validation import (

@@ -1,33 +1,191 @@
-"""The inputs of a kernel, how it forgets by its structure, and whether it is a covariance."""
+"""The parts of a kernel: what it sees, how it forgets, and the terms of which it is a sum.
+
+A tree is looked at as its parts (`parts_of`), as the sum of products that it is (`leaves_of`), or made
+again from changed leaves (`rebuilt`). Each term is a small state-space model in time.
+
+A term is a product of constants, of kernels over points (`OnSpace`), and of at most one kernel over
+time: a Matern kernel of nu = 1/2 or 3/2 (`OnTime`) or `Drift`. What is left out is constant: a term
+without a space part is a level that all points share, one without a time part never changes.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from operator import mul
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.gaussian_process.kernels import (
-    ConstantKernel,
-    Kernel,
-    Matern,
-    Product,
-    Sum,
-    WhiteKernel,
-)
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern, Product, Sum
 
 from tvbandits.data import at_times
-from tvbandits.gp.kernels.coordinates import Coordinates
+from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, _Restricted
-from tvbandits.gp.kernels.terms import children, parts_of
-from tvbandits.gp.linalg import PivotedCholesky, eigenpairs, pivoted_cholesky
-from tvbandits.validation import (
-    LARGEST_VARIANCE,
-    SMALLEST_VARIANCE,
-    Array,
-    as_points,
-    of_kind,
-    require,
-)
+from tvbandits.validation import Array
+
+# Kernels of scikit-learn with nothing inside, of which nothing needs to be asked.
+PLAIN = (ConstantKernel, Matern, RBF)
+
+
+def children(kernel: Kernel) -> list[Kernel]:
+    """The kernels that a kernel is made of."""
+    if type(kernel) in PLAIN:
+        return []
+    values = kernel.get_params(deep=False).values()
+    lists = [value if isinstance(value, list | tuple) else [value] for value in values]
+    return [child for some in lists for child in some if isinstance(child, Kernel)]
+
+
+def parts_of(kernel: Kernel) -> Iterator[Kernel]:
+    """A kernel and all that is inside of it, the whole before its parts."""
+    yield kernel
+    for child in children(kernel):
+        yield from parts_of(child)
+
+
+def rebuilt(kernel: Kernel, change: Callable[[Kernel], Kernel]) -> Kernel:
+    """The same sums and products of changed leaves; a leaf is what is neither a sum nor a product."""
+    if type(kernel) in (Sum, Product):
+        return type(kernel)(rebuilt(kernel.k1, change), rebuilt(kernel.k2, change))
+    return change(kernel)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A part of a kernel that has hyperparameters of its own, and where they are in its theta."""
+
+    kernel: Any
+    where: slice
+
+    def at(self, theta: Array) -> Any:
+        """The part with its share of the hyperparameters `theta` of the whole."""
+        own = theta[self.where]
+        return self.kernel.clone_with_theta(own) if len(own) else self.kernel
+
+
+# A sum of products, each as its factors.
+Terms = tuple[tuple[Leaf, ...], ...]
+
+
+def leaves_of(kernel: Kernel) -> Terms | None:
+    """The terms of a kernel, each as its factors; None where it has factors of another kind."""
+    expanded = products_of(kernel)
+    kinds = (ConstantKernel, OnSpace, OnTime, Drift)
+    known = all(type(leaf.kernel) in kinds for term in expanded for leaf in term)
+    return tuple(map(tuple, expanded)) if known else None
+
+
+def products_of(kernel: Kernel) -> list[list[Leaf]]:
+    """The products that a kernel is the sum of; a product of sums is the sum of all products."""
+    return _expanded(kernel, 0)[0]
+
+
+def _expanded(kernel: Kernel, at: int) -> tuple[list[list[Leaf]], int]:
+    """`products_of`, and where the hyperparameters end."""
+    if type(kernel) in (Sum, Product):
+        first, middle = _expanded(kernel.k1, at)
+        second, end = _expanded(kernel.k2, middle)
+        if type(kernel) is Sum:
+            return first + second, end
+        return [one + other for one in first for other in second], end
+    end = at + int(kernel.n_dims)
+    return [[Leaf(kernel, slice(at, end))]], end
+
+
+def same_form(kernel: Any, other: Any) -> bool:
+    """Whether two kernels differ in nothing but the numbers of their hyperparameters."""
+    return list(map(_form, parts_of(kernel))) == list(map(_form, parts_of(other)))
+
+
+def _form(part: Kernel) -> tuple[Any, ...]:
+    """What a part is besides its numbers: type, free hyperparameters, smoothness, number of parts."""
+    names = tuple((each.name, each.n_elements, each.fixed) for each in part.hyperparameters)
+    return type(part), names, getattr(part, "nu", None), len(children(part))
+
+
+@dataclass(frozen=True)
+class Term:
+    """amplitude * space(x, x') * time(t, t').
+
+    Attributes
+    ----------
+    amplitude : float
+        Product of the constants.
+    space : scikit-learn kernel or None
+        Over points; None: constant.
+    time : scikit-learn kernel or None
+        A Matern kernel over times (n, 1), or a `Drift` over [x, t]; None: constant.
+    """
+
+    amplitude: float
+    space: Any | None
+    time: Any | None
+
+    @property
+    def order(self) -> int:
+        """Numbers that the state of one feature has: 1, or 2 for a Matern-3/2 kernel over time."""
+        return 2 if isinstance(self.time, Matern) and self.time.nu == 1.5 else 1
+
+    @property
+    def time_scale(self) -> float:
+        """Length scale in time, in which a correlation falls to 1/e (nu = 1/2); infinite if static."""
+        if self.time is None:
+            return math.inf
+        if isinstance(self.time, Drift):
+            rate = -0.5 * math.log1p(-self.time.epsilon)
+            return 1.0 / rate if rate > 0 else math.inf
+        return float(np.asarray(self.time.length_scale).item())
+
+    @property
+    def at_one_time(self) -> Any:
+        """The kernel over points of one time, where there is one over points."""
+        return self.space if self.amplitude == 1.0 else ConstantKernel(self.amplitude) * self.space
+
+    def prior(self) -> tuple[float, ...]:
+        """Variance of the state of one feature: of its value, and for order 2 of its derivative."""
+        if self.order == 1:
+            return (self.amplitude,)
+        return self.amplitude, self.amplitude * matern32_rate(self.time_scale) ** 2
+
+    def transition(self, h: float) -> Array:
+        """Expected state after a time h >= 0, as a matrix (order, order) times the state now."""
+        if self.order == 1:
+            return np.array([[math.exp(-h / self.time_scale) if h else 1.0]])
+        rate = matern32_rate(self.time_scale)
+        value, up, down, derivative = matern32_transition(rate, h, math.exp(-rate * h))
+        return np.array([[value, up], [down, derivative]])
+
+
+def terms_of(kernel: Kernel) -> tuple[Term, ...] | None:
+    """The terms of a kernel over [x, t], or None where it is not a sum of such terms."""
+    found = [_term([leaf.kernel for leaf in product]) for product in products_of(kernel)]
+    return None if any(term is None for term in found) else tuple(t for t in found if t is not None)
+
+
+def _term(factors: list[Kernel]) -> Term | None:
+    amplitude, space, time = 1.0, [], []
+    for factor in factors:
+        # Exact types: a subclass may have redefined the formula that is relied on here.
+        if type(factor) is ConstantKernel:
+            amplitude *= float(factor.constant_value)
+        elif type(factor) is OnSpace:
+            space.append(factor.kernel)
+        elif type(factor) is Drift:
+            time.append(factor)
+        elif type(factor) is OnTime and _is_matern(factor.kernel):
+            time.append(factor.kernel)
+        else:
+            return None
+    if len(time) > 1:
+        return None
+    return Term(amplitude, reduce(mul, space) if space else None, time[0] if time else None)
+
+
+def _is_matern(kernel: Kernel) -> bool:
+    return type(kernel) is Matern and kernel.nu in (0.5, 1.5) and np.size(kernel.length_scale) == 1
 
 
 def is_space_time(kernel: Kernel) -> bool:
@@ -87,98 +245,3 @@ def _factor(kernel: Kernel, h: float, in_time: bool) -> float | None:
             return None
         return first * second if kind is Product else (first if first == second else None)
     return None
-
-
-def spanned(kernel: Kernel, points: Array, rank: int, share: float) -> PivotedCholesky:
-    """The pivoted Cholesky factor of a kernel matrix on points (n, d), of so many rows at the most.
-
-    It ends where no point keeps more than a share of the largest prior variance.
-    """
-    prior = np.asarray(kernel.diag(points), dtype=np.float64)
-
-    def column(i: int) -> Array:
-        return np.asarray(kernel(points[i : i + 1], points)[0], dtype=np.float64)
-
-    least = share * float(prior.max(initial=0.0))
-    return pivoted_cholesky(prior, column, min(rank, len(points)), least)
-
-
-CHECKED_POINTS = 64
-
-
-def check_kernel(kernel: Any, points: ArrayLike, name: str = "kernel") -> None:
-    """Check that a kernel is a covariance on `points` (m, p), the rows that it will see.
-
-    At most `CHECKED_POINTS` of them, evenly spread, are looked at.
-
-    Raises
-    ------
-    ValueError
-        If it is no scikit-learn kernel, contains a `WhiteKernel`, has length scales for another
-        dimension, or its matrix is no covariance; the message says which property fails.
-    """
-    of_kind(name, kernel, Kernel, "a scikit-learn kernel object")
-    rows = as_points(points)
-    picked = np.linspace(0, len(rows) - 1, min(len(rows), CHECKED_POINTS)).astype(np.int64)
-    rows = rows[picked]
-    _check_structure(kernel, rows.shape[1], name)
-    if len(rows) == 0:
-        return
-    try:
-        with np.errstate(all="ignore"):  # what becomes of it is looked at below
-            K, diagonal = np.asarray(kernel(rows)), np.asarray(kernel.diag(rows))
-    except Exception as error:  # whatever a user's own kernel raises
-        raise ValueError(f"{name} fails on points of shape {rows.shape}: {error}") from error
-    _check_matrix(K, diagonal, len(rows), name)
-
-
-def _check_structure(kernel: Kernel, columns: int, name: str) -> None:
-    """Refuse what can be told from the parts, each of which sees so many `columns`."""
-    if isinstance(kernel, WhiteKernel):
-        raise ValueError(f"{name} contains a WhiteKernel: give the noise through noise_variance")
-    # Those of the columns, of which several may share one.
-    each = kernel.scales if type(kernel) is Coordinates else getattr(kernel, "length_scale", 1.0)
-    scales = np.size(each)
-    if scales not in (1, columns):
-        needs = f"but sees points of dimension {columns}"
-        raise ValueError(f"{name}: {kernel!r} has {scales} length scales, {needs}")
-    if isinstance(kernel, _Restricted):
-        if columns < 2:
-            raise ValueError(f"{name}: {kernel!r} sees rows [x, t], got points of dimension 1")
-        if is_space_time(kernel.kernel):
-            raise ValueError(f"{name}: a space-time kernel is nested in another in {kernel!r}")
-        columns = columns - 1 if isinstance(kernel, OnSpace) else 1
-    for child in children(kernel):
-        _check_structure(child, columns, name)
-
-
-def _check_matrix(K: Array, diagonal: Array, n: int, name: str) -> None:
-    """Raise a `ValueError` unless `K` is a covariance matrix (n, n) with that diagonal."""
-    shapes = K.shape, diagonal.shape
-    needs = f"a kernel whose matrix for {n} points has the shape ({n}, {n}), and a diagonal"
-    require(shapes == ((n, n), (n,)), name, needs, shapes)
-    require(np.isfinite(K).all(), name, "finite", K.flat[np.isfinite(K).argmin()])
-    scale, lowest = float(np.abs(K).max()), float(np.diagonal(K).min())
-    needs = f"positive on the diagonal, from {SMALLEST_VARIANCE:g} to {LARGEST_VARIANCE:g}"
-    require(lowest >= SMALLEST_VARIANCE and scale <= LARGEST_VARIANCE, name, needs, (lowest, scale))
-    asymmetry = float(np.abs(K - K.T).max())
-    require(asymmetry <= 1e-8 * scale, name, "symmetric, with K - K^T = 0", asymmetry)
-    gap = float(np.abs(np.diagonal(K) - diagonal).max())
-    require(gap <= 1e-8 * scale, f"diag(X) of {name}", "the diagonal of its matrix: off by 0", gap)
-    spectrum = eigenpairs(K)[0].tolist()
-    needs = f"positive semi-definite, without an eigenvalue below 0 on {n} points"
-    require(spectrum[0] >= -1e-8 * spectrum[-1], name, needs, spectrum[0])
-
-
-def eigen_features(kernel: Any, X: Array, smallest: float = 1e-10) -> tuple[Array, Array]:
-    """Return features (A, r) of points (A, d), and the eigenvalues (r,) of their kernel matrix.
-
-    Parameters
-    ----------
-    smallest : float
-        Eigenvalues below this share of the largest are left out.
-    """
-    check_kernel(kernel, X)
-    values, vectors = eigenpairs(np.asarray(kernel(X)))
-    rows = values > smallest * float(values.max())
-    return np.asarray(vectors[:, rows] * np.sqrt(values[rows])), np.asarray(values[rows])

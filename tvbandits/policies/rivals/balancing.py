@@ -45,7 +45,7 @@ from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.space import space_of
-from tvbandits.gp.kernels.additive import ends_of
+from tvbandits.gp.additive import ends_of
 from tvbandits.gp.linalg import cholesky, solve_lower
 from tvbandits.policies import adapter
 from tvbandits.policies.common import DEFAULT_WIDTH, Width, prior_kernel

@@ -32,7 +32,7 @@ from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
-from tvbandits.gp.kernels.structure import eigen_features
+from tvbandits.gp.kernel_matrix import eigen_features
 from tvbandits.gp.linalg import cholesky, solve_lower, square_root
 from tvbandits.gp.state_space import CONFIG as FILTER_CONFIG
 from tvbandits.policies import adapter

@@ -13,7 +13,7 @@ from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Category, Periodic
 from tvbandits.domains.space import Space, space_of
 from tvbandits.domains.space_kernel import PerParameter
-from tvbandits.gp.kernels.coordinates import Coordinates
+from tvbandits.gp.kernels.matern import Coordinates
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.kernels.units import InUnits, column_units
 from tvbandits.validation import Array

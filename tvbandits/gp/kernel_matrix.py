@@ -1,0 +1,102 @@
+"""The matrix of a kernel on points: whether it is a covariance, and features of its eigenvectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
+
+from tvbandits.gp.kernels.matern import Coordinates
+from tvbandits.gp.kernels.space_time import OnSpace, _Restricted
+from tvbandits.gp.kernels.structure import children, is_space_time
+from tvbandits.gp.linalg import eigenpairs
+from tvbandits.validation import (
+    LARGEST_VARIANCE,
+    SMALLEST_VARIANCE,
+    Array,
+    as_points,
+    of_kind,
+    require,
+)
+
+CHECKED_POINTS = 64
+
+
+def check_kernel(kernel: Any, points: ArrayLike, name: str = "kernel") -> None:
+    """Check that a kernel is a covariance on `points` (m, p), the rows that it will see.
+
+    At most `CHECKED_POINTS` of them, evenly spread, are looked at.
+
+    Raises
+    ------
+    ValueError
+        If it is no scikit-learn kernel, contains a `WhiteKernel`, has length scales for another
+        dimension, or its matrix is no covariance; the message says which property fails.
+    """
+    of_kind(name, kernel, Kernel, "a scikit-learn kernel object")
+    rows = as_points(points)
+    picked = np.linspace(0, len(rows) - 1, min(len(rows), CHECKED_POINTS)).astype(np.int64)
+    rows = rows[picked]
+    _check_structure(kernel, rows.shape[1], name)
+    if len(rows) == 0:
+        return
+    try:
+        with np.errstate(all="ignore"):  # what becomes of it is looked at below
+            K, diagonal = np.asarray(kernel(rows)), np.asarray(kernel.diag(rows))
+    except Exception as error:  # whatever a user's own kernel raises
+        raise ValueError(f"{name} fails on points of shape {rows.shape}: {error}") from error
+    _check_matrix(K, diagonal, len(rows), name)
+
+
+def _check_structure(kernel: Kernel, columns: int, name: str) -> None:
+    """Refuse what can be told from the parts, each of which sees so many `columns`."""
+    if isinstance(kernel, WhiteKernel):
+        raise ValueError(f"{name} contains a WhiteKernel: give the noise through noise_variance")
+    # Those of the columns, of which several may share one.
+    each = kernel.scales if type(kernel) is Coordinates else getattr(kernel, "length_scale", 1.0)
+    scales = np.size(each)
+    if scales not in (1, columns):
+        needs = f"but sees points of dimension {columns}"
+        raise ValueError(f"{name}: {kernel!r} has {scales} length scales, {needs}")
+    if isinstance(kernel, _Restricted):
+        if columns < 2:
+            raise ValueError(f"{name}: {kernel!r} sees rows [x, t], got points of dimension 1")
+        if is_space_time(kernel.kernel):
+            raise ValueError(f"{name}: a space-time kernel is nested in another in {kernel!r}")
+        columns = columns - 1 if isinstance(kernel, OnSpace) else 1
+    for child in children(kernel):
+        _check_structure(child, columns, name)
+
+
+def _check_matrix(K: Array, diagonal: Array, n: int, name: str) -> None:
+    """Raise a `ValueError` unless `K` is a covariance matrix (n, n) with that diagonal."""
+    shapes = K.shape, diagonal.shape
+    needs = f"a kernel whose matrix for {n} points has the shape ({n}, {n}), and a diagonal"
+    require(shapes == ((n, n), (n,)), name, needs, shapes)
+    require(np.isfinite(K).all(), name, "finite", K.flat[np.isfinite(K).argmin()])
+    scale, lowest = float(np.abs(K).max()), float(np.diagonal(K).min())
+    needs = f"positive on the diagonal, from {SMALLEST_VARIANCE:g} to {LARGEST_VARIANCE:g}"
+    require(lowest >= SMALLEST_VARIANCE and scale <= LARGEST_VARIANCE, name, needs, (lowest, scale))
+    asymmetry = float(np.abs(K - K.T).max())
+    require(asymmetry <= 1e-8 * scale, name, "symmetric, with K - K^T = 0", asymmetry)
+    gap = float(np.abs(np.diagonal(K) - diagonal).max())
+    require(gap <= 1e-8 * scale, f"diag(X) of {name}", "the diagonal of its matrix: off by 0", gap)
+    spectrum = eigenpairs(K)[0].tolist()
+    needs = f"positive semi-definite, without an eigenvalue below 0 on {n} points"
+    require(spectrum[0] >= -1e-8 * spectrum[-1], name, needs, spectrum[0])
+
+
+def eigen_features(kernel: Any, X: Array, smallest: float = 1e-10) -> tuple[Array, Array]:
+    """Return features (A, r) of points (A, d), and the eigenvalues (r,) of their kernel matrix.
+
+    Parameters
+    ----------
+    smallest : float
+        Eigenvalues below this share of the largest are left out.
+    """
+    check_kernel(kernel, X)
+    values, vectors = eigenpairs(np.asarray(kernel(X)))
+    rows = values > smallest * float(values.max())
+    return np.asarray(vectors[:, rows] * np.sqrt(values[rows])), np.asarray(values[rows])
