@@ -26,7 +26,7 @@ from tvbandits.acquisition.widths import Theory
 from tvbandits.bandit.info import Player
 from tvbandits.data import Dataset
 from tvbandits.datasets import DriftingBump
-from tvbandits.gp.fitting.evidence import fit, information_gains
+from tvbandits.gp.evidence import fit, information_gains
 from tvbandits.policies import Setting
 from tvbandits.validation import Array
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         ExpertUnavailableError as ExpertUnavailableError,
     )
     from tvbandits.gp.exact import Exact as Exact
-    from tvbandits.gp.fitting.online import Every as Every
+    from tvbandits.gp.online import Every as Every
     from tvbandits.gp.sparse import Nystrom as Nystrom
     from tvbandits.gp.sparse_filter import NystromFilter as NystromFilter
     from tvbandits.gp.state_space import StateSpace as StateSpace
@@ -73,7 +73,7 @@ _HOMES = {
     "domains.problem": "Problem",
     "experts.protocol": "Answers Expert ExpertDownWarning ExpertError ExpertUnavailableError",
     "domains.space": "Arms Space",
-    "gp.fitting.online": "Every",
+    "gp.online": "Every",
     "gp.exact": "Exact",
     "gp.sparse": "Nystrom",
     "gp.sparse_filter": "NystromFilter",

@@ -40,8 +40,8 @@ from tests.attack.report import (
 from tvbandits import Bandit, Campaign, Clock, Exact, ExpertError, Nystrom, Recipe, StateSpace
 from tvbandits.domains.problem import Problem
 from tvbandits.forgetting.aging import Wiener
-from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.linalg import FactorisationError
+from tvbandits.gp.online import Every
 from tvbandits.policies.adapter import PolicyAdapter
 from tvbandits.queries.plans import Asking
 

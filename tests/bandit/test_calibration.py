@@ -11,7 +11,7 @@ from tests.helpers.players import NOISE, SITES, deciding
 from tests.helpers.recipes import build
 from tvbandits import Bandit, Box, Candidates, Options, StateSpace, policies
 from tvbandits.experts.keyed_noise import keyed_normal
-from tvbandits.gp.fitting.calibration import IntervalCalibration
+from tvbandits.gp.calibration import IntervalCalibration
 from tvbandits.validation import Array
 
 INTERVAL = Box([(0.0, 3.0), (0.0, 3.0)])

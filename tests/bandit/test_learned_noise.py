@@ -11,7 +11,7 @@ import tvbandits
 from tvbandits import Bandit, Box, Candidates, Options, policies
 from tvbandits.experts import CallableExpert
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
-from tvbandits.gp.fitting.noise import estimated_noise
+from tvbandits.gp.noise import estimated_noise
 from tvbandits.policies.rivals.multi_scale import Thresholds
 from tvbandits.validation import Array
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern
 
-from tvbandits.gp.fitting.evidence import information_gains
+from tvbandits.gp.evidence import information_gains
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.policies import theory
 from tvbandits.validation import Array

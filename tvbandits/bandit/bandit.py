@@ -51,7 +51,7 @@ from tvbandits.domains.parameters import Named
 from tvbandits.domains.space import ENUMERATED, Space
 from tvbandits.errors import PlayError
 from tvbandits.experts.protocol import restore_state, state_of
-from tvbandits.gp.fitting.noise import NoiseEstimate
+from tvbandits.gp.noise import NoiseEstimate
 from tvbandits.io import save_value
 from tvbandits.threads import Turns, in_turn
 from tvbandits.validation import Array, as_generator, as_time, flag, of_kind, whole_number

@@ -31,10 +31,10 @@ from tvbandits.forgetting.aging import (
     has_rate,
     is_monotone,
 )
-from tvbandits.forgetting.learned_rate import learn_rate
-from tvbandits.gp.fitting import noise, standardisation
-from tvbandits.gp.fitting.online import Every, Learned, at_step, refit
+from tvbandits.gp import noise, standardisation
 from tvbandits.gp.kernels.structure import is_space_time
+from tvbandits.gp.learned_rate import learn_rate
+from tvbandits.gp.online import Every, Learned, at_step, refit
 from tvbandits.gp.posterior import (
     NOISE_LIMITS,
     CandidateGrid,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from tvbandits.bandit.history import as_html, as_text
 from tvbandits.gp.ensemble.models import ModelSpec
-from tvbandits.gp.fitting.noise import NoiseEstimate
+from tvbandits.gp.noise import NoiseEstimate
 from tvbandits.validation import Array
 
 

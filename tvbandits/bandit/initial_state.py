@@ -22,9 +22,9 @@ from tvbandits.domains.candidates import (
 from tvbandits.domains.space import Arms
 from tvbandits.domains.space_kernel import with_arms
 from tvbandits.forgetting.aging import RatedAging
-from tvbandits.gp.fitting.calibration import IntervalCalibration
-from tvbandits.gp.fitting.standardisation import Scaling
+from tvbandits.gp.calibration import IntervalCalibration
 from tvbandits.gp.kernels.structure import same_form
+from tvbandits.gp.standardisation import Scaling
 from tvbandits.queries.plans import CandidatePool
 from tvbandits.validation import as_points, of_kind
 

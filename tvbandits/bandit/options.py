@@ -10,7 +10,7 @@ from tvbandits.acquisition.batches import LARGEST_BATCH, USUAL_LARGEST
 from tvbandits.acquisition.limits import Limit
 from tvbandits.domains.moving import MoveCost, check_move_cost
 from tvbandits.gp.ensemble.seasons import check_season
-from tvbandits.gp.fitting.online import Every
+from tvbandits.gp.online import Every
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.validation import (
     LARGEST_VALUE,

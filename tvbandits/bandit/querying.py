@@ -31,8 +31,8 @@ from tvbandits.experts.protocol import (
     inform,
     is_mistake,
 )
-from tvbandits.gp.fitting.online import step_of
 from tvbandits.gp.lookahead import JointPosterior
+from tvbandits.gp.online import step_of
 from tvbandits.gp.predictions import ScaledPosterior
 from tvbandits.queries.plans import Asking, Pool
 from tvbandits.validation import Array, as_rows, as_time, error_line

@@ -27,11 +27,11 @@ from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.additive import joint_box_kernel, space_kernels
 from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.exact import Exact
-from tvbandits.gp.fitting.noise import NoiseEstimate, estimated_noise, first_guess, noise_of_others
-from tvbandits.gp.fitting.online import Every, at_step, step_of
 from tvbandits.gp.kernel_matrix import check_kernel
 from tvbandits.gp.kernels.space_time import Beside
 from tvbandits.gp.kernels.structure import inputs, is_space_time
+from tvbandits.gp.noise import NoiseEstimate, estimated_noise, first_guess, noise_of_others
+from tvbandits.gp.online import Every, at_step, step_of
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.predictions import has_slopes
 from tvbandits.queries.plans import Asking
@@ -71,7 +71,7 @@ class Recipe:
         `OnSpace`, `OnTime` or `Drift`. See `mean` for its unit.
     noise_variance : float or None
         Noise variance of a reward told without a variance of its own (unit of reward squared). None: it
-        is learned (`gp.fitting.noise`), at every doubling of the number of rewards up to 256.
+        is learned (`gp.noise`), at every doubling of the number of rewards up to 256.
     aging : Aging
         Effective noise variance of an old observation.
     posterior : Exact, Nystrom, NystromFilter, StateSpace, ModelEnsemble or IndependentArms

@@ -16,11 +16,11 @@ from tvbandits.data import Dataset, Expired, Outliers, Plays, Record
 from tvbandits.domains.availability import Available
 from tvbandits.domains.domain import Domain
 from tvbandits.forgetting.aging import Aging
-from tvbandits.gp.fitting.calibration import IntervalCalibration
-from tvbandits.gp.fitting.noise import NoiseEstimate
-from tvbandits.gp.fitting.online import Learned
-from tvbandits.gp.fitting.standardisation import Scaling
+from tvbandits.gp.calibration import IntervalCalibration
+from tvbandits.gp.noise import NoiseEstimate
+from tvbandits.gp.online import Learned
 from tvbandits.gp.posterior import AppendBuffer, CandidateGrid, Posterior
+from tvbandits.gp.standardisation import Scaling
 from tvbandits.queries.plans import CandidatePool
 from tvbandits.validation import Array
 

@@ -14,7 +14,7 @@ from tvbandits.bandit.observations import ReadingTable, append_visited, decision
 from tvbandits.bandit.outliers import set_outliers_aside
 from tvbandits.bandit.state import State, generator_of
 from tvbandits.data import Dataset, NewObservations
-from tvbandits.gp.fitting.calibration import IntervalCalibration
+from tvbandits.gp.calibration import IntervalCalibration
 
 
 def update(

@@ -26,7 +26,7 @@ from tvbandits.bandit.state import State
 from tvbandits.bandit.update import replay, update
 from tvbandits.domains.candidates import Candidates
 from tvbandits.forgetting.aging import has_rate
-from tvbandits.gp.fitting.online import at_step
+from tvbandits.gp.online import at_step
 from tvbandits.validation import of_kind
 
 

@@ -27,7 +27,7 @@ from tvbandits.io import without_nan
 from tvbandits.validation import Array, file_path
 
 if TYPE_CHECKING:
-    from tvbandits.gp.fitting.noise import NoiseEstimate
+    from tvbandits.gp.noise import NoiseEstimate
 
 
 @contextmanager

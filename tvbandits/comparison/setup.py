@@ -17,11 +17,11 @@ from tvbandits.datasets.base import mean_change
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.problem import Problem, noise_at, stated_variation, usual_noise
 from tvbandits.experts.protocol import Expert
-from tvbandits.gp.fitting import standardisation
-from tvbandits.gp.fitting.evidence import fit, information_gains
-from tvbandits.gp.fitting.noise import estimated_noise
+from tvbandits.gp import standardisation
+from tvbandits.gp.evidence import fit, information_gains
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.kernels.structure import without_bounds
+from tvbandits.gp.noise import estimated_noise
 from tvbandits.policies import Setting
 from tvbandits.validation import Array
 

@@ -41,7 +41,7 @@ def structured_kernel(smooth: Any, rough: Any | None = None) -> Any:
     - fast: over points, changing abruptly (Matern-1/2 in time).
 
     Each has an amplitude, length scales and a time scale of its own, all free for
-    `gp.fitting.evidence.fit` and for `Every`; as given they are a guess to start from.
+    `gp.evidence.fit` and for `Every`; as given they are a guess to start from.
 
     Parameters
     ----------

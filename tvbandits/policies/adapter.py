@@ -24,7 +24,7 @@ from tvbandits.domains.availability import Availability, Available, ChoiceSet, a
 from tvbandits.domains.candidates import Candidates, as_finite
 from tvbandits.domains.domain import Context, Domain, add_context, append_context, check_domain
 from tvbandits.domains.parameters import Named
-from tvbandits.gp.fitting.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, due, estimated_noise
+from tvbandits.gp.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, due, estimated_noise
 from tvbandits.io import save_value
 from tvbandits.validation import (
     LARGEST_VALUE,

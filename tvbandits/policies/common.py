@@ -21,9 +21,9 @@ from tvbandits.domains.space import space_of
 from tvbandits.gp.additive import space_kernels
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.exact import Exact
-from tvbandits.gp.fitting.online import Every, as_every
 from tvbandits.gp.kernels.space_time import Drift
 from tvbandits.gp.kernels.structure import space_time, without_bounds
+from tvbandits.gp.online import Every, as_every
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.sparse import Nystrom
 from tvbandits.validation import (

@@ -15,7 +15,7 @@ policy       the part                                          is in
 ===========  ================================================  ====================================
 
 A rate that is not given is learned: of an aging map by its predictions (`forgetting.learned_rate`), of a
-kernel by log evidence (`gp.fitting.evidence`). What authors recommend for one is in `policies.theory`.
+kernel by log evidence (`gp.evidence`). What authors recommend for one is in `policies.theory`.
 
 References
 ----------
@@ -41,7 +41,7 @@ from tvbandits.domains.domain import Domain
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Aging
 from tvbandits.forgetting.event_trigger import EventTrigger
-from tvbandits.gp.fitting.online import Every
+from tvbandits.gp.online import Every
 from tvbandits.policies.common import (
     DEFAULT_WIDTH,
     Rate,

@@ -32,8 +32,8 @@ from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.exact import Exact
-from tvbandits.gp.fitting.online import Every
 from tvbandits.gp.kernels.structure import is_space_time
+from tvbandits.gp.online import Every
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.state_space import StateSpace
 from tvbandits.policies.common import (

@@ -49,7 +49,7 @@ from tvbandits.acquisition.widths import (
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.domains.domain import Domain
-from tvbandits.gp.fitting.online import Every
+from tvbandits.gp.online import Every
 from tvbandits.gp.sparse import Nystrom, TheoryOversampling
 from tvbandits.gp.sparse_filter import NystromFilter
 from tvbandits.policies.common import (

@@ -20,13 +20,12 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from tests.gp.fitting.test_evidence import slopes
+from tests.gp.test_evidence import slopes
 from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, Dataset, Options, policies
 from tvbandits.experts import CallableExpert
-from tvbandits.gp import kernel_matrix
+from tvbandits.gp import evidence, kernel_matrix
 from tvbandits.gp.additive import anchors_of, ends_of, space_kernels, structured_kernel
-from tvbandits.gp.fitting import evidence
 from tvbandits.gp.kernel_matrix import check_kernel
 from tvbandits.gp.kernels import structure
 from tvbandits.gp.kernels.matern import Coordinates

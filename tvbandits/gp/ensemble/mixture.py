@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.data import replace_fields
+from tvbandits.gp.calibration import CONFIG as CALIBRATION_CONFIG
 from tvbandits.gp.ensemble.dynamics import representable_models
 from tvbandits.gp.ensemble.filters import (
     CONFIG as FILTER_CONFIG,
@@ -58,7 +59,6 @@ from tvbandits.gp.ensemble.models import (
     allows_both_kinds,
     models_for,
 )
-from tvbandits.gp.fitting.calibration import CONFIG as CALIBRATION_CONFIG
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.ties import first_of_largest
 from tvbandits.validation import Array, Index

@@ -30,7 +30,7 @@ from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.gp.additive import space_kernels
-from tvbandits.gp.fitting.evidence import fit
+from tvbandits.gp.evidence import fit
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.linalg import cholesky, inverse
 from tvbandits.policies import adapter

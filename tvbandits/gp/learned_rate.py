@@ -20,8 +20,8 @@ from scipy.optimize import minimize_scalar
 from tvbandits.data import Dataset
 from tvbandits.forgetting.aging import Ages, Aging, adds_variance, has_rate
 from tvbandits.gp import linalg
-from tvbandits.gp.fitting.online import step_of
 from tvbandits.gp.kernels.structure import inputs
+from tvbandits.gp.online import step_of
 from tvbandits.ties import first_of_largest
 
 

@@ -21,11 +21,11 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern
 
 from tvbandits.data import Dataset
 from tvbandits.domains.space_kernel import with_arms
-from tvbandits.gp.fitting.evidence import Evidence
-from tvbandits.gp.fitting.standardisation import Scaling
+from tvbandits.gp.evidence import Evidence
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import Terms, leaves_of, rebuilt
 from tvbandits.gp.linalg import pivoted_cholesky
+from tvbandits.gp.standardisation import Scaling
 from tvbandits.ties import first_of_largest
 from tvbandits.validation import (
     Array,

@@ -393,7 +393,7 @@ def log_evidence(
     --------
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from tvbandits.gp.fitting.evidence import log_evidence
+    >>> from tvbandits.gp.evidence import log_evidence
     >>> Z, y = np.array([[0.0], [1.0], [2.0]]), np.array([0.0, 0.8, 0.9])
     >>> value, gradient = log_evidence(RBF(1.0), Z, y, np.full(3, 0.1))
     >>> print(f"{value:.3f}")

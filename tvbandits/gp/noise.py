@@ -26,9 +26,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from tvbandits.data import Dataset, at_times
-from tvbandits.gp.fitting.online import step_of
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.linalg import cholesky, eigenpairs, log_determinant, solve_lower
+from tvbandits.gp.online import step_of
 from tvbandits.validation import SMALLEST_VARIANCE, Array, Index, usable_variances
 
 
@@ -146,7 +146,7 @@ def estimated_noise(
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Dataset
-    >>> from tvbandits.gp.fitting.noise import estimated_noise
+    >>> from tvbandits.gp.noise import estimated_noise
     >>> y = np.random.default_rng(0).normal(5.0, 0.5, 100)
     >>> observations = Dataset.from_columns(np.zeros((100, 1)), np.ones(100), y, np.full(100, np.nan))
     >>> print(estimated_noise(RBF(1.0), observations))

@@ -13,13 +13,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from tests.helpers.recipes import build
 from tests.oracles import loops
 from tvbandits import Bandit, Candidates, Dataset, Every, Exact, StateSpace, policies
+from tvbandits.gp import online
 from tvbandits.gp.additive import structured_kernel
-from tvbandits.gp.fitting import online
-from tvbandits.gp.fitting.evidence import Evidence
-from tvbandits.gp.fitting.online import Learned, at_step, refit, step_of
-from tvbandits.gp.fitting.standardisation import Scaling
+from tvbandits.gp.evidence import Evidence
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import Term, same_form, terms_of
+from tvbandits.gp.online import Learned, at_step, refit, step_of
+from tvbandits.gp.standardisation import Scaling
 from tvbandits.validation import Array
 
 UNIT = Scaling(0.0, 1.0)

@@ -13,22 +13,17 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ke
 
 from tvbandits.data import Dataset
 from tvbandits.domains.space_kernel import PerParameter
+from tvbandits.gp import noise, standardisation
 from tvbandits.gp.additive import structured_kernel
+from tvbandits.gp.calibration import CONFIG as CALIBRATION, IntervalCalibration
 from tvbandits.gp.cholesky import by_cholesky
-from tvbandits.gp.fitting import noise, standardisation
-from tvbandits.gp.fitting.calibration import CONFIG as CALIBRATION, IntervalCalibration
-from tvbandits.gp.fitting.evidence import CONFIG as EVIDENCE, Evidence
-from tvbandits.gp.fitting.noise import due, estimated_noise, readings_for_noise
-from tvbandits.gp.fitting.standardisation import (
-    Scaling,
-    declustering_weights,
-    learn,
-    robust_moments,
-)
+from tvbandits.gp.evidence import CONFIG as EVIDENCE, Evidence
 from tvbandits.gp.kernels.matern import Coordinates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import inputs
+from tvbandits.gp.noise import due, estimated_noise, readings_for_noise
 from tvbandits.gp.posterior import Data
+from tvbandits.gp.standardisation import Scaling, declustering_weights, learn, robust_moments
 from tvbandits.validation import Array
 
 Constant = ConstantKernel

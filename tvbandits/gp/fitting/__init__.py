@@ -1,1 +1,0 @@
-"""Kernels, scales and information gains out of data."""
