@@ -17,6 +17,7 @@ from tvbandits.datasets.lifted import Lifted
 from tvbandits.datasets.limited import BumpAndWall, HeatPump, QuietNetwork
 from tvbandits.datasets.network_architectures import nas_bench, simulate_nas_bench
 from tvbandits.datasets.peaks import GeneralisedMovingPeaks, MovingPeaks, NewPeak
+from tvbandits.datasets.sensor_field import sensor_field
 from tvbandits.datasets.synthetic import (
     DriftingBump,
     Exoskeleton,
@@ -24,9 +25,8 @@ from tvbandits.datasets.synthetic import (
     Switching,
     TimedParabola,
 )
+from tvbandits.datasets.table_problem import TableProblem
 from tvbandits.datasets.tables.layout import FileOptions
-from tvbandits.datasets.tables.problem import TableProblem
-from tvbandits.datasets.tables.sensor_field import sensor_field
 
 __all__ = [
     "AutoregressiveArms",

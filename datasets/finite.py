@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.datasets.tables.problem import TableProblem
+from tvbandits.datasets.table_problem import TableProblem
 from tvbandits.datasets.tables.readings import (
     Form,
     encode,

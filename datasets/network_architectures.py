@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.datasets.finite import noise_within
-from tvbandits.datasets.tables.problem import TableProblem
+from tvbandits.datasets.table_problem import TableProblem
 from tvbandits.datasets.tables.readings import (
     Form,
     Source,

@@ -12,14 +12,9 @@ from collections.abc import Iterable
 import pandas as pd
 
 from tvbandits.datasets.epa_ozone.files import of_state, read_files
-from tvbandits.datasets.tables.problem import TableProblem
+from tvbandits.datasets.sensor_field import check_places, complete_columns, gaps_text, kilometres
+from tvbandits.datasets.table_problem import TableProblem
 from tvbandits.datasets.tables.readings import average_steps, few, select_times
-from tvbandits.datasets.tables.sensor_field import (
-    check_places,
-    complete_columns,
-    gaps_text,
-    kilometres,
-)
 from tvbandits.datasets.tables.spreadsheets import File
 from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import finite_number, noise_variance_number, optional, text, whole_number

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from tvbandits.datasets.base import autoregressive
-from tvbandits.datasets.tables.problem import TableProblem
+from tvbandits.datasets.table_problem import TableProblem
 from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import Array, whole_number
 

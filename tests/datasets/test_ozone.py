@@ -22,8 +22,8 @@ from tests.helpers.refusals import refused
 from tests.places import DATA
 from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.epa_ozone.simulated import OzoneField, ozone_network
-from tvbandits.datasets.tables.problem import TableProblem
-from tvbandits.datasets.tables.sensor_field import kilometres
+from tvbandits.datasets.sensor_field import kilometres
+from tvbandits.datasets.table_problem import TableProblem
 from tvbandits.domains.problem import Problem
 from tvbandits.validation import Array
 

@@ -20,7 +20,7 @@ from tvbandits.comparison.problems import make_problem
 from tvbandits.datasets import Lifted
 from tvbandits.datasets.finite import abalone, california
 from tvbandits.datasets.lifted import FUNCTIONS
-from tvbandits.datasets.tables.problem import TableProblem
+from tvbandits.datasets.table_problem import TableProblem
 
 REAL = DATA / "tables"
 

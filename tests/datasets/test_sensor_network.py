@@ -13,8 +13,8 @@ from tests.helpers.refusals import refused
 from tvbandits import compare
 from tvbandits.comparison.problems import make_problem
 from tvbandits.datasets import TableProblem, sensor_field
+from tvbandits.datasets.sensor_field import kilometres
 from tvbandits.datasets.tables.readings import as_times, read_table
-from tvbandits.datasets.tables.sensor_field import kilometres
 from tvbandits.domains.problem import Problem, noise_to_add
 from tvbandits.experts import SimulatorExpert
 

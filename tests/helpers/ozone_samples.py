@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tvbandits.datasets.tables.problem import TableProblem
+from tvbandits.datasets.table_problem import TableProblem
 
 PLACES = {
     # site id: latitude, longitude, site name, state name, metropolitan area

@@ -331,7 +331,7 @@ class Names:
         A point farther away than `far` times the extent of all sites is refused if it would be near
         with latitude and longitude exchanged.
         """
-        from tvbandits.datasets.tables.sensor_field import find_degrees
+        from tvbandits.datasets.sensor_field import find_degrees
 
         degrees = find_degrees(self.table)
         assert degrees is not None  # only such tables are converted

@@ -26,6 +26,7 @@ from tvbandits.campaign.store.databases import database_at
 from tvbandits.campaign.store.store import check_name
 from tvbandits.cli.output import escape
 from tvbandits.clock import Clock, is_date_text
+from tvbandits.datasets.sensor_field import find_degrees, places_in_readings, places_text, points_of
 from tvbandits.datasets.tables.layout import (
     FileOptions,
     find_columns,
@@ -35,12 +36,6 @@ from tvbandits.datasets.tables.layout import (
     times_of,
 )
 from tvbandits.datasets.tables.readings import finite_column
-from tvbandits.datasets.tables.sensor_field import (
-    find_degrees,
-    places_in_readings,
-    places_text,
-    points_of,
-)
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.domains.domain import Domain

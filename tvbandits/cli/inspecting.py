@@ -13,6 +13,7 @@ import pandas as pd
 from tvbandits.cli.options import TableOptions
 from tvbandits.cli.output import Format, plural, print_result
 from tvbandits.clock import is_date_text
+from tvbandits.datasets.sensor_field import find_degrees, places_text, read_places
 from tvbandits.datasets.tables.layout import (
     SEPARATORS,
     FileOptions,
@@ -31,7 +32,6 @@ from tvbandits.datasets.tables.layout import (
     times_of,
 )
 from tvbandits.datasets.tables.readings import as_times, few
-from tvbandits.datasets.tables.sensor_field import find_degrees, places_text, read_places
 from tvbandits.io import naming
 
 

@@ -13,7 +13,7 @@ from tvbandits.acquisition.widths import DEFAULT_WIDTH
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.status import HALF_WIDTH
-from tvbandits.datasets.tables.sensor_field import find_degrees
+from tvbandits.datasets.sensor_field import find_degrees
 from tvbandits.digits import interval_text, number_text
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import AtContext

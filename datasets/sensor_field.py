@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from tvbandits.datasets.table_problem import TableProblem
 from tvbandits.datasets.tables.layout import (
     LATITUDE,
     LONGITUDE,
@@ -25,7 +26,6 @@ from tvbandits.datasets.tables.layout import (
     plain,
     stations_of,
 )
-from tvbandits.datasets.tables.problem import TableProblem
 from tvbandits.datasets.tables.readings import (
     Source,
     as_ids,
