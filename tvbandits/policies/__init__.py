@@ -8,6 +8,7 @@ Examples
 """
 
 from tvbandits.policies.adaptive import adaptive_gp_ucb as adaptive_gp_ucb
+from tvbandits.policies.balancing import lb_gp_ucb as lb_gp_ucb
 from tvbandits.policies.baselines import (
     eps_greedy as eps_greedy,
     evolution as evolution,
@@ -27,21 +28,20 @@ from tvbandits.policies.forgetting import (
 )
 from tvbandits.policies.frugal import frugal_gp_ucb as frugal_gp_ucb
 from tvbandits.policies.mini import mini_gp_ucb as mini_gp_ucb
+from tvbandits.policies.multi_scale import master as master
+from tvbandits.policies.opkb import ada_opkb as ada_opkb
+from tvbandits.policies.predictive import predictive_sampling as predictive_sampling
 from tvbandits.policies.registry import FIRST_COMPARISON as FIRST_COMPARISON, POLICIES as POLICIES
-from tvbandits.policies.rivals.balancing import lb_gp_ucb as lb_gp_ucb
-from tvbandits.policies.rivals.multi_scale import master as master
-from tvbandits.policies.rivals.opkb import ada_opkb as ada_opkb
-from tvbandits.policies.rivals.predictive import predictive_sampling as predictive_sampling
-from tvbandits.policies.rivals.time_as_input import (
-    boba as boba,
-    mk_gp_ucb as mk_gp_ucb,
-    time_gp_ucb as time_gp_ucb,
-)
-from tvbandits.policies.rivals.wdbo import w_dbo as w_dbo
 from tvbandits.policies.setting import Policy as Policy, Setting as Setting
 from tvbandits.policies.sketching import bbkb as bbkb, bkb as bkb, tv_bbkb as tv_bbkb
 from tvbandits.policies.sparq import sparq_gp_ucb as sparq_gp_ucb
 from tvbandits.policies.thompson_sampling import thompson as thompson
+from tvbandits.policies.time_as_input import (
+    boba as boba,
+    mk_gp_ucb as mk_gp_ucb,
+    time_gp_ucb as time_gp_ucb,
+)
+from tvbandits.policies.wdbo import w_dbo as w_dbo
 
 __all__ = [
     *sorted(policy.recipe.__name__ for policy in POLICIES.values()),

@@ -9,17 +9,22 @@ from typing import Any
 from tvbandits.acquisition.widths import BKBWidth, ThompsonWidth
 from tvbandits.policies import (
     adaptive,
+    balancing,
     baselines,
     batch_ucb,
     forgetting,
     frugal,
     mini,
+    multi_scale,
+    opkb,
+    predictive,
     sketching,
     sparq,
     theory,
     thompson_sampling,
+    time_as_input,
+    wdbo,
 )
-from tvbandits.policies.rivals import balancing, multi_scale, opkb, predictive, time_as_input, wdbo
 from tvbandits.policies.setting import Policy, Setting
 
 
