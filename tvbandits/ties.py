@@ -69,3 +69,37 @@ def draw_of_largest(scores: ArrayLike, rng: np.random.Generator) -> int:
     """
     rows = tied_rows(scores)
     return int(rows[0] if len(rows) == 1 else rows[rng.integers(len(rows))])
+
+
+def check_acquisition(values: ArrayLike, X: Array) -> Array:
+    """Return the acquisition at points (m, d) as floats (m,).
+
+    Raises
+    ------
+    ValueError
+        If there is no value for each point, or one is NaN; the message names the point.
+    """
+    column = np.asarray(values, dtype=np.float64)
+    if column.shape != (len(X),):
+        raise ValueError(f"acquisition values must have shape ({len(X)},), got {column.shape}")
+    bad = np.isnan(column)
+    if bad.any():
+        row = int(bad.argmax())
+        raise ValueError(f"acquisition is NaN at the point {X[row].tolist()} (row {row})")
+    return column
+
+
+def row_of_largest(values: ArrayLike, X: Array, rng: np.random.Generator) -> int:
+    """Return the row of the largest of values (m,) at points (m, d); `rng` breaks ties.
+
+    What ties is as of `tied_rows`.
+
+    Raises
+    ------
+    ValueError
+        As `check_acquisition`.
+    """
+    column = np.asarray(values, dtype=np.float64)
+    if column.shape != (len(X),) or math.isnan(column[column.argmax()]):
+        check_acquisition(column, X)
+    return draw_of_largest(column, rng)

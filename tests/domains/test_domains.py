@@ -16,8 +16,8 @@ from tvbandits import Box, Candidates, Dataset, policies
 from tvbandits.bandit.history import as_html, as_text
 from tvbandits.data import Source
 from tvbandits.domains.parameters import as_bounds
-from tvbandits.domains.search import row_of_largest
 from tvbandits.experts.keyed_noise import keyed_normal
+from tvbandits.ties import row_of_largest
 from tvbandits.validation import file_path, several, text
 
 Surface = Callable[[np.ndarray], np.ndarray]

@@ -10,8 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, policies
 from tvbandits.domains.candidates import CandidatesInContext
-from tvbandits.domains.search import row_of_largest
-from tvbandits.ties import draw_of_largest, first_of_largest, tied_rows
+from tvbandits.ties import draw_of_largest, first_of_largest, row_of_largest, tied_rows
 from tvbandits.validation import Array
 
 seeds = st.integers(0, 10_000)

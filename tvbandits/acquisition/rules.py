@@ -26,12 +26,12 @@ from tvbandits.domains.availability import Available, ChoiceSet
 from tvbandits.domains.candidates import Candidates, as_finite, from_distinct_rows
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import Move
-from tvbandits.domains.search import row_of_largest
 from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posterior import CandidateGrid, Data, dictionary_data
 from tvbandits.gp.predictions import ScaledPosterior
 from tvbandits.gp.top_candidates import Request, TopCandidates
+from tvbandits.ties import row_of_largest
 from tvbandits.validation import Array, describe, whole_number
 
 

@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.moving import Move
-from tvbandits.domains.search import row_of_largest
 from tvbandits.errors import PlayError
-from tvbandits.ties import first_of_largest
+from tvbandits.ties import first_of_largest, row_of_largest
 from tvbandits.validation import Array, as_rows, describe, is_finite_number
 
 # A mask (A,) or row numbers of the candidates, ranges of coordinates by name (`Ranges`), or a function

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.domains.domain import INSTEAD_OF_WORDS, Domain, as_context_parameters
+from tvbandits.domains.domain import INSTEAD_OF_WORDS, Acquisition, Domain, as_context_parameters
 from tvbandits.domains.parameters import TOLERANCE, Parameter, Real, as_bounds
-from tvbandits.domains.search import Acquisition, best_point
+from tvbandits.domains.search import best_point
 from tvbandits.validation import Array, as_points, describe, of_kind, refuse, settle
 
 

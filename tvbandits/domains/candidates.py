@@ -13,12 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.data import row_keys
-from tvbandits.domains.domain import INSTEAD_OF_WORDS, Domain, append_context, as_context_parameters
+from tvbandits.domains.domain import (
+    INSTEAD_OF_WORDS,
+    Acquisition,
+    Domain,
+    append_context,
+    as_context_parameters,
+)
 from tvbandits.domains.parameters import TOLERANCE, Category, Parameter, as_bounds
 from tvbandits.domains.rows import MemoryRows, Rows, keys_of, rows_outside_memory
-from tvbandits.domains.search import Acquisition, check_acquisition, row_of_largest
 from tvbandits.errors import PlayError
-from tvbandits.ties import first_of_largest
+from tvbandits.ties import check_acquisition, first_of_largest, row_of_largest
 from tvbandits.validation import (
     Array,
     Index,

@@ -8,9 +8,9 @@ is about one context.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,6 @@ from tvbandits.domains.parameters import (
     has_names,
     rows_by_name,
 )
-from tvbandits.domains.search import Acquisition, SmoothAcquisition
 from tvbandits.errors import PlayError
 from tvbandits.validation import (
     Array,
@@ -41,6 +40,24 @@ Context = Mapping[str, Any] | ArrayLike | None
 
 # For messages: words have no distances that a kernel of numbers could see.
 INSTEAD_OF_WORDS = "for words take a Space, or give each an interval (0, 1), and 1 where it holds"
+
+# Maps points (m, d) to values (m,).
+Acquisition = Callable[[Array], Array]
+
+
+@runtime_checkable
+class SmoothAcquisition(Protocol):
+    """An acquisition that knows its slopes: it is climbed from many points at once."""
+
+    @property
+    def near(self) -> Array:
+        """Points (n, d) about which its maxima may be narrow."""
+
+    def __call__(self, X: Array) -> Array:
+        """Return the values (m,) at points (m, d)."""
+
+    def values_and_slopes(self, X: Array) -> tuple[Array, Array]:
+        """Return the values (m,) and slopes (m, d) at points (m, d)."""
 
 
 class Domain(ABC):

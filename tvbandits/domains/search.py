@@ -5,21 +5,18 @@ Some coordinates of the cube may take a few values only.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import product
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tvbandits.ties import draw_of_largest, first_of_largest, tied_rows
+from tvbandits.domains.domain import Acquisition, SmoothAcquisition
+from tvbandits.ties import check_acquisition, first_of_largest, row_of_largest, tied_rows
 from tvbandits.validation import Array, Index
-
-# Maps points (m, d) to values (m,).
-Acquisition = Callable[[Array], Array]
 
 # Maps points (m, d) to values (m,) and slopes (m, d).
 ValuesAndSlopes = Callable[[Array], tuple[Array, Array]]
@@ -29,21 +26,6 @@ Kinds = Sequence[tuple[int, bool]]
 
 # Maps points (m, p) and their values (m,) to higher ones near them.
 Refine = Callable[[Array, Array], tuple[Array, Array]]
-
-
-@runtime_checkable
-class SmoothAcquisition(Protocol):
-    """An acquisition that knows its slopes: it is climbed from many points at once."""
-
-    @property
-    def near(self) -> Array:
-        """Points (n, d) about which its maxima may be narrow."""
-
-    def __call__(self, X: Array) -> Array:
-        """Return the values (m,) at points (m, d)."""
-
-    def values_and_slopes(self, X: Array) -> tuple[Array, Array]:
-        """Return the values (m,) and slopes (m, d) at points (m, d)."""
 
 
 class Cube(Protocol):
@@ -91,40 +73,6 @@ class SearchConfig:
 
 
 CONFIG = SearchConfig()
-
-
-def check_acquisition(values: ArrayLike, X: Array) -> Array:
-    """Return the acquisition at points (m, d) as floats (m,).
-
-    Raises
-    ------
-    ValueError
-        If there is no value for each point, or one is NaN; the message names the point.
-    """
-    column = np.asarray(values, dtype=np.float64)
-    if column.shape != (len(X),):
-        raise ValueError(f"acquisition values must have shape ({len(X)},), got {column.shape}")
-    bad = np.isnan(column)
-    if bad.any():
-        row = int(bad.argmax())
-        raise ValueError(f"acquisition is NaN at the point {X[row].tolist()} (row {row})")
-    return column
-
-
-def row_of_largest(values: ArrayLike, X: Array, rng: np.random.Generator) -> int:
-    """Return the row of the largest of values (m,) at points (m, d); `rng` breaks ties.
-
-    What ties is in `tvbandits.ties`.
-
-    Raises
-    ------
-    ValueError
-        As `check_acquisition`.
-    """
-    column = np.asarray(values, dtype=np.float64)
-    if column.shape != (len(X),) or math.isnan(column[column.argmax()]):
-        check_acquisition(column, X)
-    return draw_of_largest(column, rng)
 
 
 def best_point(

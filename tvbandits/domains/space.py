@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.domain import Domain, as_context_parameters, columns_by_name
+from tvbandits.domains.domain import Acquisition, Domain, as_context_parameters, columns_by_name
 from tvbandits.domains.parameters import (
     Category,
     Named,
@@ -23,7 +23,8 @@ from tvbandits.domains.parameters import (
     rows_by_name,
     texts,
 )
-from tvbandits.domains.search import Acquisition, best_point, row_of_largest
+from tvbandits.domains.search import best_point
+from tvbandits.ties import row_of_largest
 from tvbandits.validation import (
     Array,
     Index,
