@@ -111,8 +111,8 @@ class ShiftingNetwork(LimitedProblem):
 
 PROBLEMS: tuple[Any, ...] = (BumpAndWall(), HeatPump(), QuietNetwork())
 
-# Nothing was chosen on these, but for `far` of tvbandits/bandit/outcomes.py, on other seeds of the
-# second.
+# Nothing was chosen on these, but for `far` of tvbandits/acquisition/constraints.py, on other seeds of
+# the second.
 JUDGED: tuple[Any, ...] = (DiscAndBump(), ShiftingNetwork())
 
 # Steps that are not counted as violations.

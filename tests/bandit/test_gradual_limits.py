@@ -20,7 +20,7 @@ from tvbandits import (
     Space,
     policies,
 )
-from tvbandits.bandit.outcomes import OutcomeBeliefs, count_violations, expected_violations
+from tvbandits.acquisition.constraints import OutcomeBeliefs, count_violations, expected_violations
 
 PRICES = np.linspace(9.0, 13.0, 5)
 COMPLAINTS = Limit("complaints", at_most=4.0)

@@ -25,7 +25,12 @@ from tvbandits import (
     policies,
     rate,
 )
-from tvbandits.bandit.outcomes import CONFIG, OutcomeBeliefs, probability_after, probability_of
+from tvbandits.acquisition.constraints import (
+    CONFIG,
+    OutcomeBeliefs,
+    probability_after,
+    probability_of,
+)
 from tvbandits.domains.availability import NothingAvailableError
 from tvbandits.gp.exact import Exact
 from tvbandits.gp.state_space import StateSpace

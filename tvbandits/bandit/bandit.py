@@ -36,13 +36,10 @@ from tvbandits.bandit.observations import (
     validate_observations,
 )
 from tvbandits.bandit.options import OptionChanges, Options, check_changes
-from tvbandits.bandit.outcomes import Outcomes
 from tvbandits.bandit.querying import pending_queries, question_time, update_answers
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of, same_value
-from tvbandits.bandit.step import Request, observe, recommend, suggest
-from tvbandits.bandit.update import replay
-from tvbandits.bandit.warm_start import warm_start
+from tvbandits.bandit.step import Outcomes, Request, observe, recommend, replay, suggest, warm_start
 from tvbandits.counts import Counted
 from tvbandits.domains.availability import Availability, availability_of, decision_domain
 from tvbandits.domains.candidates import Candidates, CandidatesInContext, candidates_of
@@ -469,7 +466,7 @@ class Bandit:
     def learn_from(self, other: Any) -> Bandit:
         """The same bandit, which begins with what another one on similar ground has learned.
 
-        Rates, scales and weights of models are taken, readings are not (`bandit.warm_start`).
+        Rates, scales and weights of models are taken, readings are not (`bandit.step.warm_start`).
 
         Parameters
         ----------

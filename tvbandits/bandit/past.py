@@ -16,7 +16,7 @@ from tvbandits.bandit.initial_state import first_state
 from tvbandits.bandit.observations import ReadingTable, validate_observations
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State
-from tvbandits.bandit.update import update
+from tvbandits.bandit.step import update
 from tvbandits.domains.candidates import as_finite
 from tvbandits.domains.space import Arms
 from tvbandits.validation import Array, as_floats, as_times, describe

@@ -196,15 +196,6 @@ def _remember_available(
     return state.with_queries(available=available)
 
 
-def allow_questions_about(state: State, X: Array) -> State:
-    """Return the state in which questions may be about points (b, d) of a decision, too."""
-    available = state.queries.available
-    if available is None or available.points is None:
-        return state
-    points = np.concatenate([available.points, X[~available(X)]])
-    return state.with_queries(available=replace(available, points=points))
-
-
 def _pool_points(recipe: Recipe, state: State, domain: Domain, rng: np.random.Generator) -> Array:
     """Return the points of the pool, and more of a domain that is not finite unless they are enough."""
     config = recipe.asking

@@ -84,7 +84,7 @@ class ModelState:
         How well the deviations of a kernel that is fitted have held.
     information_gain : float
         Sum of log(1 + 3 variance / noise variance) of the rewards, for the width of BBKB. Of an outcome:
-        the risk taken (`bandit.outcomes.OutcomeBeliefs`).
+        the risk taken (`acquisition.constraints.OutcomeBeliefs`).
     reset_index : pair of int
         How many of the first rewards and of the first answers an event has made forgotten.
     next_model : ModelState or None

@@ -2,32 +2,61 @@
 
 They are written for any policy; SparQ-GP-UCB's Algorithm 1 reads like this: `observe` is line 3, the
 queries in it are lines 5 and 6, and `suggest` is line 4 and lines 7 and 8. What surrounds a decision,
-where it may play (availability, `near`), what comes first (a control) and what a move costs, is here.
+where it may play (availability, `near`), what comes first (a control) and what a move costs, is here,
+and so are steps that are taken again: once a reward is corrected, or with what another bandit was told.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tvbandits.acquisition.constraints import (
+    CONFIG as LIMIT_CONFIG,
+    Beliefs,
+    OutcomeBeliefs,
+    add_price,
+    expand,
+    feasible_part,
+)
+from tvbandits.acquisition.limits import LimitWarning, as_outcomes, check_outcome
 from tvbandits.acquisition.rules import Decision, choose_points
+from tvbandits.bandit.health import signs_of_trouble
 from tvbandits.bandit.inference import Inference
-from tvbandits.bandit.outcomes import CONFIG as LIMIT_CONFIG, Outcomes, add_price, feasible_part
-from tvbandits.bandit.querying import allow_questions_about, query_after_tell, query_before_ask
+from tvbandits.bandit.initial_state import first_state, state_for
+from tvbandits.bandit.observations import (
+    Correction,
+    ReadingTable,
+    append_visited,
+    decision_waiting,
+    usual_variance,
+    values_and_variance,
+)
+from tvbandits.bandit.outliers import set_outliers_aside
+from tvbandits.bandit.querying import (
+    joint_posterior,
+    query_after_tell,
+    query_before_ask,
+    warn_caller,
+)
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import State
-from tvbandits.bandit.update import update
-from tvbandits.data import NewObservations
+from tvbandits.bandit.state import State, generator_of
+from tvbandits.data import Dataset, NewObservations
 from tvbandits.domains.availability import Available, ChoiceSet, NothingAvailableError, narrow
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain, move_to_context
 from tvbandits.domains.moving import Move, Position, check_near, distances, tour
 from tvbandits.errors import PlayError
+from tvbandits.forgetting.aging import has_rate
+from tvbandits.gp.calibration import IntervalCalibration
+from tvbandits.gp.online import at_step
 from tvbandits.gp.top_candidates import Request as TopRequest
-from tvbandits.validation import Array
+from tvbandits.validation import Array, of_kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +141,15 @@ def suggest(
     return state, X
 
 
+def allow_questions_about(state: State, X: Array) -> State:
+    """Return the state in which questions may be about points (b, d) of a decision, too."""
+    available = state.queries.available
+    if available is None or available.points is None:
+        return state
+    points = np.concatenate([available.points, X[~available(X)]])
+    return state.with_queries(available=replace(available, points=points))
+
+
 def recommend(
     inference: Inference,
     outcomes: Outcomes,
@@ -136,6 +174,133 @@ def recommend(
     nothing = decision.same_time[:0]
     allowed = ChoiceSet(decision.domain, decision.available, nothing, price=decision.price)
     return allowed.best(decision.view.mean_function(), rng)
+
+
+# --- what is learned from rewards ---------------------------------------------------------------------
+
+
+def update(
+    inference: Inference, state: State, new: NewObservations, rng: np.random.Generator
+) -> State:
+    """Return the state once it knows what was told, and has learned from it what is due."""
+    recipe, readings = inference.recipe, new.rewards
+    if recipe.options.robust:
+        state, new = set_outliers_aside(inference, state, new)
+    if state.model.fit is not None or inference.counts_information or recipe.reset is not None:
+        rewards = inference.with_noise(state, new.rewards)
+        calibration = calibrate(inference, state, rewards)
+        gain = state.model.information_gain + inference.information(state, rewards)
+        model = replace(state.model, calibration=calibration, information_gain=gain)
+        state = inference.reset_at_events(replace(state, model=model), rewards, rng)
+    visited, count = append_visited(state.visited, new.X), state.count
+    record = replace(state.record, **state.record.changes_from(new))
+    if len(readings.t) > len(new.rewards.t):  # nobody has to read the outliers once more
+        failed = state.failed.exclude(readings.X, readings.t)
+        record = replace(record, failed=failed.append(new.failed.X, new.failed.t))
+    queries = state.queries
+    if recipe.asking is not None:
+        due = queries.due or recipe.consult == "before ask"
+        queries = replace(queries, pool=inference.query_pool(state, visited), due=due)
+    expired, outliers = state.expired, 0 if state.outliers is None else len(state.outliers)
+    info = replace(
+        state.info,
+        readings=expired.rewards + len(record.rewards.t) + outliers,
+        failed=expired.failed + len(record.failed.t),
+        outliers=outliers,
+        health=signs_of_trouble(
+            recipe.domain,
+            record.rewards,
+            inference.noise_variance(state),
+            state.info.model.coverage,
+        ),
+    )
+    state = replace(state, record=record, visited=visited, queries=queries, info=info)
+    if recipe.learn is not None or state.model.noise is not None:
+        state = inference.learn(state, count)
+    if recipe.options.max_history is not None:
+        state = inference.trim(state, count)
+    return state
+
+
+def replay(inference: Inference, before: State, readings: ReadingTable) -> State:
+    """Return the state that these readings lead to, after what an earlier state was asked and answered.
+
+    What has left the history tells nothing any more.
+    """
+    recipe, rng = inference.recipe, generator_of(before.random)
+    state, count = first_state(recipe, rng), 0
+    about = np.maximum.accumulate(before.answers.t)
+    side: Literal["left", "right"] = "right" if recipe.consult == "before ask" else "left"
+    # Who was only ever told has conditioned nothing; a fit estimates the scale, too.
+    decides = before.posterior is not None or (
+        before.model.fit is None and before.model.scaling.estimated_at > 0
+    )
+    for new in readings.in_turn():
+        count = max(count, int(np.searchsorted(about, new.latest, side)))
+        state = state.with_record(answers=before.answers.take(slice(count)))
+        if decides and (state.time is None or new.latest >= state.time):
+            state, _ = inference.condition(state, new.latest, rng)
+        state = update(inference, state, new, rng)
+    expired = before.expired
+    if expired.rewards and len(state.rewards):
+        expired = replace(expired, first=float(state.rewards.y[0]))
+    state = state.with_record(answers=before.answers, expired=expired)
+    waiting = decision_waiting(before.record.asked_for, state.time)
+    if decides and waiting is not None:
+        state, _ = inference.condition(state, waiting, rng)
+    info = replace(
+        state.info,
+        readings=state.count + state.info.outliers,
+        failed=expired.failed + len(state.failed),
+        queries=before.info.queries,
+        beta=before.info.beta,
+    )
+    return replace(
+        state.with_record(pending=before.pending, asked_for=waiting),
+        queries=replace(before.queries, pool=state.queries.pool),
+        random=before.random,
+        outcomes=before.outcomes,
+        info=info,
+    )
+
+
+def calibrate(
+    inference: Inference, state: State, new: Dataset, most_late: int = 7
+) -> IntervalCalibration:
+    """Return how well the deviations of a fitted kernel hold, once more rewards are told.
+
+    Each is held against what is said of its own time by all that was told before it, late or not: how
+    many are told at once does not matter. One at the point of the reward before it says little (see
+    `IntervalCalibration`), and before the first fit there is nothing to watch.
+
+    Parameters
+    ----------
+    most_late : int
+        A late reward takes a filter back to its time: more than so many at once are history that is
+        brought in, and are not held against anything.
+    """
+    recipe, calibration, fit = inference.recipe, state.model.calibration, state.model.fit
+    if recipe.learn is None or fit is None or fit.fits == 0:
+        return calibration
+    X = np.concatenate([state.rewards.X[-1:], new.X])
+    elsewhere = np.flatnonzero((X[1:] != X[:-1]).any(axis=1)).tolist()
+    late = 0 if state.time is None else int((new.t < state.time).sum())
+    if late > most_late:
+        return calibration
+    sign, count = -1.0 if recipe.minimize else 1.0, 0
+    for i in elsewhere:
+        more = new.take(slice(count, i))
+        if len(more):
+            times = more.t if state.time is None else np.append(more.t, state.time)
+            rewards = state.rewards.append(more)
+            state = state.with_record(rewards=rewards, time=float(times.max()))
+        # Each goes on from the one before: the time taken would be the square of their number.
+        state, mean, deviation = inference.predict(state, new.X[i : i + 1], float(new.t[i]))
+        count = i
+        error = sign * float(new.y[i]) - float(mean[0])
+        variance = float(deviation[0]) ** 2 + float(new.variance[i])
+        calibration = calibration.after(error, variance)
+    return calibration
 
 
 # --- where a decision may play ------------------------------------------------------------------------
@@ -301,3 +466,258 @@ def _control_first(
         there = size if available is None else int(available(recipe.domain.X).sum())
         count = max(1, n // there)
     return np.repeat(control, count, axis=0)
+
+
+# --- outcomes that have limits ------------------------------------------------------------------------
+
+
+class Outcomes:
+    """The beliefs about each outcome that has a limit, by name; a bandit's state holds theirs.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Of the bandit.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        # Nothing can be taken off rewards that a rule does not weigh: then each play has to be sure.
+        sure = not recipe.acquisition.weighs_reward
+        limits = [replace(limit, each=limit.each or sure) for limit in recipe.options.limits]
+        self._warned = False
+        self._parts = {limit.name: (limit, Inference(recipe.of_outcome(limit))) for limit in limits}
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def warn(self, text: str | None) -> None:
+        """Give a `LimitWarning`, once until there is nothing to warn of."""
+        if text is not None and not self._warned:
+            warn_caller(LimitWarning(text))
+        self._warned = text is not None
+
+    def update(
+        self, state: State, new: NewObservations, outcomes: Mapping[str, ArrayLike] | None
+    ) -> Mapping[str, State]:
+        """Return their states once what was read of the points told is known, and what was not."""
+        states = dict(state.outcomes)
+        unread = dict.fromkeys(self._parts, np.full(len(new.X), np.nan))
+        for name, values in (unread | as_outcomes(outcomes)).items():
+            check_outcome(name, self._parts)
+            inference, before = self._parts[name][1], states[name]
+            usual = len(new.X), None, inference.recipe.noise_variance
+            readings = NewObservations.of(new.X, new.t, *values_and_variance(name, values, *usual))
+            rng = generator_of(before.random)
+            after = update(inference, before, readings, rng)
+            states[name] = replace(after, random=rng.bit_generator.state)
+        return states
+
+    def validate(self, outcomes: Mapping[str, ArrayLike] | None, n: int) -> dict[str, Array]:
+        """Return readings (n,) of outcomes, by name; none where there are none."""
+        columns = {}
+        for name, values in as_outcomes(outcomes).items():
+            check_outcome(name, self._parts)
+            columns[name] = values_and_variance(name, values, n, None, 1.0)[0]
+        return columns
+
+    def correct(
+        self,
+        state: State,
+        correction: Correction,
+        right: Mapping[str, Array] | None = None,
+        *,
+        retract: bool = False,
+    ) -> Mapping[str, State]:
+        """Return their states, with other readings of points that were told.
+
+        Parameters
+        ----------
+        state : State
+        correction : Correction
+            Of the rewards there.
+        right : mapping of str to array of shape (n,), optional
+            The right readings of outcomes, by name.
+        retract : bool
+            Whether they are taken back; else they have the times of the correction.
+        """
+        states, right = dict(state.outcomes), right or {}
+        X, old, to = correction.points, correction.old_times, correction.new_times
+        for name, (_, inference) in self._parts.items():
+            usual = inference.recipe.noise_variance
+            table = ReadingTable.of(states[name], usual)
+            rows = table.find(X, old)
+            exists, fresh = rows >= 0, (rows < 0) & (name in right)
+            if not (exists | fresh).any():
+                continue
+            if retract:
+                table = table.without(rows[exists])
+            else:
+                y = right[name] if name in right else table.y[rows]
+                noise = usual_variance(int(fresh.sum()), usual)
+                table = table.replace_rows(rows[exists], t=to[exists], y=y[exists])
+                # When the other plays were told, it was not read.
+                table = table.insert(X[fresh], to[fresh], y[fresh], noise, np.zeros(len(noise)))
+            risk = states[name].model.information_gain  # what was risked stays risked
+            states[name] = replay(inference, states[name], table).with_model(information_gain=risk)
+        return states
+
+    def predict(self, state: State, name: str, X: Array, now: float) -> tuple[Array, Array]:
+        """Return mean and deviation of an outcome at points (m, d)."""
+        check_outcome(name, self._parts)
+        before, inference = state.outcomes[name], self._parts[name][1]
+        _, view = inference.condition(before, now, generator_of(before.random))
+        return view.predict_reward(X, test=True)
+
+    def condition(self, state: State, now: float) -> tuple[State, Beliefs]:
+        """Return the state with outcomes conditioned, and what is believed of them."""
+        states, outcomes = {}, []
+        for name, (limit, inference) in self._parts.items():
+            rng = generator_of(state.outcomes[name].random)
+            inner, view = inference.condition(state.outcomes[name], now, rng)
+            own = np.random.default_rng(rng.integers(2**62))
+            states[name] = replace(inner, random=rng.bit_generator.state)
+            joint = partial(joint_posterior, inference, inner, view, about=now)
+            readings, risk = inner.rewards, inner.model.information_gain
+            domain = inference.recipe.domain
+            far = max(LIMIT_CONFIG.far * inner.info.model.scale, 1e-150)
+            outcomes.append(OutcomeBeliefs(limit, domain, readings, view, joint, risk, far))
+        return replace(state, outcomes=states), Beliefs(outcomes, own)
+
+    def choose(
+        self, decision: Decision, beliefs: Beliefs, start: Array, rng: np.random.Generator
+    ) -> Array:
+        """Return points as the rule chooses, among those that are known to satisfy all limits.
+
+        Points (s, d) to `start` from, which were not played yet, come first.
+        """
+        count, rule = 1 if decision.n is None else decision.n, self.recipe.acquisition
+        if len(start):
+            return start[np.arange(count) % len(start)]
+        unread = [each.limit.name for each in beliefs.outcomes if len(each.readings) == 0]
+        if unread:
+            self.warn(
+                f"nothing is known of {', '.join(unread)} yet: the play is a guess; give safe=, points "
+                "to start from, or tell readings"
+            )
+            return choose_points(rule, decision, rng)
+
+        feasible = feasible_part(decision, beliefs)
+        if not feasible.exists:
+            chances = "; ".join(
+                f"the limit on {each.limit.name} holds there with a probability of "
+                f"{each.probability(feasible.likeliest)[0]:.2g}, and {each.least:g} is needed"
+                for each in beliefs.outcomes
+            )
+            self.warn(
+                f"no point is known to satisfy the limits at t = {decision.view.now:g}: the play is "
+                f"where they are likeliest to hold ({chances})"
+            )
+            return np.repeat(feasible.likeliest, count, axis=0)
+        self.warn(None)
+        decision = add_price(decision, beliefs)
+        try:
+            X = choose_points(rule, replace(decision, available=feasible.available), rng)
+        except NothingAvailableError:  # there is so little of it that points at random miss it
+            return np.repeat(feasible.likeliest, count, axis=0)
+        narrower = feasible.available is not decision.available and decision.price is None
+        if narrower and len(X) == 1 and len(decision.pending) == 0:
+            X = expand(decision, beliefs, feasible.available, X)
+        return X
+
+    def add_risk(self, state: State, beliefs: Beliefs, X: Array) -> State:
+        """Return the state once the risk of playing points (n, d) counts, where plays share it."""
+        states = dict(state.outcomes)
+        for each in beliefs.outcomes:
+            limit = each.limit
+            if not limit.each and len(each.readings):
+                risk = each.risk + float((each.violations(X) - (1.0 - limit.probability)).sum())
+                risk = max(risk, -LIMIT_CONFIG.most_saved)
+                states[limit.name] = states[limit.name].with_model(information_gain=risk)
+        return replace(state, outcomes=states)
+
+    def safe_points(self, state: State, decision: Decision) -> Array:
+        """Return points to start from that are available, with an outcome not read there, shape (s, d).
+
+        Where a context is measured, they are places: at its value now, read at any.
+        """
+        whole, available = self.recipe.domain, decision.available
+        start, d = np.array(self.recipe.options.safe), whole.action_domain.dimension
+        start = move_to_context(decision.domain, whole, start.reshape(-1, whole.dimension))
+        plays = [*(each.rewards.X for each in state.outcomes.values()), state.pending.X]
+        *was_read, is_pending = (
+            (start[:, None, :d] == X[:, :d]).all(axis=2).any(axis=1) for X in plays
+        )
+        start = start[~(np.all(was_read, axis=0) | is_pending)]
+        if available is not None and len(start):
+            start = start[available(start)]
+        return np.asarray(start)
+
+
+# --- a start from what another bandit has learned -----------------------------------------------------
+
+
+def warm_start(recipe: Recipe, state: State, other: object) -> tuple[Recipe, State]:
+    """Return a recipe that has learned from another bandit, or its state; and its own state for it.
+
+    Its readings themselves do not carry over: what is told of another place says how a reward like this
+    one varies, and not what it is here. They are told to beliefs of the new recipe, which learn from
+    them as from their own, and what these come to becomes its prior. Own evidence overrules all of it:
+
+    - Half of the prior weight of an ensemble's models is what the others' readings left of it, half is
+      as before. Who learned of something else costs the right model a factor of two at most.
+    - A kernel that is fitted has its learned numbers as the median of their prior, of the usual spread.
+    - A rate and the first guess of an ensemble's unit are where learning begins. A noise variance is not
+      taken: what changes passes for noise, which did harm.
+    """
+    source: Any = getattr(other, "state", other)
+    of_kind("other", source, State, "a bandit or a campaign, or its state")
+    recipe = learn_prior(recipe, source)
+    readings = ReadingTable.of(state, recipe.noise_variance)
+    return recipe, replay(Inference(recipe), state_for(recipe, state), readings)
+
+
+def learn_prior(recipe: Recipe, other: State) -> Recipe:
+    """Return the recipe with what it would have learned from another bandit's readings as its prior.
+
+    Raises
+    ------
+    ValueError
+        If points there have another number of coordinates, nothing was told there, or there is nothing
+        to be taken.
+    """
+    here, d = recipe.domain.dimension, other.domain.dimension
+    if d != here:
+        raise ValueError(f"points have {here} coordinates here, and {d} where the other one plays")
+    if len(other.rewards) == 0:
+        raise ValueError("there is nothing to learn from: the other one was told no reward")
+    state = _learn_there(recipe, other)
+    model = state.model
+    parts: dict[str, Any] = {}
+    posterior = recipe.posterior.warm_start(state.posterior)
+    if posterior is not recipe.posterior and recipe.options.control is None:
+        parts["posterior"] = posterior  # beside a control it has other models
+    if recipe.learn is not None and model.fit is not None:
+        step = model.fit.step if recipe.learn.in_steps else 1.0
+        kernel, *rivals = (at_step(each, 1.0 / step) for each in model.fit.kernels)
+        parts |= {"kernel": kernel, "learn": replace(recipe.learn, rivals=tuple(rivals))}
+    elif recipe.learn is not None and has_rate(model.aging):
+        parts["aging"] = model.aging
+    if not parts:
+        raise ValueError("there is nothing that it could learn from another one: all is given")
+    return replace(recipe, **parts)
+
+
+def _learn_there(recipe: Recipe, other: State) -> State:
+    """Return what beliefs of the recipe come to where the other one has played."""
+    domain = other.domain
+    if recipe.posterior.self_learning and not isinstance(domain, Candidates):
+        domain = Candidates(np.unique(other.rewards.X, axis=0))
+    options = replace(recipe.options, limits=(), safe=(), control=None)
+    beliefs = replace(recipe, domain=domain, asking=None, options=options)
+    inference, rng = Inference(beliefs), np.random.default_rng(0)
+    state = first_state(beliefs, rng)
+    for new in ReadingTable.of(other, recipe.noise_variance).in_turn():
+        if len(new.rewards):
+            state = update(inference, state, new, rng)
+    return inference.condition(state, float(other.rewards.t.max()), rng)[0]

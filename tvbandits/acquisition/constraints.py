@@ -25,33 +25,22 @@ other look is made for what it could open.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import ndtr, stdtr, stdtrit
 from scipy.stats import t as student
 
-from tvbandits.acquisition.limits import Limit, LimitWarning, as_outcomes, check_outcome
-from tvbandits.acquisition.rules import Decision, choose_points
-from tvbandits.bandit.inference import Inference
-from tvbandits.bandit.observations import (
-    Correction,
-    ReadingTable,
-    usual_variance,
-    values_and_variance,
-)
-from tvbandits.bandit.querying import joint_posterior, warn_caller
-from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import State, generator_of
-from tvbandits.bandit.update import replay, update
-from tvbandits.data import Dataset, NewObservations
-from tvbandits.domains.availability import Available, ChoiceSet, NothingAvailableError, narrow
+from tvbandits.acquisition.limits import Limit
+from tvbandits.acquisition.rules import Decision
+from tvbandits.data import Dataset
+from tvbandits.domains.availability import Available, ChoiceSet, narrow
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.domain import Domain, move_to_context
+from tvbandits.domains.domain import Domain
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.predictions import ScaledPosterior
 from tvbandits.ties import first_of_largest
@@ -381,186 +370,3 @@ def expand(decision: Decision, beliefs: Beliefs, feasible: Available | None, bes
     here = int(np.flatnonzero(looks == row)[0])
     there = first_of_largest(worth)
     return best if worth[there] <= worth[here] else X[looks[there]][None]
-
-
-class Outcomes:
-    """The beliefs about each outcome that has a limit, by name; a bandit's state holds theirs.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        Of the bandit.
-    """
-
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
-        # Nothing can be taken off rewards that a rule does not weigh: then each play has to be sure.
-        sure = not recipe.acquisition.weighs_reward
-        limits = [replace(limit, each=limit.each or sure) for limit in recipe.options.limits]
-        self._warned = False
-        self._parts = {limit.name: (limit, Inference(recipe.of_outcome(limit))) for limit in limits}
-
-    def __len__(self) -> int:
-        return len(self._parts)
-
-    def warn(self, text: str | None) -> None:
-        """Give a `LimitWarning`, once until there is nothing to warn of."""
-        if text is not None and not self._warned:
-            warn_caller(LimitWarning(text))
-        self._warned = text is not None
-
-    def update(
-        self, state: State, new: NewObservations, outcomes: Mapping[str, ArrayLike] | None
-    ) -> Mapping[str, State]:
-        """Return their states once what was read of the points told is known, and what was not."""
-        states = dict(state.outcomes)
-        unread = dict.fromkeys(self._parts, np.full(len(new.X), np.nan))
-        for name, values in (unread | as_outcomes(outcomes)).items():
-            check_outcome(name, self._parts)
-            inference, before = self._parts[name][1], states[name]
-            usual = len(new.X), None, inference.recipe.noise_variance
-            readings = NewObservations.of(new.X, new.t, *values_and_variance(name, values, *usual))
-            rng = generator_of(before.random)
-            after = update(inference, before, readings, rng)
-            states[name] = replace(after, random=rng.bit_generator.state)
-        return states
-
-    def validate(self, outcomes: Mapping[str, ArrayLike] | None, n: int) -> dict[str, Array]:
-        """Return readings (n,) of outcomes, by name; none where there are none."""
-        columns = {}
-        for name, values in as_outcomes(outcomes).items():
-            check_outcome(name, self._parts)
-            columns[name] = values_and_variance(name, values, n, None, 1.0)[0]
-        return columns
-
-    def correct(
-        self,
-        state: State,
-        correction: Correction,
-        right: Mapping[str, Array] | None = None,
-        *,
-        retract: bool = False,
-    ) -> Mapping[str, State]:
-        """Return their states, with other readings of points that were told.
-
-        Parameters
-        ----------
-        state : State
-        correction : Correction
-            Of the rewards there.
-        right : mapping of str to array of shape (n,), optional
-            The right readings of outcomes, by name.
-        retract : bool
-            Whether they are taken back; else they have the times of the correction.
-        """
-        states, right = dict(state.outcomes), right or {}
-        X, old, to = correction.points, correction.old_times, correction.new_times
-        for name, (_, inference) in self._parts.items():
-            usual = inference.recipe.noise_variance
-            table = ReadingTable.of(states[name], usual)
-            rows = table.find(X, old)
-            exists, fresh = rows >= 0, (rows < 0) & (name in right)
-            if not (exists | fresh).any():
-                continue
-            if retract:
-                table = table.without(rows[exists])
-            else:
-                y = right[name] if name in right else table.y[rows]
-                noise = usual_variance(int(fresh.sum()), usual)
-                table = table.replace_rows(rows[exists], t=to[exists], y=y[exists])
-                # When the other plays were told, it was not read.
-                table = table.insert(X[fresh], to[fresh], y[fresh], noise, np.zeros(len(noise)))
-            risk = states[name].model.information_gain  # what was risked stays risked
-            states[name] = replay(inference, states[name], table).with_model(information_gain=risk)
-        return states
-
-    def predict(self, state: State, name: str, X: Array, now: float) -> tuple[Array, Array]:
-        """Return mean and deviation of an outcome at points (m, d)."""
-        check_outcome(name, self._parts)
-        before, inference = state.outcomes[name], self._parts[name][1]
-        _, view = inference.condition(before, now, generator_of(before.random))
-        return view.predict_reward(X, test=True)
-
-    def condition(self, state: State, now: float) -> tuple[State, Beliefs]:
-        """Return the state with outcomes conditioned, and what is believed of them."""
-        states, outcomes = {}, []
-        for name, (limit, inference) in self._parts.items():
-            rng = generator_of(state.outcomes[name].random)
-            inner, view = inference.condition(state.outcomes[name], now, rng)
-            own = np.random.default_rng(rng.integers(2**62))
-            states[name] = replace(inner, random=rng.bit_generator.state)
-            joint = partial(joint_posterior, inference, inner, view, about=now)
-            readings, risk = inner.rewards, inner.model.information_gain
-            domain = inference.recipe.domain
-            far = max(CONFIG.far * inner.info.model.scale, 1e-150)
-            outcomes.append(OutcomeBeliefs(limit, domain, readings, view, joint, risk, far))
-        return replace(state, outcomes=states), Beliefs(outcomes, own)
-
-    def choose(
-        self, decision: Decision, beliefs: Beliefs, start: Array, rng: np.random.Generator
-    ) -> Array:
-        """Return points as the rule chooses, among those that are known to satisfy all limits.
-
-        Points (s, d) to `start` from, which were not played yet, come first.
-        """
-        count, rule = 1 if decision.n is None else decision.n, self.recipe.acquisition
-        if len(start):
-            return start[np.arange(count) % len(start)]
-        unread = [each.limit.name for each in beliefs.outcomes if len(each.readings) == 0]
-        if unread:
-            self.warn(
-                f"nothing is known of {', '.join(unread)} yet: the play is a guess; give safe=, points "
-                "to start from, or tell readings"
-            )
-            return choose_points(rule, decision, rng)
-
-        feasible = feasible_part(decision, beliefs)
-        if not feasible.exists:
-            chances = "; ".join(
-                f"the limit on {each.limit.name} holds there with a probability of "
-                f"{each.probability(feasible.likeliest)[0]:.2g}, and {each.least:g} is needed"
-                for each in beliefs.outcomes
-            )
-            self.warn(
-                f"no point is known to satisfy the limits at t = {decision.view.now:g}: the play is "
-                f"where they are likeliest to hold ({chances})"
-            )
-            return np.repeat(feasible.likeliest, count, axis=0)
-        self.warn(None)
-        decision = add_price(decision, beliefs)
-        try:
-            X = choose_points(rule, replace(decision, available=feasible.available), rng)
-        except NothingAvailableError:  # there is so little of it that points at random miss it
-            return np.repeat(feasible.likeliest, count, axis=0)
-        narrower = feasible.available is not decision.available and decision.price is None
-        if narrower and len(X) == 1 and len(decision.pending) == 0:
-            X = expand(decision, beliefs, feasible.available, X)
-        return X
-
-    def add_risk(self, state: State, beliefs: Beliefs, X: Array) -> State:
-        """Return the state once the risk of playing points (n, d) counts, where plays share it."""
-        states = dict(state.outcomes)
-        for each in beliefs.outcomes:
-            limit = each.limit
-            if not limit.each and len(each.readings):
-                risk = each.risk + float((each.violations(X) - (1.0 - limit.probability)).sum())
-                risk = max(risk, -CONFIG.most_saved)
-                states[limit.name] = states[limit.name].with_model(information_gain=risk)
-        return replace(state, outcomes=states)
-
-    def safe_points(self, state: State, decision: Decision) -> Array:
-        """Return points to start from that are available, with an outcome not read there, shape (s, d).
-
-        Where a context is measured, they are places: at its value now, read at any.
-        """
-        whole, available = self.recipe.domain, decision.available
-        start, d = np.array(self.recipe.options.safe), whole.action_domain.dimension
-        start = move_to_context(decision.domain, whole, start.reshape(-1, whole.dimension))
-        plays = [*(each.rewards.X for each in state.outcomes.values()), state.pending.X]
-        *was_read, is_pending = (
-            (start[:, None, :d] == X[:, :d]).all(axis=2).any(axis=1) for X in plays
-        )
-        start = start[~(np.all(was_read, axis=0) | is_pending)]
-        if available is not None and len(start):
-            start = start[available(start)]
-        return np.asarray(start)
