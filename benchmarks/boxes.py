@@ -24,7 +24,7 @@ from benchmarks.harness import arguments, half_interval, heading, kept, line
 from tvbandits.acquisition.widths import DEFAULT_WIDTH
 from tvbandits.datasets import Lifted
 from tvbandits.gp.additive import Bounded
-from tvbandits.policies.models import box_width
+from tvbandits.policies.common import box_width
 
 POLICIES = ("adaptive-gp-ucb", "GP-UCB")
 # Function, policy, width and seed.

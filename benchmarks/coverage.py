@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import DATA, arguments, heading, line
 from tvbandits import Bandit, Options, policies
-from tvbandits.comparison.problems import make_problem
+from tvbandits.comparison.arguments import make_problem
 from tvbandits.domains.problem import Problem, noise_to_add, usual_noise
 from tvbandits.validation import Array
 

@@ -26,12 +26,12 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import DATA
 from tvbandits import Bandit, Box, Candidates, experts, policies
+from tvbandits.comparison.arguments import make_problem
 from tvbandits.comparison.compare import Comparison, iterate
-from tvbandits.comparison.problems import make_problem
 from tvbandits.comparison.summary import Run
 from tvbandits.gp.sparse import Nystrom
 from tvbandits.policies import Policy
-from tvbandits.policies.frugal import PLANS
+from tvbandits.queries.plans import PLANS
 from tvbandits.validation import Array
 
 BUMP = "drifting-bump:candidates=101"

@@ -19,9 +19,9 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.coverage import OZONE
 from benchmarks.harness import arguments, course, heading, line
+from tvbandits.comparison.arguments import make_problem
 from tvbandits.comparison.board import SUITES
 from tvbandits.comparison.compare import simulator
-from tvbandits.comparison.problems import make_problem
 from tvbandits.comparison.setup import Realisation, prepare
 from tvbandits.policies import POLICIES
 from tvbandits.validation import Array

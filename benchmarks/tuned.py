@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.harness import DATA, arguments, heading, line
 from tvbandits import compare
-from tvbandits.comparison.problems import READS_FILES, make_problem
+from tvbandits.comparison.arguments import READS_FILES, make_problem
 from tvbandits.comparison.summary import summarise
 from tvbandits.policies.names import parse_spec
 

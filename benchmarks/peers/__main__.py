@@ -27,8 +27,8 @@ import pandas as pd
 from benchmarks.harness import arguments, half_interval, heading, kept, line
 from benchmarks.peers.adapters import PEERS
 from tvbandits._version import __version__
+from tvbandits.comparison.arguments import make_problem
 from tvbandits.comparison.compare import Comparison
-from tvbandits.comparison.problems import make_problem
 from tvbandits.comparison.run import play_run
 from tvbandits.comparison.setup import Realisation, prepare
 from tvbandits.domains.box import Box

@@ -24,7 +24,7 @@ from tests.attack.children import Ended, in_a_child
 from tests.attack.report import CRASHED, Count, Found, Trial, in_the_loop, some
 from tvbandits.cli import comparing, fetching
 from tvbandits.cli.main import app, main
-from tvbandits.comparison.problems import PROBLEMS, READS_FILES
+from tvbandits.comparison.arguments import PROBLEMS, READS_FILES
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import parameters_of

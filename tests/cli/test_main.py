@@ -25,8 +25,8 @@ from tests.helpers.commands import Command, fine, one_line
 from tests.helpers.ozone_samples import airdata, csv, field
 from tests.helpers.refusals import refused
 from tvbandits.comparison import files
+from tvbandits.comparison.arguments import PROBLEMS
 from tvbandits.comparison.compare import compare, iterate
-from tvbandits.comparison.problems import PROBLEMS
 from tvbandits.comparison.summary import (
     Run,
     pairwise_differences,

@@ -25,7 +25,6 @@ from tests.helpers.refusals import refused
 from tvbandits import Bandit, Box, Candidates, policies
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.bandit.info import Info, QueryInfo
-from tvbandits.comparison.arguments import NamedPolicy
 from tvbandits.comparison.compare import Comparison, compare, iterate, simulator
 from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.run import Conditions, play_run
@@ -36,6 +35,7 @@ from tvbandits.domains.problem import Problem, noise_to_add
 from tvbandits.experts import SimulatorExpert
 from tvbandits.experts.protocol import Answers
 from tvbandits.policies import POLICIES, Setting
+from tvbandits.policies.registry import NamedPolicy
 from tvbandits.validation import Array
 
 COLUMNS = (

@@ -20,6 +20,7 @@ from tests.cli.campaign.test_campaigns import stopped_after
 from tests.helpers.commands import Command
 from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates
+from tvbandits.comparison.arguments import make_problem
 from tvbandits.comparison.compare import compare
 from tvbandits.comparison.frontier import PAPER, WITHOUT, frontier_policies, frontier_table
 from tvbandits.comparison.plots import (
@@ -33,11 +34,10 @@ from tvbandits.comparison.plots import (
     regret_figure,
     styles_of,
 )
-from tvbandits.comparison.problems import make_problem
 from tvbandits.comparison.summary import SUMMARY, mean_ranks
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies import POLICIES, gp_ucb
-from tvbandits.policies.frugal import PLANS
+from tvbandits.queries.plans import PLANS
 
 SMALL = "ozone-network:stations=5"
 HORIZON = 12

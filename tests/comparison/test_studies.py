@@ -21,13 +21,12 @@ from tvbandits import Bandit, policies
 from tvbandits.cli import comparing
 from tvbandits.cli.main import main
 from tvbandits.cli.options import BoardOptions
-from tvbandits.comparison import board as suites, files
+from tvbandits.comparison import board as suites, files, plots
+from tvbandits.comparison.arguments import make_problem
 from tvbandits.comparison.board import Board
-from tvbandits.comparison.cluster import Cluster
-from tvbandits.comparison.compare import Comparison, compare, iterate
+from tvbandits.comparison.compare import Cluster, Comparison, compare, iterate
 from tvbandits.comparison.files import RunStore, file_name
 from tvbandits.comparison.page import comparison_report
-from tvbandits.comparison.problems import make_problem
 from tvbandits.comparison.summary import Run, panels_of, summarise
 from tvbandits.datasets import DriftingBump, Exoskeleton, GPDrift
 from tvbandits.datasets.tables.references import References
@@ -217,6 +216,7 @@ def rows() -> pd.DataFrame:
 
 def write(out: Path, rows: pd.DataFrame) -> None:
     files.write(out, rows, REFERENCES, UNITS, ARGUMENTS)
+    files.draw(out, plots.regret_figure(rows, REFERENCES, UNITS))
 
 
 def test_what_is_written_is_read_again(rows: pd.DataFrame, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.helpers.commands import commands, one_line
 from tests.helpers.ozone_samples import csv, same
 from tests.helpers.refusals import refused
 from tvbandits import compare
-from tvbandits.comparison.problems import make_problem
+from tvbandits.comparison.arguments import make_problem
 from tvbandits.datasets import TableProblem, nas_bench, simulate_nas_bench
 from tvbandits.datasets.network_architectures import cells
 

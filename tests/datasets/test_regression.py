@@ -16,7 +16,7 @@ from tests.helpers.ozone_samples import csv, same
 from tests.helpers.refusals import refused
 from tests.places import DATA
 from tvbandits import Candidates, Problem
-from tvbandits.comparison.problems import make_problem
+from tvbandits.comparison.arguments import make_problem
 from tvbandits.datasets import Lifted
 from tvbandits.datasets.finite import abalone, california
 from tvbandits.datasets.lifted import FUNCTIONS

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from tests.helpers.refusals import refused
 from tvbandits import compare
-from tvbandits.comparison.problems import make_problem
+from tvbandits.comparison.arguments import make_problem
 from tvbandits.datasets import TableProblem, sensor_field
 from tvbandits.datasets.sensor_field import kilometres
 from tvbandits.datasets.tables.readings import as_times, read_table

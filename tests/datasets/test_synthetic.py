@@ -13,9 +13,9 @@ from tests.datasets.test_regression import MINIMA
 from tests.helpers.refusals import refused
 from tests.oracles import plain
 from tvbandits import Candidates, Problem, compare
+from tvbandits.comparison.arguments import PROBLEMS, READS_FILES, make_problem
 from tvbandits.comparison.board import SUITES
 from tvbandits.comparison.compare import Comparison, iterate
-from tvbandits.comparison.problems import PROBLEMS, READS_FILES, make_problem
 from tvbandits.comparison.summary import summarise
 from tvbandits.datasets import (
     AutoregressiveArms,

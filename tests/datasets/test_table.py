@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.helpers.refusals import refused
-from tvbandits.comparison.problems import make_problem
+from tvbandits.comparison.arguments import make_problem
 from tvbandits.datasets import TableProblem, table
 from tvbandits.datasets.tables.references import Forecaster, references
 

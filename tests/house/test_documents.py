@@ -16,9 +16,8 @@ import tvbandits
 from tests.helpers.modules import absent, modules
 from tests.places import ROOT
 from tvbandits.cli.main import SEVERAL, app, spread
-from tvbandits.comparison.arguments import as_width, label_policies
+from tvbandits.comparison.arguments import READS_FILES, as_width, label_policies, make_problem
 from tvbandits.comparison.compare import compare, simulator
-from tvbandits.comparison.problems import READS_FILES, make_problem
 from tvbandits.datasets import DriftingBump
 from tvbandits.policies.names import parse_spec
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -282,6 +282,9 @@ WIDTHS: dict[str, Confidence] = {
     "bbkb-program": BBKBProgramWidth(),
     "thompson": ThompsonWidth(),
 }
+
+# Widths of a paper by these names.
+Widths: TypeAlias = Mapping[str, Callable[..., Confidence]]
 
 
 def as_confidence(width: Confidence | float | str) -> Confidence:

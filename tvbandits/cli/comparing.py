@@ -27,20 +27,24 @@ from tvbandits.cli.stopping import (
 from tvbandits.cli.tables import data_summary, print_tables
 from tvbandits.cli.terminal import progress_bars, say, write_page
 from tvbandits.comparison import files, plots
-from tvbandits.comparison.arguments import NamedExpert
+from tvbandits.comparison.arguments import (
+    READS_FILES,
+    READS_OPTIONS,
+    NamedExpert,
+    make_problem,
+    problem_label,
+)
 from tvbandits.comparison.board import SUITES, Board, provenance, write_board
-from tvbandits.comparison.cluster import Cluster
-from tvbandits.comparison.compare import Comparison, iterate, simulator
+from tvbandits.comparison.compare import Cluster, Comparison, iterate, simulator
 from tvbandits.comparison.files import RunStore
 from tvbandits.comparison.frontier import frontier_policies, frontier_table
 from tvbandits.comparison.page import comparison_report
-from tvbandits.comparison.problems import READS_FILES, READS_OPTIONS, make_problem, problem_label
 from tvbandits.comparison.summary import Key, Run, problem_references, summarise
 from tvbandits.datasets.tables.references import References
 from tvbandits.domains.problem import Problem
 from tvbandits.io import without_nan
 from tvbandits.policies import FIRST_COMPARISON
-from tvbandits.policies.frugal import PLANS
+from tvbandits.queries.plans import PLANS
 from tvbandits.validation import file_path
 
 
@@ -69,6 +73,7 @@ class Result:
         """Write rows, summary and picture, if there is a folder; exit if the user has stopped it."""
         if self.folder is not None:
             files.write(self.folder, self.rows, self.references, self.units, self.arguments)
+            files.draw(self.folder, plots.regret_figure(self.rows, self.references, self.units))
             names = ", ".join((files.ROWS, files.SUMMARY, files.PICTURE, files.RUN, *more))
             say(f"wrote {names} in {self.folder}")
         if self.exit_status:
@@ -112,7 +117,7 @@ def plot(text: str) -> None:
     """Draw the picture of a comparison again."""
     path = _folder("FOLDER", text)
     rows, references, units, _ = files.read(path)
-    files.draw(files.writable_folder(path), rows, references, units)
+    files.draw(files.writable_folder(path), plots.regret_figure(rows, references, units))
     say(f"wrote {files.PICTURE} in {path}")
 
 

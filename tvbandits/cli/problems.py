@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvbandits.comparison.problems import PROBLEMS, settable
+from tvbandits.comparison.arguments import PROBLEMS, settable
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import parameter_text, parameters_of
 from tvbandits.policies.setting import written_options

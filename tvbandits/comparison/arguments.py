@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import getattr_static, signature
-from types import FunctionType
+from pathlib import Path
+from types import FunctionType, MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,30 +17,31 @@ import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.acquisition.widths import Confidence, as_confidence
-from tvbandits.bandit.info import Player
 from tvbandits.comparison.environment import Environment
-from tvbandits.comparison.problems import make_problem, problem_label
-from tvbandits.comparison.summary import NO_WIDTH
+from tvbandits.comparison.setup import MakeExpert
+from tvbandits.datasets import FileOptions, table
+from tvbandits.datasets.registry import problems
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.problem import NoiseOfItsOwn, Problem
 from tvbandits.experts.functions import CallableExpert
 from tvbandits.experts.protocol import Expert
-from tvbandits.policies import POLICIES, Policy, Setting
+from tvbandits.policies import POLICIES, Setting
 from tvbandits.policies.names import (
     PATH,
+    TABLE,
     find_spec,
     instance_of,
-    is_needed,
     load,
     parameters_of,
     parse_call,
     parse_spec,
     path_of,
 )
+from tvbandits.policies.registry import NamedPolicy
+from tvbandits.policies.setting import Maker
 from tvbandits.validation import (
     as_variances,
     describe,
-    is_finite_number,
     optional,
     positive_number,
     require,
@@ -45,77 +49,7 @@ from tvbandits.validation import (
     whole_number,
 )
 
-Maker = Callable[[Setting], Player]
-MakeExpert = Callable[[Problem, int], Expert]
-
-
 # --- policies -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class NamedPolicy:
-    """A maker of a policy by its text, "name:key=value" or "package.module:maker:key=value".
-
-    It can be sent to another process, where it is looked up again.
-    """
-
-    text: str
-
-    @property
-    def policy(self) -> Policy | None:
-        """The record of the policy, unless the text names a maker."""
-        name, _ = parse_spec(self.text)
-        target = load(name) if path_of(self.text) else POLICIES[name]
-        return target if isinstance(target, Policy) else None
-
-    def options(self) -> dict[str, Any]:
-        """Return the parameters in the text.
-
-        Raises
-        ------
-        ValueError
-            If there is no such maker, or it has no such parameters.
-        """
-        policy = self.policy
-        if policy is not None:
-            return parse_call(policy.parameters, self.text)
-        path = path_of(self.text)
-        maker = load(path)
-        require(callable(maker), f'"{path}"', "a policy, or a function of a Setting", maker)
-        parameters = parameters_of(maker, given=1)
-        options = parse_call(parameters, self.text)
-        missing = [
-            name for name, each in parameters.items() if is_needed(each) and name not in options
-        ]
-        if missing:
-            raise ValueError(
-                f'"{self.text}": a maker is called with a Setting and the values of the text; '
-                f"there is nothing for {', '.join(missing)}"
-            )
-        return options
-
-    def __call__(self, setting: Setting) -> Player:
-        """Make the policy; a `ValueError` names the text."""
-        policy, options = self.policy, self.options()
-        make = load(path_of(self.text)) if policy is None else policy.make
-        try:
-            player: Player = make(setting, **options)
-        except (TypeError, ValueError) as error:
-            message = str(error)
-            if self.text not in message:
-                message = f'"{self.text}": {message}'
-            raise ValueError(message) from error
-        return player
-
-    def width_text(self, width: str | None) -> str | None:
-        """Return the width in rows, where that of the comparison is `width`; None if it is not known."""
-        policy, options = self.policy, parse_spec(self.text)[1]
-        if policy is not None and "beta" not in policy.parameters:
-            return NO_WIDTH
-        own = options.get("beta", width)
-        if own is None and policy is not None:
-            own = policy.parameters["beta"].default
-        return None if own is None else text_of_width(own)
 
 
 # Names, recipes of the package, functions of a Setting, and classes that are called with one.
@@ -209,13 +143,6 @@ def as_width(beta: Confidence | float | str | None) -> Confidence | None:
     if isinstance(beta, str) and PATH.fullmatch(beta):
         beta = instance_of(load(beta))
     return as_confidence(beta)
-
-
-def text_of_width(width: Any) -> str:
-    """Return a width as rows show it."""
-    if isinstance(width, str):
-        return width
-    return f"{width:g}" if is_finite_number(width) else repr(width)
 
 
 @dataclass(frozen=True)
@@ -344,3 +271,111 @@ def steps_of(label: str, problem: Problem, horizon: int | None) -> int:
             "if it is a simulated problem, make a longer one"
         )
     return steps
+
+
+# --- problems -----------------------------------------------------------------------------------------
+
+
+PROBLEMS = problems()
+
+READS_FILES = {name for name, problem in PROBLEMS.items() if problem.files != 0}
+
+# Those whose tables may need options (`FileOptions`).
+READS_OPTIONS = {
+    name for name, problem in PROBLEMS.items() if "options" in parameters_of(problem.make)
+}
+
+
+def problem_label(text: str) -> str:
+    """Return the text with the usual spelling of the problem's name.
+
+    Raises
+    ------
+    ValueError
+        If it is neither a known name nor "package.module:problem".
+    """
+    try:
+        return find_spec("problem", text, PROBLEMS) or text
+    except ValueError as error:
+        name = text.partition(":")[0].strip()
+        if name.casefold() in POLICIES:
+            raise ValueError(f'{error}; "{name}" is a policy: write --policy {text}') from None
+        raise
+
+
+def make_problem(
+    text: str,
+    files: list[Path],
+    horizon: int | None,
+    tables: Mapping[str, Any] = MappingProxyType({}),
+) -> Problem:
+    """Make the problem that "name:key=value,..." describes.
+
+    "package.module:problem:key=value,..." is a problem of the user's, or what makes it. `tables` are
+    fields of `FileOptions` for a problem whose tables may need them.
+
+    Raises
+    ------
+    ValueError
+        If the name or a parameter is unknown, a value cannot be used, or files are missing.
+    """
+    spec = problem_label(text)
+    if (match := TABLE.fullmatch(spec)) is not None:
+        return _call_maker(table, f"table{match[2] or ''}", [match[1]], horizon, "horizon")
+    if path_of(spec) and spec.partition(":")[0] not in PROBLEMS:
+        return _load_problem(spec, horizon)
+    spec = _name_first_parameter(spec)
+    name, _ = parse_spec(spec)
+    problem = PROBLEMS[name]
+    if name in READS_FILES and (not files or problem.files not in (None, len(files))):
+        count = problem.files or "some"
+        raise ValueError(
+            f'"{name}" reads files: give {count} by --data FILE, got {len(files)} '
+            f"({problem.summary}); in Python make it by a function of tvbandits.datasets"
+        )
+    arguments: list[Any] = [files] if problem.files is None else files[: problem.files]
+    make = problem.make
+    if name in READS_OPTIONS and tables:
+        make = functools.partial(make, options=FileOptions(**tables))
+    return _call_maker(make, spec, arguments, horizon, problem.length)
+
+
+def _name_first_parameter(spec: str) -> str:
+    """Turn "lifted:hartmann3" into "lifted:function=hartmann3"; ":key=value" may follow it, too."""
+    name, colon, rest = spec.partition(":")
+    leading, again, more = rest.partition(":")
+    if again and "=" not in leading:
+        rest = f"{leading},{more}"
+    parameter = PROBLEMS[name].leading if name in PROBLEMS else ""
+    if not parameter or not colon or "=" in rest.partition(",")[0]:
+        return spec
+    return f"{name}:{parameter}={rest.strip()}"
+
+
+def _call_maker(
+    make: Callable[..., Problem], text: str, arguments: list[Any], horizon: int | None, length: str
+) -> Problem:
+    """Make a problem with the parameters in the text, and the horizon if it has one."""
+    options = settable(parameters_of(make, given=len(arguments)))
+    parameters = parse_call(options, text)
+    if horizon is not None and length in options:
+        parameters.setdefault(length, horizon)
+    try:
+        return make(*arguments, **parameters)
+    except TypeError as error:
+        raise ValueError(f'"{text}": {error}') from error
+
+
+def settable(parameters: Mapping[str, inspect.Parameter]) -> dict[str, inspect.Parameter]:
+    """Return the parameters that a text can give, and not an option of the command."""
+    return {name: each for name, each in parameters.items() if "FileOptions" not in str(each)}
+
+
+def _load_problem(text: str, horizon: int | None) -> Problem:
+    """Return the problem of "package.module:problem:key=value,...": an object, or what makes it."""
+    problem = load(path_of(text))
+    if isinstance(problem, type) or inspect.isroutine(problem):
+        return _call_maker(problem, text, [], horizon, "horizon")
+    parse_call({}, text)  # an object has no parameters
+    instance: Problem = problem
+    return instance

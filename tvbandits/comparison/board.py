@@ -21,7 +21,7 @@ import pandas as pd
 
 from tvbandits.comparison import plots
 from tvbandits.comparison.environment import Environment
-from tvbandits.comparison.files import versions
+from tvbandits.comparison.sources import versions
 from tvbandits.comparison.summary import (
     Ranks,
     by_problem,

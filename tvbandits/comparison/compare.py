@@ -7,11 +7,15 @@ same point at the same time. The rows are a DataFrame; files, tables, pictures a
 from __future__ import annotations
 
 import functools
+import logging
 import os
+import re
 import signal
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -22,23 +26,21 @@ from joblib import Parallel, delayed
 from tvbandits.acquisition.widths import Confidence
 from tvbandits.bandit.bandit import MOST_POINTS
 from tvbandits.comparison.arguments import (
-    MakeExpert,
     Policies,
     Problems,
     as_width,
     label_policies,
     label_problems,
     steps_of,
-    text_of_width,
 )
-from tvbandits.comparison.run import Conditions, play_equally, play_run
-from tvbandits.comparison.setup import prepare
+from tvbandits.comparison.run import Conditions, play_equally, play_run, text_of_width
+from tvbandits.comparison.setup import MakeExpert, prepare
 from tvbandits.comparison.summary import Key, Run, as_seeds
 from tvbandits.domains.problem import Problem
 from tvbandits.experts.functions import SimulatorExpert
 from tvbandits.experts.protocol import Expert
 from tvbandits.threads import one_blas_thread
-from tvbandits.validation import flag, function, is_whole, optional, settle, whole_number
+from tvbandits.validation import flag, function, is_whole, optional, require, settle, whole_number
 
 
 def simulator(problem: Problem, seed: int) -> Expert:
@@ -256,3 +258,108 @@ def _end_with(parent: int, seconds: float = 1.0) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True, name="end with the parent").start()
+
+
+# --- on a cluster -------------------------------------------------------------------------------------
+
+
+LOCAL = re.compile(r"local:([1-9]\d*)")
+ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://\S+|(?!local:)[\w.-]+:\d+")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster that plays runs.
+
+    Attributes
+    ----------
+    where : str
+        "local:N" for N workers on this machine, each a process; or the address of a scheduler, such as
+        tcp://10.0.0.1:8786.
+    say : callable
+        Called with the address of the dashboard.
+
+    Raises
+    ------
+    ValueError
+        If `where` is neither, or the package distributed is not installed.
+    """
+
+    where: str
+    say: Callable[[str], object] = field(default=print, compare=False)
+
+    def __post_init__(self) -> None:
+        valid = LOCAL.fullmatch(self.where) or ADDRESS.fullmatch(self.where)
+        needs = "local:N, or the address of a scheduler such as tcp://10.0.0.1:8786"
+        require(valid, "--cluster", needs, self.where)
+        _import_distributed()
+
+    def __call__(self, plans: Sequence[Comparison], finished: Collection[Key]) -> Iterator[Run]:
+        """Yield the runs of comparisons that are not finished, as they are done.
+
+        Raises
+        ------
+        ConnectionError
+            If the scheduler stops while they are played.
+        """
+        dask = _import_distributed()
+        with ExitStack() as stack:
+            client = stack.enter_context(self._client(dask, stack))
+            self.say(f"dashboard: {client.dashboard_link}")
+            try:
+                # A future that is done is let go, and its rows with it.
+                for future in dask.as_completed(list(_submit(client, plans, finished))):
+                    yield future.result()
+            except (CancelledError, dask.comm.CommClosedError) as error:
+                raise ConnectionError(
+                    f"the scheduler at {self.where} has stopped; complete runs are kept: restart it, "
+                    "and repeat the command"
+                ) from error
+
+    def _client(self, dask: Any, stack: ExitStack) -> Any:
+        """Return a client of the scheduler; the stack closes what was started for it."""
+        local = LOCAL.fullmatch(self.where)
+        if local is None:
+            # Dask logs pages about a lost scheduler; here it is one line.
+            log = logging.getLogger("distributed.client")
+            stack.callback(log.setLevel, log.level)
+            log.setLevel(logging.CRITICAL)
+            try:
+                return dask.Client(self.where, timeout=10)
+            except OSError as error:
+                raise ValueError(f"--cluster: no scheduler answers at {self.where}") from error
+        cluster = dask.LocalCluster(
+            n_workers=int(local[1]),
+            threads_per_worker=1,
+            processes=True,
+            memory_limit=0,
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+        )
+        return dask.Client(stack.enter_context(cluster))
+
+
+def _submit(client: Any, plans: Sequence[Comparison], finished: Collection[Key]) -> Iterator[Any]:
+    """Yield the futures of runs, each on a problem that is prepared once, on some worker."""
+    submit = functools.partial(
+        client.submit, functools.partial(call_alone, os.getpid()), pure=False
+    )
+    realisations: dict[tuple[str, int], Any] = {}
+    for plan in plans:
+        for label, name, seed in plan.runs:
+            if (label, name, seed) in finished:
+                continue
+            if (label, seed) not in realisations:
+                preparation = label, plan.problems[label], seed, plan.steps[label]
+                realisations[label, seed] = submit(prepare, *preparation)
+            realisation = realisations[label, seed]
+            yield submit(play_run, realisation, name, plan.policies[name], plan.conditions)
+
+
+def _import_distributed() -> Any:
+    """Return the package distributed; a `ValueError` says how to install it."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise ValueError("--cluster needs Dask: pip install 'tvbandits[dask]'") from error
+    return distributed

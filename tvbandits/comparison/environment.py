@@ -136,3 +136,9 @@ class Environment:
             violations += ~limit.holds(values)
             readings[limit.name] = values + (limit.noise_variance or 0.0) ** 0.5 * noise
         return readings, violations
+
+
+def true_regrets(best: Array, rewards: Array, violations: Array) -> Array:
+    """Return regrets (n,): what a violation earns is no gain."""
+    regret = best - rewards
+    return np.where(violations == 0, regret, np.maximum(regret, 0.0))

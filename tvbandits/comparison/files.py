@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
 import json
 import os
-import platform
 import re
 import shutil
 import zlib
@@ -19,10 +17,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from tvbandits._version import __version__
-from tvbandits.comparison import plots
-from tvbandits.comparison.sources import sources_of
+from tvbandits.comparison.sources import sources_of, versions
 from tvbandits.comparison.summary import RUN_COLUMNS, Key, Run, summarise
 from tvbandits.datasets.tables.references import References
 from tvbandits.io import replace_file
@@ -38,8 +36,6 @@ SOURCES = "sources"
 # Arguments that change no row, and those that a later call may add to.
 WITHOUT_EFFECT = ("jobs", "interrupted")
 GROWING = ("problems", "policies", "seeds", "steps", SOURCES)
-
-PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib", "matplotlib")
 
 # Columns that are taken as they are: no label is a number, or a missing value.
 TEXTS = ("problem", "policy", "width")
@@ -58,12 +54,6 @@ class Content(NamedTuple):
     references: dict[str, References]
     units: dict[str, str]
     record: dict[str, Any]
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of this package, of Python, and of the packages that rows may depend on."""
-    own = {"tvbandits": __version__, "python": platform.python_version()}
-    return own | {name: importlib.metadata.version(name) for name in PACKAGES}
 
 
 def writable_folder(path: Path) -> Path:
@@ -94,7 +84,7 @@ def write(
     units: Mapping[str, str],
     arguments: Mapping[str, Any],
 ) -> None:
-    """Write rows, summary, picture and the record of the run into the folder `out`.
+    """Write rows, summary and the record of the run into the folder `out`.
 
     Files of single runs are not needed any more.
     """
@@ -111,15 +101,11 @@ def write(
     _write_record(out, record)
     replace_file(out / ROWS, lambda path: _write_rows(rows, path), durable=True)
     replace_file(out / SUMMARY, lambda path: summarise(rows).to_csv(path, index=False))
-    draw(out, rows, references, units)
     shutil.rmtree(out / RUNS, ignore_errors=True)
 
 
-def draw(
-    out: Path, rows: pd.DataFrame, references: Mapping[str, References], units: Mapping[str, str]
-) -> None:
+def draw(out: Path, figure: Figure) -> None:
     """Write the picture alone."""
-    figure = plots.regret_figure(rows, references, units)
     replace_file(out / PICTURE, lambda path: figure.savefig(path, dpi=130))
 
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pandas as pd
 
 from tvbandits.comparison.summary import summarise
-from tvbandits.policies.frugal import PLANS
 from tvbandits.policies.names import parse_spec
+from tvbandits.queries.plans import PLANS
 
 # The plans are compared with the same policy without an expert, and with that of the paper.
 WITHOUT, PAPER = "adaptive-gp-ucb", "sparq-gp-ucb"

@@ -35,7 +35,7 @@ from tvbandits.comparison.summary import Panel, Ranks, count_text, panels_of
 from tvbandits.datasets.tables.references import References
 from tvbandits.digits import number_text
 from tvbandits.policies import POLICIES
-from tvbandits.policies.frugal import PLANS
+from tvbandits.queries.plans import PLANS
 from tvbandits.validation import of_kind
 
 # --- styles of curves ---------------------------------------------------------------------------------

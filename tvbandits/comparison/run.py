@@ -17,16 +17,17 @@ from tvbandits.acquisition.widths import Confidence, Fixed, Theory
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.info import Info, Player
 from tvbandits.bandit.options import Options
-from tvbandits.comparison.arguments import MakeExpert, Maker, NamedPolicy
-from tvbandits.comparison.environment import Environment, Stream
-from tvbandits.comparison.setup import Realisation
+from tvbandits.comparison.environment import Environment, Stream, true_regrets
+from tvbandits.comparison.setup import MakeExpert, Realisation
 from tvbandits.comparison.summary import BEST_OF_BATCH, NO_WIDTH, Run
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import MoveCost, costs_along
 from tvbandits.experts.protocol import Expert
+from tvbandits.policies.registry import NamedPolicy
+from tvbandits.policies.setting import Maker
 from tvbandits.policies.theory import regret_bound
 from tvbandits.queries.plans import Asking, Following, RandomPoints
-from tvbandits.validation import Array, describe, finite_number
+from tvbandits.validation import Array, describe, finite_number, is_finite_number
 
 
 @dataclass(frozen=True)
@@ -267,12 +268,6 @@ def _warn_of_low_best(label: str, columns: Mapping[str, Array], rounding: float 
         )
 
 
-def true_regrets(best: Array, rewards: Array, violations: Array) -> Array:
-    """Return regrets (n,): what a violation earns is no gain."""
-    regret = best - rewards
-    return np.where(violations == 0, regret, np.maximum(regret, 0.0))
-
-
 def _move_costs(cost: MoveCost | None, domain: Domain, position: Array, X: Array) -> Array:
     """Return what the moves to points (n, d) cost, in turn, from `position` (0 or 1, d) on, (n,)."""
     if cost is None:
@@ -331,12 +326,20 @@ def _info_columns(
 
 def _width_text(maker: Maker, player: Player, width: str | None) -> str:
     """Return the width that is played, as rows show it."""
-    text = maker.width_text(width) if isinstance(maker, NamedPolicy) else width
-    if text is not None:
-        return text
+    if isinstance(maker, NamedPolicy):
+        width = text_of_width(maker.width(width)) if maker.takes_width else NO_WIDTH
+    if width is not None:
+        return width
     if not isinstance(player, Bandit):
         return NO_WIDTH
     own = player.recipe.beta
     if isinstance(own, Fixed):
         return f"{own.value:g}"
     return "theory" if own == Theory() else repr(own)
+
+
+def text_of_width(width: Any) -> str | None:
+    """Return a width as rows show it; None: it is not known."""
+    if width is None or isinstance(width, str):
+        return width
+    return f"{width:g}" if is_finite_number(width) else repr(width)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -24,6 +24,9 @@ from tvbandits.gp.kernels.structure import without_bounds
 from tvbandits.gp.noise import estimated_noise
 from tvbandits.policies import Setting
 from tvbandits.validation import Array
+
+# Makes the expert of a problem and a seed.
+MakeExpert: TypeAlias = Callable[[Problem, int], Expert]
 
 
 @dataclass(frozen=True)
@@ -70,9 +73,7 @@ class Realisation:
         """Return the realisation for one run: a problem that its player changes is copied."""
         return replace(self, environment=self.environment.begin())
 
-    def setting_for(
-        self, beta: Confidence | None, expert: Callable[[Problem, int], Expert] | None
-    ) -> Setting:
+    def setting_for(self, beta: Confidence | None, expert: MakeExpert | None) -> Setting:
         """Return the setting with a width and the maker of an expert."""
         problem, seed = self.problem, self.seed
         make = None if expert is None else lambda: expert(problem, seed)

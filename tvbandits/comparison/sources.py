@@ -1,4 +1,4 @@
-"""Checksums of the files that a run depends on: modules of a user's own, and tables by their path.
+"""Versions of packages, and checksums of the files that a run depends on: a user's modules, and tables.
 
 Rows belong to the code that made them. Files and environment variables that this code reads are not
 watched: give them as parameters in the text of a policy, or play into another folder. Files are found
@@ -8,6 +8,8 @@ without importing anything, so that the rows of a policy can be checked that a c
 from __future__ import annotations
 
 import ast
+import importlib.metadata
+import platform
 import re
 import sys
 import sysconfig
@@ -17,7 +19,10 @@ from importlib.machinery import PathFinder
 from importlib.util import resolve_name
 from pathlib import Path
 
+from tvbandits._version import __version__
 from tvbandits.policies.names import TABLE, path_of
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "joblib", "matplotlib")
 
 OWN_PACKAGE = __name__.partition(".")[0]
 
@@ -98,3 +103,9 @@ def _is_installed(file: Path) -> bool:
     return file.is_relative_to(library) or not {"site-packages", "dist-packages"}.isdisjoint(
         file.parts
     )
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of this package, of Python, and of the packages that rows may depend on."""
+    own = {"tvbandits": __version__, "python": platform.python_version()}
+    return own | {name: importlib.metadata.version(name) for name in PACKAGES}

@@ -7,8 +7,7 @@ from typing import Any
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.domains.domain import Domain
-from tvbandits.policies.common import History, Width, make_bandit
-from tvbandits.policies.models import model_of
+from tvbandits.policies.common import History, Width, make_bandit, model_of
 from tvbandits.validation import Seed
 
 

@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.domains.domain import Domain
 from tvbandits.experts.protocol import Expert
-from tvbandits.policies.common import DEFAULT_WIDTH, History, Width, make_bandit
-from tvbandits.policies.models import model_of
-from tvbandits.queries.plans import (
-    KDPP,
-    MOST_QUESTIONS,
-    Asking,
-    Budget,
-    NextDecision,
-    OnAverage,
-    PlausibleMaximizers,
-    QueryPlan,
-    RandomPoints,
-)
+from tvbandits.policies.common import DEFAULT_WIDTH, History, Width, make_bandit, model_of
+from tvbandits.queries.plans import MOST_QUESTIONS, PLANS, Asking, OnAverage, PlanName, QueryPlan
 from tvbandits.validation import Seed, check_part, choice, finite_number
-
-# Query plans by name, each made from a budget.
-PLANS: dict[str, Callable[[Budget], QueryPlan]] = {
-    "next": NextDecision,
-    "plausible": PlausibleMaximizers,
-    "kdpp": KDPP,
-    "random": RandomPoints,
-}
-
-PlanName = Literal["next", "plausible", "kdpp", "random"]
 
 
 def frugal_gp_ucb(

@@ -33,8 +33,7 @@ from tvbandits.domains.availability import ChoiceSet, NothingAvailableError
 from tvbandits.domains.domain import Domain
 from tvbandits.policies import adapter
 from tvbandits.policies.adapter import RunningMean
-from tvbandits.policies.common import DEFAULT_WIDTH, Width, prior_kernel
-from tvbandits.policies.forgetting import gp_ucb
+from tvbandits.policies.common import DEFAULT_WIDTH, Width, make_bandit, prior_kernel
 from tvbandits.validation import (
     LARGEST_VALUE,
     Array,
@@ -146,7 +145,7 @@ class Master:
 
     def _copy_of_base(self, child: int) -> Bandit:
         """A copy of the base of this seed."""
-        recipe = gp_ucb if self.base is None else self.base
+        recipe: Base = make_bandit if self.base is None else self.base
         return recipe(
             self.domain,
             kernel=self.kernel,

@@ -9,12 +9,11 @@ from typing import Any, TypeAlias
 
 from sklearn.gaussian_process.kernels import ConstantKernel
 
-from tvbandits.acquisition.widths import WIDTHS, Confidence, as_confidence
+from tvbandits.acquisition.widths import WIDTHS, Confidence, Widths, as_confidence
 from tvbandits.bandit.info import Player
 from tvbandits.bandit.options import Options
 from tvbandits.domains.domain import Domain
 from tvbandits.experts.protocol import Expert
-from tvbandits.policies.common import Widths
 from tvbandits.policies.names import parameters_of
 
 
@@ -87,6 +86,9 @@ class Setting:
         """The time that a run takes."""
         return float(self.horizon)
 
+
+# Makes a policy for a problem.
+Maker: TypeAlias = Callable[[Setting], Player]
 
 # Parameters of recipes that a comparison alone gives; users set the others. It has no history to give.
 SET_BY_COMPARISON = ("domain", "kernel", "expert", "history", "seed")

@@ -43,6 +43,7 @@ from tvbandits.acquisition.widths import (
     BBKBWidth,
     BKBWidth,
     Confidence,
+    Widths,
     WithProbability,
     as_confidence,
 )
@@ -55,7 +56,6 @@ from tvbandits.gp.sparse_filter import NystromFilter
 from tvbandits.policies.common import (
     Rate,
     Width,
-    Widths,
     forgetting_kernel,
     learning_rule,
     make_bandit,

@@ -664,3 +664,14 @@ class Asking:
         flag("reuse_answers", self.reuse_answers)
         for name in ("pool_size", "most_answers"):
             optional(whole_number, name, getattr(self, name))
+
+
+PlanName = Literal["next", "plausible", "kdpp", "random"]
+
+PLANS: dict[str, Callable[[Budget], QueryPlan]] = {
+    "next": NextDecision,
+    "plausible": PlausibleMaximizers,
+    "kdpp": KDPP,
+    "random": RandomPoints,
+}
+"""Query plans by name, each made from a budget."""
