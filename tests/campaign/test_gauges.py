@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Campaign, Candidates, Dataset, policies
 from tvbandits.campaign.gauges import SILENT_ROUNDS, Rounds
-from tvbandits.campaign.service.facts import Facts
+from tvbandits.campaign.service.page import Facts
 from tvbandits.validation import Array
 
 X = np.arange(8.0)[:, None]

@@ -148,8 +148,7 @@ def test_what_nobody_tells_is_dropped_after_a_time(command: Command) -> None:
 
 def test_title_unit_and_map(command: Command) -> None:
     pytest.importorskip("plotly", reason="no plotly: no page")
-    from tvbandits.campaign.service.facts import Facts
-    from tvbandits.campaign.service.page import campaign_page, sites_map
+    from tvbandits.campaign.service.page import Facts, campaign_page, sites_map
 
     tell(command, "AQ02", 21.0, 8)
     fine(command("ask", "c.db", "--at", hour(9), "--available", "AQ05"))

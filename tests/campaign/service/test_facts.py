@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.silent import Silent
 from tvbandits import Box, Campaign, Candidates, Clock, Integer, Space, policies
-from tvbandits.campaign.service.facts import Facts, StationFacts
+from tvbandits.campaign.service.page import Facts, StationFacts
 from tvbandits.campaign.status import HALF_WIDTH
 from tvbandits.experts import Budgeted, Calibrated, CallableExpert
 
