@@ -60,6 +60,12 @@ def row_keys(X: Array) -> list[bytes]:
     return [raw[i : i + width] for i in range(0, len(raw), width)]
 
 
+def step_of(t: Array) -> float:
+    """Return the median gap between different times `t`; 1 if there is only one time."""
+    gaps = np.diff(np.unique(t))
+    return float(np.median(gaps)) if len(gaps) else 1.0
+
+
 def at_times(X: Array, t: Array | float) -> Array:
     """Return [X, t] (n, d + 1) of points (n, d), at one time or at their times (n,)."""
     Z = np.empty((len(X), X.shape[1] + 1))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tvbandits import Arms, Box, Candidates, Dataset, policies, rate
-from tvbandits.bandit.health import LEAST_COVERAGE, PLAYS, signs_of_trouble
+from tvbandits.bandit.observations import LEAST_COVERAGE, PLAYS, signs_of_trouble
 from tvbandits.validation import Array
 
 BOX = Box([(0.0, 10.0), (-1.0, 1.0)])

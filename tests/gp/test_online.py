@@ -13,12 +13,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from tests.helpers.recipes import build
 from tests.oracles import loops
 from tvbandits import Bandit, Candidates, Dataset, Every, Exact, StateSpace, policies
+from tvbandits.data import step_of
 from tvbandits.gp import online
 from tvbandits.gp.additive import structured_kernel
 from tvbandits.gp.evidence import Evidence
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.kernels.structure import Term, same_form, terms_of
-from tvbandits.gp.online import Learned, at_step, refit, step_of
+from tvbandits.gp.online import Learned, at_step, refit
 from tvbandits.gp.standardisation import Scaling
 from tvbandits.validation import Array
 

@@ -18,7 +18,7 @@ import numpy as np
 from tvbandits.bandit.inference import Inference
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import QueryState, State
-from tvbandits.data import Dataset, NewObservations, answers_of
+from tvbandits.data import Dataset, NewObservations, answers_of, step_of
 from tvbandits.domains.availability import Available, availability_of
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain, move_to_context
@@ -32,7 +32,6 @@ from tvbandits.experts.protocol import (
     is_mistake,
 )
 from tvbandits.gp.lookahead import JointPosterior
-from tvbandits.gp.online import step_of
 from tvbandits.gp.predictions import ScaledPosterior
 from tvbandits.queries.plans import Asking, Pool
 from tvbandits.validation import Array, as_rows, as_time, error_line

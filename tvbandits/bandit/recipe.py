@@ -18,7 +18,7 @@ from tvbandits.acquisition.rules import Acquisition, UpperConfidenceBound
 from tvbandits.acquisition.widths import DEFAULT_WIDTH, Confidence, Fixed, Situation, as_confidence
 from tvbandits.bandit.history import COLUMNS, excess_column
 from tvbandits.bandit.options import NEEDED_POSTERIOR, Options, check_mean
-from tvbandits.data import Dataset, Source
+from tvbandits.data import Dataset, Source, step_of
 from tvbandits.domains.candidates import Candidates, as_finite
 from tvbandits.domains.domain import Domain, append_context
 from tvbandits.domains.space import Arms
@@ -31,7 +31,7 @@ from tvbandits.gp.kernel_matrix import check_kernel
 from tvbandits.gp.kernels.space_time import Beside
 from tvbandits.gp.kernels.structure import inputs, is_space_time
 from tvbandits.gp.noise import NoiseEstimate, estimated_noise, first_guess, noise_of_others
-from tvbandits.gp.online import Every, at_step, step_of
+from tvbandits.gp.online import Every, at_step
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.predictions import has_slopes
 from tvbandits.queries.plans import Asking

@@ -26,7 +26,6 @@ from tvbandits.acquisition.constraints import (
 )
 from tvbandits.acquisition.limits import LimitWarning, as_outcomes, check_outcome
 from tvbandits.acquisition.rules import Decision, choose_points
-from tvbandits.bandit.health import signs_of_trouble
 from tvbandits.bandit.inference import Inference
 from tvbandits.bandit.initial_state import first_state, state_for
 from tvbandits.bandit.observations import (
@@ -34,6 +33,7 @@ from tvbandits.bandit.observations import (
     ReadingTable,
     append_visited,
     decision_waiting,
+    signs_of_trouble,
     usual_variance,
     values_and_variance,
 )

@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from tvbandits.data import Dataset
+from tvbandits.data import Dataset, step_of
 from tvbandits.forgetting.aging import Ages, Aging, adds_variance, has_rate
 from tvbandits.gp import linalg
 from tvbandits.gp.kernels.structure import inputs
-from tvbandits.gp.online import step_of
 from tvbandits.ties import first_of_largest
 
 

@@ -25,10 +25,9 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from tvbandits.data import Dataset, at_times
+from tvbandits.data import Dataset, at_times, step_of
 from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.linalg import cholesky, eigenpairs, log_determinant, solve_lower
-from tvbandits.gp.online import step_of
 from tvbandits.validation import SMALLEST_VARIANCE, Array, Index, usable_variances
 
 

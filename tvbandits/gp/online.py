@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern
 
-from tvbandits.data import Dataset
+from tvbandits.data import Dataset, step_of
 from tvbandits.domains.space_kernel import with_arms
 from tvbandits.gp.evidence import Evidence
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
@@ -326,12 +326,6 @@ def _spreads(every: Every, terms: Terms, count: int) -> Array:
             if type(leaf.kernel) is OnSpace:
                 spreads[leaf.where] = every.space_spread
     return spreads
-
-
-def step_of(t: Array) -> float:
-    """Return the median gap between different times `t`; 1 if there is only one time."""
-    gaps = np.diff(np.unique(t))
-    return float(np.median(gaps)) if len(gaps) else 1.0
 
 
 def at_step(kernel: Any, step: float) -> Any:
