@@ -12,8 +12,6 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.validation import Array, Index
-
 TOLERANCE = 1e-9
 """Scores tie within such a share of their spread, or of the largest of them if that is smaller."""
 
@@ -21,7 +19,7 @@ ROUNDING = 0.01
 """And within such a part of that share of the largest: where all tie, their spread is rounding alone."""
 
 
-def tied_rows(scores: ArrayLike, share: float = TOLERANCE) -> Index:
+def tied_rows(scores: ArrayLike, share: float = TOLERANCE) -> NDArray[np.int64]:
     """Return where the largest of some scores (m,) is, and all that tie with it, ascending.
 
     Parameters
@@ -48,7 +46,7 @@ def tied_rows(scores: ArrayLike, share: float = TOLERANCE) -> Index:
     return np.flatnonzero(values >= largest - tolerance)
 
 
-def may_tie(scores: Array) -> NDArray[np.bool_]:
+def may_tie(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return which of n rows of scores (n, m) may have a tie, or have no number; others have none.
 
     As `tied_rows`, by the widest tolerance that it may have, and for many rows at once.
@@ -71,7 +69,7 @@ def draw_of_largest(scores: ArrayLike, rng: np.random.Generator) -> int:
     return int(rows[0] if len(rows) == 1 else rows[rng.integers(len(rows))])
 
 
-def check_acquisition(values: ArrayLike, X: Array) -> Array:
+def check_acquisition(values: ArrayLike, X: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the acquisition at points (m, d) as floats (m,).
 
     Raises
@@ -89,7 +87,7 @@ def check_acquisition(values: ArrayLike, X: Array) -> Array:
     return column
 
 
-def row_of_largest(values: ArrayLike, X: Array, rng: np.random.Generator) -> int:
+def row_of_largest(values: ArrayLike, X: NDArray[np.float64], rng: np.random.Generator) -> int:
     """Return the row of the largest of values (m,) at points (m, d); `rng` breaks ties.
 
     What ties is as of `tied_rows`.

@@ -32,8 +32,8 @@ from tvbandits.gp.cholesky import by_cholesky
 from tvbandits.gp.ensemble.mixture import CONFIG, FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, function_models, network_models
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
+from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
-from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data
 from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.validation import Array

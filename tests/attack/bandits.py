@@ -30,8 +30,7 @@ from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import LogThreshold, has_rate
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.additive import anchors_of, space_kernels as space_kernels_of, structured_kernel
-from tvbandits.gp.kernels.space_time import OnSpace, OnTime
-from tvbandits.gp.kernels.structure import space_time
+from tvbandits.gp.kernels.space_time import OnSpace, OnTime, space_time
 from tvbandits.gp.sparse import markov
 from tvbandits.queries.plans import Asking
 from tvbandits.validation import Array

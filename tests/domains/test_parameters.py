@@ -15,8 +15,7 @@ from tvbandits.domains.domain import columns_by_name
 from tvbandits.domains.moving import distances
 from tvbandits.domains.parameters import Category, Choice, Parameter, Real, as_parameter
 from tvbandits.gp.additive import box_kernel, joint_box_kernel
-from tvbandits.gp.kernel_matrix import check_kernel
-from tvbandits.gp.kernels.structure import inputs
+from tvbandits.gp.kernel_matrix import check_kernel, inputs
 from tvbandits.validation import Array
 
 SPACE = Space(

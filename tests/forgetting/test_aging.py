@@ -31,8 +31,8 @@ from tvbandits.forgetting.aging import (
     compose,
 )
 from tvbandits.forgetting.event_trigger import EventTrigger
+from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
-from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.learned_rate import CONFIG, Predictions, learn_rate, rate_unit
 from tvbandits.queries import RandomPoints
 from tvbandits.queries.plans import Asking

@@ -18,8 +18,8 @@ from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense, assert_alike
 from tests.oracles.sparse import Sparse
 from tvbandits import StateSpace
+from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data, Groups
 from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.validation import Array

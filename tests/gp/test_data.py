@@ -12,8 +12,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ke
 from tests.oracles.dense import assert_alike
 from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
+from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posterior import AppendBuffer, CandidateGrid, Data
 
 SPACE = {

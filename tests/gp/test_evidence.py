@@ -18,9 +18,9 @@ from tvbandits.gp.additive import structured_kernel
 from tvbandits.gp.calibration import CONFIG as CALIBRATION, IntervalCalibration
 from tvbandits.gp.cholesky import by_cholesky
 from tvbandits.gp.evidence import CONFIG as EVIDENCE, Evidence
+from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.gp.kernels.matern import Coordinates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.noise import due, estimated_noise, readings_for_noise
 from tvbandits.gp.posterior import Data
 from tvbandits.gp.standardisation import Scaling, declustering_weights, learn, robust_moments

@@ -20,8 +20,8 @@ from tvbandits.gp.cholesky import (
     spanning_dictionary,
     spanning_state,
 )
-from tvbandits.gp.kernels.space_time import Drift, OnSpace
-from tvbandits.gp.kernels.structure import inputs, space_time
+from tvbandits.gp.kernel_matrix import inputs
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, space_time
 from tvbandits.gp.linalg import FactorisationError
 from tvbandits.gp.posterior import NOISE_LIMITS, CandidateGrid, Conditioning, Data
 from tvbandits.gp.sparse import SparsePosterior

@@ -17,8 +17,8 @@ from tvbandits.data import step_of
 from tvbandits.gp import online
 from tvbandits.gp.additive import structured_kernel
 from tvbandits.gp.evidence import Evidence
-from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.kernels.structure import Term, same_form, terms_of
+from tvbandits.gp.features import Term, terms_of
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, same_form
 from tvbandits.gp.online import Learned, at_step, refit
 from tvbandits.gp.standardisation import Scaling
 from tvbandits.validation import Array

@@ -14,8 +14,8 @@ from tvbandits import Dataset, Exact, Nystrom, NystromFilter
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Ages, Aging
 from tvbandits.gp.cholesky import by_cholesky
+from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
-from tvbandits.gp.kernels.structure import inputs
 from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data
 from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.validation import Array

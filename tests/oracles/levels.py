@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import null_space
 
-from tvbandits.gp.kernels.structure import inputs
+from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.validation import Array, Index
 
 

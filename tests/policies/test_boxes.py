@@ -11,7 +11,7 @@ from tests.helpers.views import condition
 from tvbandits import Bandit, Box, Options, policies
 from tvbandits.datasets import Lifted
 from tvbandits.domains.search import climb
-from tvbandits.gp.kernels.structure import terms_of
+from tvbandits.gp.features import terms_of
 
 
 def played(steps: int, name: str = "ackley4", seed: int = 0) -> tuple[Bandit, Lifted]:

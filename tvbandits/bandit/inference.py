@@ -32,7 +32,7 @@ from tvbandits.forgetting.aging import (
     is_monotone,
 )
 from tvbandits.gp import noise, standardisation
-from tvbandits.gp.kernels.structure import is_space_time
+from tvbandits.gp.kernels.space_time import is_space_time
 from tvbandits.gp.learned_rate import learn_rate
 from tvbandits.gp.online import Every, Learned, at_step, refit
 from tvbandits.gp.posterior import (

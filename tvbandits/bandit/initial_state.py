@@ -23,7 +23,7 @@ from tvbandits.domains.space import Arms
 from tvbandits.domains.space_kernel import with_arms
 from tvbandits.forgetting.aging import RatedAging
 from tvbandits.gp.calibration import IntervalCalibration
-from tvbandits.gp.kernels.structure import same_form
+from tvbandits.gp.kernels.space_time import same_form
 from tvbandits.gp.standardisation import Scaling
 from tvbandits.queries.plans import CandidatePool
 from tvbandits.validation import as_points, of_kind

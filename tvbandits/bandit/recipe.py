@@ -27,9 +27,8 @@ from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.additive import joint_box_kernel, space_kernels
 from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.exact import Exact
-from tvbandits.gp.kernel_matrix import check_kernel
-from tvbandits.gp.kernels.space_time import Beside
-from tvbandits.gp.kernels.structure import inputs, is_space_time
+from tvbandits.gp.kernel_matrix import check_kernel, inputs
+from tvbandits.gp.kernels.space_time import Beside, is_space_time
 from tvbandits.gp.noise import NoiseEstimate, estimated_noise, first_guess, noise_of_others
 from tvbandits.gp.online import Every, at_step
 from tvbandits.gp.posterior import PosteriorRule

@@ -19,8 +19,7 @@ from tvbandits.domains.problem import Problem, noise_at, stated_variation, usual
 from tvbandits.experts.protocol import Expert
 from tvbandits.gp import standardisation
 from tvbandits.gp.evidence import fit, information_gains
-from tvbandits.gp.kernels.space_time import Drift, OnSpace
-from tvbandits.gp.kernels.structure import without_bounds
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, without_bounds
 from tvbandits.gp.noise import estimated_noise
 from tvbandits.policies import Setting
 from tvbandits.validation import Array

@@ -28,8 +28,8 @@ import numpy as np
 
 from tvbandits.data import replace_fields
 from tvbandits.gp import linalg
-from tvbandits.gp.features import SpaceFeatures, spanned
-from tvbandits.gp.kernels.structure import advance, terms_of
+from tvbandits.gp.features import SpaceFeatures, spanned, terms_of
+from tvbandits.gp.kernels.space_time import advance
 from tvbandits.gp.posterior import (
     NOISE_LIMITS,
     AppendBuffer,

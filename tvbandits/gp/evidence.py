@@ -24,9 +24,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 from tvbandits.data import Dataset
 from tvbandits.domains.space_kernel import PerParameter
 from tvbandits.gp import linalg
+from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.gp.kernels.matern import SLOPED, VALUES, Coordinates, sum_columns
-from tvbandits.gp.kernels.space_time import Drift, OnSpace
-from tvbandits.gp.kernels.structure import Leaf, Terms, inputs, leaves_of
+from tvbandits.gp.kernels.space_time import Drift, Leaf, OnSpace, Terms, leaves_of
 from tvbandits.gp.kernels.units import InUnits
 from tvbandits.gp.linalg import FactorisationError, cholesky, log_determinant, solve_lower
 from tvbandits.ties import first_of_largest
@@ -383,7 +383,7 @@ def log_evidence(
     ----------
     kernel : scikit-learn kernel
     Z : array of shape (n, p)
-        Its inputs (`gp.kernels.structure.inputs`).
+        Its inputs (`gp.kernel_matrix.inputs`).
     y, variance : arrays of shape (n,)
         Values and their noise variances.
     mean : float, optional

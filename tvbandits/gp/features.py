@@ -7,21 +7,109 @@ docs/references.md). The sum is one state of fixed size.
 
 Features are a pivoted Cholesky root on the candidates (or on anchors of a domain that is not
 finite). Where they end before the kernel does, what a point keeps of its own variance is left out.
+
+A term is a product of constants, of kernels over points (`OnSpace`), and of at most one kernel over
+time: a Matern kernel of nu = 1/2 or 3/2 (`OnTime`) or `Drift`. What is left out is constant: a term
+without a space part is a level that all points share, one without a time part never changes.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import mul
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern
 
 from tvbandits.gp import linalg
-from tvbandits.gp.kernels.structure import Term
+from tvbandits.gp.kernels.matern import matern32_rate, matern32_transition
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, products_of
 from tvbandits.validation import Array, Index
+
+
+@dataclass(frozen=True)
+class Term:
+    """amplitude * space(x, x') * time(t, t').
+
+    Attributes
+    ----------
+    amplitude : float
+        Product of the constants.
+    space : scikit-learn kernel or None
+        Over points; None: constant.
+    time : scikit-learn kernel or None
+        A Matern kernel over times (n, 1), or a `Drift` over [x, t]; None: constant.
+    """
+
+    amplitude: float
+    space: Any | None
+    time: Any | None
+
+    @property
+    def order(self) -> int:
+        """Numbers that the state of one feature has: 1, or 2 for a Matern-3/2 kernel over time."""
+        return 2 if isinstance(self.time, Matern) and self.time.nu == 1.5 else 1
+
+    @property
+    def time_scale(self) -> float:
+        """Length scale in time, in which a correlation falls to 1/e (nu = 1/2); infinite if static."""
+        if self.time is None:
+            return math.inf
+        if isinstance(self.time, Drift):
+            rate = -0.5 * math.log1p(-self.time.epsilon)
+            return 1.0 / rate if rate > 0 else math.inf
+        return float(np.asarray(self.time.length_scale).item())
+
+    @property
+    def at_one_time(self) -> Any:
+        """The kernel over points of one time, where there is one over points."""
+        return self.space if self.amplitude == 1.0 else ConstantKernel(self.amplitude) * self.space
+
+    def prior(self) -> tuple[float, ...]:
+        """Variance of the state of one feature: of its value, and for order 2 of its derivative."""
+        if self.order == 1:
+            return (self.amplitude,)
+        return self.amplitude, self.amplitude * matern32_rate(self.time_scale) ** 2
+
+    def transition(self, h: float) -> Array:
+        """Expected state after a time h >= 0, as a matrix (order, order) times the state now."""
+        if self.order == 1:
+            return np.array([[math.exp(-h / self.time_scale) if h else 1.0]])
+        rate = matern32_rate(self.time_scale)
+        value, up, down, derivative = matern32_transition(rate, h, math.exp(-rate * h))
+        return np.array([[value, up], [down, derivative]])
+
+
+def terms_of(kernel: Kernel) -> tuple[Term, ...] | None:
+    """The terms of a kernel over [x, t], or None where it is not a sum of such terms."""
+    found = [_term([leaf.kernel for leaf in product]) for product in products_of(kernel)]
+    return None if any(term is None for term in found) else tuple(t for t in found if t is not None)
+
+
+def _term(factors: list[Kernel]) -> Term | None:
+    amplitude, space, time = 1.0, [], []
+    for factor in factors:
+        # Exact types: a subclass may have redefined the formula that is relied on here.
+        if type(factor) is ConstantKernel:
+            amplitude *= float(factor.constant_value)
+        elif type(factor) is OnSpace:
+            space.append(factor.kernel)
+        elif type(factor) is Drift:
+            time.append(factor)
+        elif type(factor) is OnTime and _is_matern(factor.kernel):
+            time.append(factor.kernel)
+        else:
+            return None
+    if len(time) > 1:
+        return None
+    return Term(amplitude, reduce(mul, space) if space else None, time[0] if time else None)
+
+
+def _is_matern(kernel: Kernel) -> bool:
+    return type(kernel) is Matern and kernel.nu in (0.5, 1.5) and np.size(kernel.length_scale) == 1
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The matrix of a kernel on points: whether it is a covariance, and features of its eigenvectors."""
+"""What a kernel sees of points at times, and its matrix: whether it is a covariance; its features."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
 
+from tvbandits.data import at_times
 from tvbandits.gp.kernels.matern import Coordinates
-from tvbandits.gp.kernels.space_time import OnSpace, _Restricted
-from tvbandits.gp.kernels.structure import children, is_space_time
+from tvbandits.gp.kernels.space_time import OnSpace, _Restricted, children, is_space_time
 from tvbandits.gp.linalg import eigenpairs
 from tvbandits.validation import (
     LARGEST_VARIANCE,
@@ -20,6 +20,20 @@ from tvbandits.validation import (
     of_kind,
     require,
 )
+
+
+def inputs(kernel: Kernel, X: Array, t: ArrayLike) -> Array:
+    """What the kernel sees of points `X` (n, d) at times `t` (n,), or at one time for all.
+
+    It is `X` itself for a pure-space kernel, [X, t] of shape (n, d + 1) for a space-time one.
+    """
+    if not is_space_time(kernel):
+        return X
+    times = np.asarray(t, dtype=np.float64)
+    if times.shape not in ((), (len(X),)):
+        raise ValueError(f"t must be a number or have shape ({len(X)},), got {times.shape}")
+    return at_times(X, times)
+
 
 CHECKED_POINTS = 64
 

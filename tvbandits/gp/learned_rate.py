@@ -20,7 +20,7 @@ from scipy.optimize import minimize_scalar
 from tvbandits.data import Dataset, step_of
 from tvbandits.forgetting.aging import Ages, Aging, adds_variance, has_rate
 from tvbandits.gp import linalg
-from tvbandits.gp.kernels.structure import inputs
+from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.ties import first_of_largest
 
 

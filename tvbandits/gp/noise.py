@@ -26,7 +26,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from tvbandits.data import Dataset, at_times, step_of
-from tvbandits.gp.kernels.structure import inputs
+from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.gp.linalg import cholesky, eigenpairs, log_determinant, solve_lower
 from tvbandits.validation import SMALLEST_VARIANCE, Array, Index, usable_variances
 

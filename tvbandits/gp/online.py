@@ -22,8 +22,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern
 from tvbandits.data import Dataset, step_of
 from tvbandits.domains.space_kernel import with_arms
 from tvbandits.gp.evidence import Evidence
-from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.kernels.structure import Terms, leaves_of, rebuilt
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, Terms, leaves_of, rebuilt
 from tvbandits.gp.linalg import pivoted_cholesky
 from tvbandits.gp.standardisation import Scaling
 from tvbandits.ties import first_of_largest

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from tvbandits.data import GrowingColumns, at_times, replace_fields, row_keys
-from tvbandits.gp.kernels.structure import advance, is_space_time
+from tvbandits.gp.kernels.space_time import advance, is_space_time
 from tvbandits.validation import Array, Index
 
 
@@ -591,7 +591,7 @@ class Posterior(Protocol):
     """A conditioned Gaussian process of zero prior mean, with c value columns.
 
     Kernel inputs are rows of shape (p,): a point, or a point and its time
-    (`tvbandits.gp.kernels.structure.inputs`). Variances are in prior units, means in the unit of the
+    (`tvbandits.gp.kernel_matrix.inputs`). Variances are in prior units, means in the unit of the
     values. Nothing changes a posterior.
 
     Methods that take a `CandidateGrid` answer for all its candidates at the time of conditioning,

@@ -30,8 +30,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from tvbandits.domains.space_kernel import PerParameter
 from tvbandits.gp import linalg
 from tvbandits.gp.kernels.matern import SLOPED, VALUES, Coordinates, sum_columns
-from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.kernels.structure import is_space_time, products_of
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, is_space_time, products_of
 from tvbandits.gp.kernels.units import InUnits
 from tvbandits.gp.lookahead import EVERY, JointPosterior, Rows
 from tvbandits.gp.posterior import CandidateGrid, Posterior, Prior, expand

@@ -42,8 +42,8 @@ import numpy as np
 from tvbandits.data import at_times
 from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import ExactPosterior, by_cholesky, embed
-from tvbandits.gp.features import Features, SpaceFeatures
-from tvbandits.gp.kernels.structure import Term, is_space_time, terms_of
+from tvbandits.gp.features import Features, SpaceFeatures, Term, terms_of
+from tvbandits.gp.kernels.space_time import is_space_time
 from tvbandits.gp.posterior import (
     CandidateGrid,
     Conditioning,

@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 from tvbandits.data import at_times
 from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import ExactPosterior, embed
-from tvbandits.gp.features import SpaceFeatures
-from tvbandits.gp.kernels.structure import Term
+from tvbandits.gp.features import SpaceFeatures, Term
 from tvbandits.gp.posterior import Conditioning, Data, Groups, as_of_now, without_negligible
 from tvbandits.gp.sparse import (
     Nystrom,

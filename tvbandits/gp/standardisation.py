@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.data import Dataset
-from tvbandits.gp.kernels.structure import inputs
+from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.validation import Array, Index
 
 

@@ -24,8 +24,7 @@ import numpy as np
 
 from tvbandits.data import replace_fields
 from tvbandits.gp import linalg
-from tvbandits.gp.features import SpaceFeatures
-from tvbandits.gp.kernels.structure import terms_of
+from tvbandits.gp.features import SpaceFeatures, terms_of
 from tvbandits.gp.posterior import (
     CandidateGrid,
     Conditioning,

@@ -47,8 +47,7 @@ from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.exact import Exact
-from tvbandits.gp.kernels.space_time import Drift
-from tvbandits.gp.kernels.structure import is_space_time, space_time, without_bounds
+from tvbandits.gp.kernels.space_time import Drift, is_space_time, space_time, without_bounds
 from tvbandits.gp.online import Every, as_every
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.sparse import Nystrom

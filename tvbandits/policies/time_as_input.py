@@ -20,8 +20,7 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.domains.domain import Domain, check_domain
 from tvbandits.gp.additive import ends_of
-from tvbandits.gp.kernels.space_time import OnSpace, OnTime
-from tvbandits.gp.kernels.structure import space_time
+from tvbandits.gp.kernels.space_time import OnSpace, OnTime, space_time
 from tvbandits.gp.online import Every
 from tvbandits.policies.common import (
     DEFAULT_WIDTH,

@@ -26,11 +26,11 @@ from tvbandits import Box, Candidates, Dataset, Options, policies
 from tvbandits.experts import CallableExpert
 from tvbandits.gp import evidence, kernel_matrix
 from tvbandits.gp.additive import anchors_of, ends_of, space_kernels, structured_kernel
-from tvbandits.gp.kernel_matrix import check_kernel
-from tvbandits.gp.kernels import structure
+from tvbandits.gp.features import terms_of
+from tvbandits.gp.kernel_matrix import check_kernel, inputs
+from tvbandits.gp.kernels import space_time
 from tvbandits.gp.kernels.matern import Coordinates
-from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.kernels.structure import inputs, leaves_of, terms_of
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, leaves_of
 from tvbandits.validation import Array
 
 SPACE_TIME = {
@@ -139,20 +139,20 @@ def test_kernels_refuse_what_they_cannot_see() -> None:
 
 def test_inputs_follow_the_kernel() -> None:
     X, t = np.arange(6.0).reshape(3, 2), np.array([1.0, 2.0, 5.0])
-    assert structure.inputs(RBF(), X, t) is X
-    np.testing.assert_array_equal(structure.inputs(Drift(), X, t), np.column_stack([X, t]))
-    np.testing.assert_array_equal(structure.inputs(Drift(), X, 4.0)[:, 2], [4.0, 4.0, 4.0])
+    assert inputs(RBF(), X, t) is X
+    np.testing.assert_array_equal(inputs(Drift(), X, t), np.column_stack([X, t]))
+    np.testing.assert_array_equal(inputs(Drift(), X, 4.0)[:, 2], [4.0, 4.0, 4.0])
     with pytest.raises(ValueError, match=r"t must be a number or have shape \(3,\), got \(2,\)"):
-        structure.inputs(Drift(), X, [1.0, 2.0])
+        inputs(Drift(), X, [1.0, 2.0])
 
 
 def test_space_time_wraps_only_pure_space_kernels() -> None:
     plain, drifting = 2.0 * RBF(), RBF() + 2.0 * OnTime(RBF()) ** 2
-    assert not structure.is_space_time(plain)
-    assert structure.is_space_time(drifting)
-    assert structure.is_space_time(CompoundKernel([RBF(), Drift()]))
-    assert structure.space_time(drifting) is drifting
-    assert structure.space_time(plain) == OnSpace(plain)
+    assert not space_time.is_space_time(plain)
+    assert space_time.is_space_time(drifting)
+    assert space_time.is_space_time(CompoundKernel([RBF(), Drift()]))
+    assert space_time.space_time(drifting) is drifting
+    assert space_time.space_time(plain) == OnSpace(plain)
 
 
 ADVANCING = [
@@ -172,7 +172,7 @@ ADVANCING = [
 def test_advance_is_what_direct_evaluation_gives(kernel: Kernel, h: float) -> None:
     past = rows(8)
     now = np.column_stack([rows(5, seed=2)[:, :2], np.linspace(8.0, 9.0, 5)])
-    factor = structure.advance(kernel, h)
+    factor = space_time.advance(kernel, h)
     assert factor is not None
     later = now + np.array([0.0, 0.0, h])
     np.testing.assert_allclose(kernel(later, past), factor * kernel(now, past), rtol=1e-12)
@@ -194,8 +194,8 @@ def test_advance_is_what_direct_evaluation_gives(kernel: Kernel, h: float) -> No
     ids=repr,
 )
 def test_advance_is_none_where_nothing_is_guaranteed(kernel: Kernel) -> None:
-    assert structure.advance(kernel, 1.0) is None
-    assert structure.advance(RBF(), 1.0) == 1.0  # it does not see time
+    assert space_time.advance(kernel, 1.0) is None
+    assert space_time.advance(RBF(), 1.0) == 1.0  # it does not see time
 
 
 # --- check_kernel --------------------------------------------------------------------------------
@@ -315,7 +315,7 @@ def drawn(kernel: Kernel, n: int, mean: float, seed: int) -> Dataset:
     """Observations of one path of the process, with a noise variance of 0.01 each."""
     rng = np.random.default_rng(seed)
     X, t = rng.random((n, 2)), np.arange(n, dtype=float)
-    K = kernel(structure.inputs(kernel, X, t)) + 0.01 * np.eye(n)
+    K = kernel(inputs(kernel, X, t)) + 0.01 * np.eye(n)
     return Dataset(X, t, mean + np.linalg.cholesky(K) @ rng.standard_normal(n), 0.01)
 
 
@@ -325,7 +325,7 @@ def test_fit_recovers_the_parameters_of_a_space_time_process() -> None:
     before = start.theta.copy()
     found = evidence.fit(start, data)
     np.testing.assert_array_equal(start.theta, before)
-    Z = structure.inputs(start, data.X, data.t)
+    Z = inputs(start, data.X, data.t)
     better, worse = (
         evidence.log_evidence(each, Z, data.y, data.variance, None)[0] for each in (found, start)
     )
@@ -339,7 +339,7 @@ def test_fit_recovers_the_parameters_of_a_space_time_process() -> None:
 def test_gradient_of_the_profiled_evidence() -> None:
     kernel = ConstantKernel(2.0) * OnSpace(RBF([0.3, 0.5])) * Drift(0.1)
     data = drawn(kernel, 15, mean=4.0, seed=5)
-    Z = structure.inputs(kernel, data.X, data.t)
+    Z = inputs(kernel, data.X, data.t)
 
     def profiled(theta: np.ndarray) -> Any:
         moved = kernel.clone_with_theta(theta)

@@ -4,18 +4,28 @@ The rows that a space-time kernel sees are [x_1 .. x_d, t]: the time is the last
 and `OnTime` restrict a scikit-learn kernel to the one or the other, `Drift` forgets with time, and
 sums and products are scikit-learn's own. A kernel with none of the three is a pure-space kernel
 and sees points alone; beside one of them, a plain kernel sees all d + 1 columns (or use `OnSpace`).
+
+A kernel is a tree. It is looked at as its parts (`parts_of`), as the sum of products that it is
+(`leaves_of`), or made again from changed leaves (`rebuilt`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
     Exponentiation,
     Hyperparameter,
     Kernel,
+    Matern,
+    Product,
     StationaryKernelMixin,
+    Sum,
 )
 
 from tvbandits.validation import Array, Index, finite_number, is_finite_number, of_kind, require
@@ -243,3 +253,132 @@ class Beside(Kernel):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"Beside({self.kernel!r}, {self.control})"
+
+
+# --- what the structure of a kernel says --------------------------------------------------------------
+
+
+# Kernels of scikit-learn with nothing inside, of which nothing needs to be asked.
+PLAIN = (ConstantKernel, Matern, RBF)
+
+
+def children(kernel: Kernel) -> list[Kernel]:
+    """The kernels that a kernel is made of."""
+    if type(kernel) in PLAIN:
+        return []
+    values = kernel.get_params(deep=False).values()
+    lists = [value if isinstance(value, list | tuple) else [value] for value in values]
+    return [child for some in lists for child in some if isinstance(child, Kernel)]
+
+
+def parts_of(kernel: Kernel) -> Iterator[Kernel]:
+    """A kernel and all that is inside of it, the whole before its parts."""
+    yield kernel
+    for child in children(kernel):
+        yield from parts_of(child)
+
+
+def rebuilt(kernel: Kernel, change: Callable[[Kernel], Kernel]) -> Kernel:
+    """The same sums and products of changed leaves; a leaf is what is neither a sum nor a product."""
+    if type(kernel) in (Sum, Product):
+        return type(kernel)(rebuilt(kernel.k1, change), rebuilt(kernel.k2, change))
+    return change(kernel)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A part of a kernel that has hyperparameters of its own, and where they are in its theta."""
+
+    kernel: Any
+    where: slice
+
+    def at(self, theta: Array) -> Any:
+        """The part with its share of the hyperparameters `theta` of the whole."""
+        own = theta[self.where]
+        return self.kernel.clone_with_theta(own) if len(own) else self.kernel
+
+
+# A sum of products, each as its factors.
+Terms = tuple[tuple[Leaf, ...], ...]
+
+
+def leaves_of(kernel: Kernel) -> Terms | None:
+    """The terms of a kernel, each as its factors; None where it has factors of another kind."""
+    expanded = products_of(kernel)
+    kinds = (ConstantKernel, OnSpace, OnTime, Drift)
+    known = all(type(leaf.kernel) in kinds for term in expanded for leaf in term)
+    return tuple(map(tuple, expanded)) if known else None
+
+
+def products_of(kernel: Kernel) -> list[list[Leaf]]:
+    """The products that a kernel is the sum of; a product of sums is the sum of all products."""
+    return _expanded(kernel, 0)[0]
+
+
+def _expanded(kernel: Kernel, at: int) -> tuple[list[list[Leaf]], int]:
+    """`products_of`, and where the hyperparameters end."""
+    if type(kernel) in (Sum, Product):
+        first, middle = _expanded(kernel.k1, at)
+        second, end = _expanded(kernel.k2, middle)
+        if type(kernel) is Sum:
+            return first + second, end
+        return [one + other for one in first for other in second], end
+    end = at + int(kernel.n_dims)
+    return [[Leaf(kernel, slice(at, end))]], end
+
+
+def same_form(kernel: Any, other: Any) -> bool:
+    """Whether two kernels differ in nothing but the numbers of their hyperparameters."""
+    return list(map(_form, parts_of(kernel))) == list(map(_form, parts_of(other)))
+
+
+def _form(part: Kernel) -> tuple[Any, ...]:
+    """What a part is besides its numbers: type, free hyperparameters, smoothness, number of parts."""
+    names = tuple((each.name, each.n_elements, each.fixed) for each in part.hyperparameters)
+    return type(part), names, getattr(part, "nu", None), len(children(part))
+
+
+def is_space_time(kernel: Kernel) -> bool:
+    """Whether `OnSpace`, `OnTime` or `Drift` is part of the kernel: its rows are [x, t]."""
+    return any(isinstance(part, _Restricted | Drift) for part in parts_of(kernel))
+
+
+def space_time(kernel: Kernel) -> Kernel:
+    """Return a pure-space kernel wrapped in `OnSpace`, a space-time one unchanged."""
+    return kernel if is_space_time(kernel) else OnSpace(kernel)
+
+
+def without_bounds(kernel: Kernel) -> Kernel:
+    """The same kernel with no free hyperparameter: nothing in it is fitted."""
+    fixed = kernel.clone_with_theta(kernel.theta)
+    bounds = {f"{part.name}_bounds": "fixed" for part in kernel.hyperparameters}
+    return fixed.set_params(**bounds)
+
+
+def advance(kernel: Kernel, h: float) -> float | None:
+    """The c with k((x, t + h), (x', t')) = c k((x, t), (x', t')) for all t >= t', if there is one.
+
+    Moving the present on by h >= 0 then only scales the covariance with the past. None where the
+    structure of the kernel guarantees no such number.
+    """
+    return _factor(kernel, float(h), in_time=False) if is_space_time(kernel) else 1.0
+
+
+def _factor(kernel: Kernel, h: float, in_time: bool) -> float | None:
+    """`advance` of a part; `in_time`: inside of `OnTime`, where a plain kernel sees times alone."""
+    # Exact types: a subclass may have redefined the formula that is relied on here.
+    kind = type(kernel)
+    if kind in (OnSpace, ConstantKernel):
+        return 1.0
+    if kind is Drift:
+        return float((1.0 - kernel._rate()) ** (0.5 * h))
+    if kind is OnTime:
+        return _factor(kernel.kernel, h, in_time=True)
+    if kind is Matern and in_time and kernel.nu == 0.5:
+        return float(np.exp(-h / np.asarray(kernel.length_scale).item()))
+    if kind in (Sum, Product):
+        first, second = _factor(kernel.k1, h, in_time), _factor(kernel.k2, h, in_time)
+        if first is None or second is None:
+            return None
+        return first * second if kind is Product else (first if first == second else None)
+    return None
