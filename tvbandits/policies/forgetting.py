@@ -14,7 +14,7 @@ policy       the part                                          is in
 `et_gp_ucb`  `reset`: forget all at an event                   `forgetting.event_trigger`
 ===========  ================================================  ====================================
 
-A rate that is not given is learned: of an aging map by its predictions (`forgetting.learned_rate`), of a
+A rate that is not given is learned: of an aging map by its predictions (`gp.learned_rate`), of a
 kernel by log evidence (`gp.evidence`). What authors recommend for one is in `policies.theory`.
 
 References
