@@ -1,4 +1,7 @@
-"""The arguments of a comparison: problems and policies, checked and labelled before the first run."""
+"""The arguments of a comparison: problems and policies, checked and labelled before the first run.
+
+Problems have names: "drifting-bump:horizon=200", "table:FILE", "package.module:problem".
+"""
 
 from __future__ import annotations
 
@@ -273,7 +276,7 @@ def steps_of(label: str, problem: Problem, horizon: int | None) -> int:
     return steps
 
 
-# --- problems -----------------------------------------------------------------------------------------
+# --- problems by their names --------------------------------------------------------------------------
 
 
 PROBLEMS = problems()

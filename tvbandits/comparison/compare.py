@@ -269,7 +269,11 @@ ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://\S+|(?!local:)[\w.-]+:\d+")
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster that plays runs.
+    """A cluster of Dask that plays runs: workers of this machine, or of any number of them.
+
+    Dask gives a task whose worker has died to another one; its option
+    `distributed.scheduler.allowed-failures` says how often. A run that is done is yielded at once. If
+    the scheduler stops, the runs that it was playing are lost; the same command plays them again.
 
     Attributes
     ----------

@@ -1,4 +1,7 @@
-"""The named policies: the recipe of each, and what its authors recommend for a problem."""
+"""The named policies: the recipe of each, and what its authors recommend for a problem.
+
+A text names one of them with its parameters, or a maker of the user's (`NamedPolicy`).
+"""
 
 from __future__ import annotations
 
