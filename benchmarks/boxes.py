@@ -22,9 +22,9 @@ import numpy as np
 from benchmarks.boba import PRINTED, regret
 from benchmarks.harness import arguments, half_interval, heading, kept, line
 from tvbandits.acquisition.widths import DEFAULT_WIDTH
+from tvbandits.bandit.policy import box_width
 from tvbandits.datasets import Lifted
 from tvbandits.gp.additive import Bounded
-from tvbandits.policies.common import box_width
 
 POLICIES = ("adaptive-gp-ucb", "GP-UCB")
 # Function, policy, width and seed.

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.stats import t as student
 from threadpoolctl import threadpool_info
 
-from tvbandits.comparison.environment import Environment
+from tvbandits.datasets.environment import Environment
 from tvbandits.domains.problem import Problem
 from tvbandits.validation import Array
 

@@ -18,8 +18,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import arguments, clock, heading, line
 from tvbandits import Candidates, datasets, policies
-from tvbandits.comparison.environment import Stream
 from tvbandits.comparison.setup import prepare
+from tvbandits.datasets.environment import Stream
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.policies import POLICIES, Setting
 from tvbandits.validation import Array

@@ -13,10 +13,10 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.ozone_samples import airdata, field
 from tvbandits import Bandit, Campaign, Candidates, Clock, Integer, Limit, Recipe, Space, policies
+from tvbandits.bandit.adapter import PolicyAdapter
 from tvbandits.datasets import DriftingBump, Switching, simulate_nas_bench
 from tvbandits.experts import CallableExpert, SensorExpert, SimulatorExpert, Station, StubTransport
 from tvbandits.forgetting.aging import Linear
-from tvbandits.policies.adapter import PolicyAdapter
 from tvbandits.queries import OnAverage, RandomPoints
 from tvbandits.queries.plans import Asking
 

@@ -38,11 +38,11 @@ from tests.attack.report import (
     some,
 )
 from tvbandits import Bandit, Campaign, Clock, Exact, ExpertError, Nystrom, Recipe, StateSpace
+from tvbandits.bandit.adapter import PolicyAdapter
 from tvbandits.domains.problem import Problem
 from tvbandits.forgetting.aging import Wiener
 from tvbandits.gp.linalg import FactorisationError
 from tvbandits.gp.online import Every
-from tvbandits.policies.adapter import PolicyAdapter
 from tvbandits.queries.plans import Asking
 
 # So long may a call take, with the use that is made of its result.

@@ -12,7 +12,7 @@ from tvbandits import Bandit, Box, Candidates, Options, policies
 from tvbandits.experts import CallableExpert
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.noise import estimated_noise
-from tvbandits.policies.multi_scale import Thresholds
+from tvbandits.policies.rivals.multi_scale import Thresholds
 from tvbandits.validation import Array
 
 DOMAIN = Candidates(np.linspace(0.0, 10.0, 41)[:, None])

@@ -14,8 +14,8 @@ from hypothesis import given, settings, strategies as st
 
 from tests.helpers.refusals import refused
 from tvbandits import Answers, ExpertError
-from tvbandits.comparison.environment import Stream
 from tvbandits.datasets import DriftingBump
+from tvbandits.datasets.environment import Stream
 from tvbandits.experts import CachedLogExpert, CallableExpert, SimulatorExpert
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.forgetting.aging import Ages, Aging, Linear, Wiener, Window, compose

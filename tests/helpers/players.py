@@ -10,8 +10,9 @@ from sklearn.gaussian_process.kernels import RBF
 from tvbandits import Answers, Bandit, Box, Candidates
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.experts.keyed_noise import keyed_normal
-from tvbandits.policies import POLICIES, Setting, opkb
-from tvbandits.policies.opkb import strategy
+from tvbandits.policies import POLICIES, Setting
+from tvbandits.policies.rivals import opkb
+from tvbandits.policies.rivals.opkb import strategy
 from tvbandits.validation import Array
 
 _strategies: dict[tuple[Any, ...], Array] = {}

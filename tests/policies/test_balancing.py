@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 from tests.helpers.refusals import refused
 from tests.oracles.plain_rivals import plain_length_scale_balancing
 from tvbandits import Box, Candidates, Space, policies
-from tvbandits.policies.balancing import log_suspected_regret, with_length_scales
+from tvbandits.policies.rivals.balancing import log_suspected_regret, with_length_scales
 
 LINE = Candidates(np.linspace(0.0, 1.0, 25)[:, None])
 

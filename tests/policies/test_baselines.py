@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 from tests.oracles.loops import play
 from tvbandits import Box, Candidates, policies
-from tvbandits.policies.adapter import PolicyAdapter as Player
+from tvbandits.bandit.adapter import PolicyAdapter as Player
 
 Array = NDArray[np.float64]
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, compare, count, policies, rate
-from tvbandits.comparison.environment import Environment
 from tvbandits.datasets import Banners
+from tvbandits.datasets.environment import Environment
 
 ARMS = Candidates(np.arange(4.0)[:, None])
 

@@ -10,8 +10,8 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct
 from tests.oracles.plain_rivals import plain_master
 from tvbandits import Candidates, policies
 from tvbandits.gp.kernel_matrix import eigen_features
-from tvbandits.policies.multi_scale import Thresholds
-from tvbandits.policies.opkb import Constants, inverse_moment, strategy
+from tvbandits.policies.rivals.multi_scale import Thresholds
+from tvbandits.policies.rivals.opkb import Constants, inverse_moment, strategy
 
 LINE = Candidates(np.linspace(0, 1, 15)[:, None])
 

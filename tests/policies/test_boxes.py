@@ -78,10 +78,10 @@ def test_what_goes_up_and_down_for_all_points_is_no_field_that_forgets() -> None
 
 
 def test_no_step_looks_at_more_than_so_many_rewards(monkeypatch: Any) -> None:
+    from tvbandits.bandit import policy
     from tvbandits.forgetting.aging import Window
-    from tvbandits.policies import common
 
-    monkeypatch.setattr(common, "CONFIG", replace(common.CONFIG, box_rewards=12))
+    monkeypatch.setattr(policy, "CONFIG", replace(policy.CONFIG, box_rewards=12))
     bandit, _ = played(20)
     assert bandit.recipe.aging == Window(last=12)
     assert bandit.info.posterior.in_use <= 12

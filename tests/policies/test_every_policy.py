@@ -9,8 +9,8 @@ import pytest
 from tests.helpers.players import Known, distinct, made, noisy, setting, warmed
 from tvbandits import Answers, Candidates
 from tvbandits.policies import POLICIES
-from tvbandits.policies.multi_scale import Thresholds
-from tvbandits.policies.opkb import Constants
+from tvbandits.policies.rivals.multi_scale import Thresholds
+from tvbandits.policies.rivals.opkb import Constants
 from tvbandits.validation import Array
 
 ARMS = Candidates(np.linspace(0.0, 10.0, 15)[:, None])

@@ -12,7 +12,7 @@ from tests.oracles.plain_rivals import drift_posterior, known_by_the_future
 from tvbandits import Box, Candidates, policies
 from tvbandits.gp.kernel_matrix import eigen_features
 from tvbandits.policies import POLICIES
-from tvbandits.policies.predictive import ArmFilter, future_variance, sample_covariance
+from tvbandits.policies.rivals.predictive import ArmFilter, future_variance, sample_covariance
 
 LINE = Candidates(np.linspace(0, 1, 12)[:, None])
 K = RBF(0.2)(LINE.X)

@@ -33,13 +33,13 @@ from tvbandits.acquisition.widths import (
     Theory,
     ThompsonWidth,
 )
+from tvbandits.bandit.adapter import PolicyAdapter
 from tvbandits.datasets import DriftingBump
 from tvbandits.experts import CallableExpert, SimulatorExpert
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.forgetting import aging
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.policies import POLICIES, Setting, theory
-from tvbandits.policies.adapter import PolicyAdapter
 from tvbandits.queries.plans import KDPP, LogSchedule
 from tvbandits.validation import Array
 

@@ -83,8 +83,8 @@ EXAMPLES = dict(
     oversampling=3, keep=false, ratio_bound=3, rule=local, minimum_batch=2, batch_size=4,
     decay=20, population=9, tournament=3, initial_points=20, alpha=0.5, removal=oldest,
     span=30, outcome=1, exploration=0.5, scale=2, base=tvbandits.policies:ui_gp_ucb, adaptive=false,
-    thresholds=tvbandits.policies.multi_scale:Thresholds,
-    constants=tvbandits.policies.opkb:Constants
+    thresholds=tvbandits.policies.rivals.multi_scale:Thresholds,
+    constants=tvbandits.policies.rivals.opkb:Constants
     """.split(",")  # noqa: SIM905 - words, as a text
 )
 

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from tests.helpers.players import deciding
 from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, Options, policies
-from tvbandits.policies.time_as_input import DesiredOutcome, constant_width, time_as_input
+from tvbandits.policies.rivals.time_as_input import DesiredOutcome, constant_width, time_as_input
 
 LINE = Candidates(np.linspace(0, 1, 12)[:, None])
 

@@ -9,7 +9,7 @@ import pytest
 from tests.oracles.plain_rivals import matern32, matern52, relevances_by_leaving_out
 from tvbandits import Box, Candidates, policies
 from tvbandits.data import Plays
-from tvbandits.policies.wdbo import Relevant, over_future, over_space, precision, relevance
+from tvbandits.policies.rivals.wdbo import Relevant, over_future, over_space, precision, relevance
 
 
 def example(n: int = 10, d: int = 2) -> tuple[Any, ...]:

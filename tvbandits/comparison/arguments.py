@@ -20,9 +20,9 @@ import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.acquisition.widths import Confidence, as_confidence
-from tvbandits.comparison.environment import Environment
 from tvbandits.comparison.setup import MakeExpert
 from tvbandits.datasets import FileOptions, table
+from tvbandits.datasets.environment import Environment
 from tvbandits.datasets.registry import problems
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.problem import NoiseOfItsOwn, Problem

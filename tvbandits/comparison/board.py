@@ -20,7 +20,6 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.comparison import plots
-from tvbandits.comparison.environment import Environment
 from tvbandits.comparison.sources import versions
 from tvbandits.comparison.summary import (
     Ranks,
@@ -31,6 +30,7 @@ from tvbandits.comparison.summary import (
     summarise,
     winners,
 )
+from tvbandits.datasets.environment import Environment
 from tvbandits.digits import number_text
 from tvbandits.domains.problem import Problem
 

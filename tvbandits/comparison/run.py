@@ -17,9 +17,9 @@ from tvbandits.acquisition.widths import Confidence, Fixed, Theory
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.info import Info, Player
 from tvbandits.bandit.options import Options
-from tvbandits.comparison.environment import Environment, Stream, true_regrets
 from tvbandits.comparison.setup import MakeExpert, Realisation
 from tvbandits.comparison.summary import BEST_OF_BATCH, NO_WIDTH, Run
+from tvbandits.datasets.environment import Environment, Stream, true_regrets
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import MoveCost, costs_along
 from tvbandits.experts.protocol import Expert

@@ -11,9 +11,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tvbandits.acquisition.widths import Confidence
 from tvbandits.bandit.observations import usual_variance
-from tvbandits.comparison.environment import Environment, Stream
 from tvbandits.data import Dataset
 from tvbandits.datasets.base import mean_change
+from tvbandits.datasets.environment import Environment, Stream
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.problem import Problem, noise_at, stated_variation, usual_noise
 from tvbandits.experts.protocol import Expert

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import friedmanchisquare, studentized_range, t as student
 
-from tvbandits.comparison.environment import Environment
+from tvbandits.datasets.environment import Environment
 from tvbandits.datasets.tables.references import References, references
 from tvbandits.digits import number_text
 from tvbandits.domains.candidates import Candidates

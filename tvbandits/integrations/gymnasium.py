@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from tvbandits.comparison.environment import Environment, true_regrets
+from tvbandits.datasets.environment import Environment, true_regrets
 from tvbandits.datasets.registry import problems
 from tvbandits.domains.candidates import as_finite, candidates_of
 from tvbandits.domains.problem import Problem

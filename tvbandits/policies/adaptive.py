@@ -6,8 +6,8 @@ from typing import Any
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
+from tvbandits.bandit.policy import History, Width, make_bandit, model_of
 from tvbandits.domains.domain import Domain
-from tvbandits.policies.common import History, Width, make_bandit, model_of
 from tvbandits.validation import Seed
 
 

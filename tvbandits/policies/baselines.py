@@ -20,12 +20,12 @@ from functools import cached_property
 import numpy as np
 from scipy.spatial import cKDTree
 
+from tvbandits.bandit import adapter
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
-from tvbandits.policies import adapter
 from tvbandits.ties import draw_of_largest
 from tvbandits.validation import Array, Seed, describe, positive_number, whole_number
 

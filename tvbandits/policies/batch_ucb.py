@@ -21,8 +21,8 @@ from typing import Any
 from tvbandits.acquisition.batches import ProductRatio
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
+from tvbandits.bandit.policy import DEFAULT_WIDTH, Width, make_bandit
 from tvbandits.domains.domain import Domain
-from tvbandits.policies.common import DEFAULT_WIDTH, Width, make_bandit
 from tvbandits.validation import Seed
 
 

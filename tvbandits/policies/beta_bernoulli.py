@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tvbandits.bandit import adapter
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
-from tvbandits.policies import adapter
 from tvbandits.policies.setting import Policy
 from tvbandits.validation import Array, Seed, finite_number, flag, refuse
 

@@ -37,12 +37,7 @@ from typing import Any, Literal
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
-from tvbandits.domains.domain import Domain
-from tvbandits.forgetting import aging
-from tvbandits.forgetting.aging import Aging
-from tvbandits.forgetting.event_trigger import EventTrigger
-from tvbandits.gp.online import Every
-from tvbandits.policies.common import (
+from tvbandits.bandit.policy import (
     DEFAULT_WIDTH,
     Rate,
     Width,
@@ -52,6 +47,11 @@ from tvbandits.policies.common import (
     posterior_of,
     prior_kernel,
 )
+from tvbandits.domains.domain import Domain
+from tvbandits.forgetting import aging
+from tvbandits.forgetting.aging import Aging
+from tvbandits.forgetting.event_trigger import EventTrigger
+from tvbandits.gp.online import Every
 from tvbandits.validation import (
     LARGEST_WHOLE,
     SMALLEST_VARIANCE,

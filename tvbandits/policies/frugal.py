@@ -6,9 +6,9 @@ from typing import Any
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
+from tvbandits.bandit.policy import DEFAULT_WIDTH, History, Width, make_bandit, model_of
 from tvbandits.domains.domain import Domain
 from tvbandits.experts.protocol import Expert
-from tvbandits.policies.common import DEFAULT_WIDTH, History, Width, make_bandit, model_of
 from tvbandits.queries.plans import MOST_QUESTIONS, PLANS, Asking, OnAverage, PlanName, QueryPlan
 from tvbandits.validation import Seed, check_part, choice, finite_number
 

@@ -17,8 +17,8 @@ from tvbandits.acquisition.batches import MOST_RATIO, Batching, One
 from tvbandits.acquisition.rules import Decision, UpperConfidenceBound
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
+from tvbandits.bandit.policy import DEFAULT_WIDTH, Width, make_bandit
 from tvbandits.domains.domain import Domain
-from tvbandits.policies.common import DEFAULT_WIDTH, Width, make_bandit
 from tvbandits.validation import Array, Seed, finite_number
 
 

@@ -14,23 +14,18 @@ from tvbandits.acquisition.widths import BKBWidth, ThompsonWidth
 from tvbandits.bandit.info import Player
 from tvbandits.policies import (
     adaptive,
-    balancing,
     baselines,
     batch_ucb,
     forgetting,
     frugal,
     mini,
-    multi_scale,
-    opkb,
-    predictive,
     sketching,
     sparq,
     theory,
     thompson_sampling,
-    time_as_input,
-    wdbo,
 )
 from tvbandits.policies.names import is_needed, load, parameters_of, parse_call, parse_spec, path_of
+from tvbandits.policies.rivals import balancing, multi_scale, opkb, predictive, time_as_input, wdbo
 from tvbandits.policies.setting import Policy, Setting
 from tvbandits.validation import require
 

@@ -49,11 +49,7 @@ from tvbandits.acquisition.widths import (
 )
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
-from tvbandits.domains.domain import Domain
-from tvbandits.gp.online import Every
-from tvbandits.gp.sparse import Nystrom, TheoryOversampling
-from tvbandits.gp.sparse_filter import NystromFilter
-from tvbandits.policies.common import (
+from tvbandits.bandit.policy import (
     Rate,
     Width,
     forgetting_kernel,
@@ -62,6 +58,10 @@ from tvbandits.policies.common import (
     prior_kernel,
     width_of,
 )
+from tvbandits.domains.domain import Domain
+from tvbandits.gp.online import Every
+from tvbandits.gp.sparse import Nystrom, TheoryOversampling
+from tvbandits.gp.sparse_filter import NystromFilter
 from tvbandits.validation import Seed, choice
 
 # q, by which leverage scores are multiplied: a number, or what the theorems ask for.

@@ -33,12 +33,7 @@ from typing import Any
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
-from tvbandits.domains.domain import Domain
-from tvbandits.experts.protocol import Expert
-from tvbandits.forgetting import aging
-from tvbandits.forgetting.aging import LogThreshold
-from tvbandits.gp.exact import Exact
-from tvbandits.policies.common import (
+from tvbandits.bandit.policy import (
     DEFAULT_WIDTH,
     Rate,
     Width,
@@ -47,6 +42,11 @@ from tvbandits.policies.common import (
     posterior_of,
     prior_kernel,
 )
+from tvbandits.domains.domain import Domain
+from tvbandits.experts.protocol import Expert
+from tvbandits.forgetting import aging
+from tvbandits.forgetting.aging import LogThreshold
+from tvbandits.gp.exact import Exact
 from tvbandits.queries.plans import KDPP, MOST_QUESTIONS, Asking, LogSchedule, QueryPlan
 from tvbandits.validation import (
     Seed,

@@ -23,9 +23,9 @@ from tvbandits.acquisition.rules import ThompsonSampling
 from tvbandits.acquisition.widths import ThompsonWidth
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
+from tvbandits.bandit.policy import Width, make_bandit, width_of
 from tvbandits.domains.domain import Domain
 from tvbandits.gp.sparse import Nystrom
-from tvbandits.policies.common import Width, make_bandit, width_of
 from tvbandits.validation import Seed, whole_number
 
 

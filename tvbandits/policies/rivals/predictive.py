@@ -27,7 +27,10 @@ from typing import Any
 
 import numpy as np
 
+from tvbandits.bandit import adapter
+from tvbandits.bandit.adapter import RunningMean
 from tvbandits.bandit.options import Mean
+from tvbandits.bandit.policy import prior_kernel
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.candidates import Candidates
@@ -35,9 +38,6 @@ from tvbandits.domains.domain import Domain
 from tvbandits.gp.kernel_matrix import eigen_features
 from tvbandits.gp.linalg import cholesky, solve_lower, square_root
 from tvbandits.gp.state_space import CONFIG as FILTER_CONFIG
-from tvbandits.policies import adapter
-from tvbandits.policies.adapter import RunningMean
-from tvbandits.policies.common import prior_kernel
 from tvbandits.validation import Array, Seed, finite_number
 
 # So much may rounding take from, or add to, a covariance that is saved.

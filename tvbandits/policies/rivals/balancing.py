@@ -40,15 +40,15 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Matern
 
+from tvbandits.bandit import adapter
 from tvbandits.bandit.options import Mean
+from tvbandits.bandit.policy import DEFAULT_WIDTH, Width, prior_kernel
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.space import space_of
 from tvbandits.gp.additive import ends_of
 from tvbandits.gp.linalg import cholesky, solve_lower
-from tvbandits.policies import adapter
-from tvbandits.policies.common import DEFAULT_WIDTH, Width, prior_kernel
 from tvbandits.validation import Array, Seed, describe, finite_number, optional, whole_number
 
 # So many length scales there are at first.

@@ -18,11 +18,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from tvbandits.acquisition.rules import Acquisition, Decision
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
-from tvbandits.domains.domain import Domain, check_domain
-from tvbandits.gp.additive import ends_of
-from tvbandits.gp.kernels.space_time import OnSpace, OnTime, space_time
-from tvbandits.gp.online import Every
-from tvbandits.policies.common import (
+from tvbandits.bandit.policy import (
     DEFAULT_WIDTH,
     Width,
     as_rule,
@@ -31,6 +27,10 @@ from tvbandits.policies.common import (
     options_or_default,
     prior_kernel,
 )
+from tvbandits.domains.domain import Domain, check_domain
+from tvbandits.gp.additive import ends_of
+from tvbandits.gp.kernels.space_time import OnSpace, OnTime, space_time
+from tvbandits.gp.online import Every
 from tvbandits.validation import LARGEST_TIME, LARGEST_VALUE, Array, Seed, finite_number, optional
 
 

@@ -26,14 +26,14 @@ from typing import Any
 
 import numpy as np
 
+from tvbandits.bandit import adapter
+from tvbandits.bandit.adapter import RunningMean
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Mean, Options
+from tvbandits.bandit.policy import DEFAULT_WIDTH, Width, make_bandit, prior_kernel
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet, NothingAvailableError
 from tvbandits.domains.domain import Domain
-from tvbandits.policies import adapter
-from tvbandits.policies.adapter import RunningMean
-from tvbandits.policies.common import DEFAULT_WIDTH, Width, make_bandit, prior_kernel
 from tvbandits.validation import (
     LARGEST_VALUE,
     Array,

@@ -31,6 +31,9 @@ from typing import Any
 
 import numpy as np
 
+from tvbandits.bandit import adapter
+from tvbandits.bandit.adapter import RunningMean
+from tvbandits.bandit.policy import prior_kernel
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.candidates import Candidates
@@ -38,9 +41,6 @@ from tvbandits.domains.domain import Domain
 from tvbandits.gp.kernel_matrix import eigen_features
 from tvbandits.gp.linalg import cholesky, inverse
 from tvbandits.gp.state_space import CONFIG as FILTER_CONFIG
-from tvbandits.policies import adapter
-from tvbandits.policies.adapter import RunningMean
-from tvbandits.policies.common import prior_kernel
 from tvbandits.validation import (
     Array,
     Seed,

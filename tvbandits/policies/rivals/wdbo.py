@@ -24,6 +24,7 @@ import numpy as np
 from scipy.special import erfc, gamma, kv
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
+from tvbandits.bandit import adapter
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.box import Box
@@ -33,7 +34,6 @@ from tvbandits.gp.additive import space_kernels
 from tvbandits.gp.evidence import fit
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.linalg import cholesky, inverse
-from tvbandits.policies import adapter
 from tvbandits.ties import first_of_largest
 from tvbandits.validation import (
     LARGEST_VARIANCE,
