@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from tvbandits.bandit.info import Info
     from tvbandits.bandit.recipe import Recipe
     from tvbandits.bandit.state import State
+    from tvbandits.campaign.doubts import Doubts
     from tvbandits.experts.protocol import Expert
 
 Location = str | os.PathLike[str]
@@ -443,25 +444,33 @@ class Campaign:
         outcomes: Outcomes = None,
         context: Context = None,
         *,
+        sure: bool = False,
         key: str | None = None,
         who: str | None = None,
     ) -> Info:
         """Learn rewards, as `Bandit.tell`; the same rewards under the same `key` count once.
 
+        A reading that is beyond belief, far from all others or from the past of its place and from the
+        prediction, or far in the future, is refused with the whole call unless you are `sure` of it.
+
         Raises
         ------
+        DoubtfulReadingError
+            If a reading is beyond belief: the error has its `row`, `site` and `value`, and what is
+            `usual`.
         ConflictError
             If another request has the key; the message shows both. Without a key, if there is a reading
             of the same place and time.
         """
-        request = verbs.tell(self.clock, X, y, t, noise_variance, outcomes, context)
+        request = verbs.tell(self.clock, X, y, t, noise_variance, outcomes, context, sure=sure)
         return self._info(request, key, who)
 
     def record(self, readings: Iterable[Mapping[str, Any]], errors: Errors | None = None) -> int:
         """Write rewards as if `tell` told one after the other, all or none; return how many are new.
 
         With a list of `errors`, the method leaves out readings with an error, appends the number of
-        each, from 0, and its error to the list, and tells the others.
+        each, from 0, and its error to the list, and tells the others. What is beyond belief is recorded,
+        too: `doubts` finds it before.
 
         Each reading has the arguments of `tell` by name. It may also have `counts`, [successes, trials]
         or [events, exposure], from which its rate was computed; the counts then identify it, since its
@@ -558,6 +567,7 @@ class Campaign:
         t: Any = None,
         noise_variance: ArrayLike | None = None,
         *,
+        sure: bool = False,
         key: str | None = None,
         who: str | None = None,
     ) -> Info:
@@ -568,12 +578,15 @@ class Campaign:
 
         Raises
         ------
+        DoubtfulReadingError
+            If an answer is beyond belief, as for `tell`, unless you are `sure` of it.
         ValueError
             If nobody has asked that; the message lists the open questions.
         ConflictError
             If another request has the key; without a key, if there is an answer already.
         """
-        return self._info(verbs.answer(self.clock, X, values, t, noise_variance), key, who)
+        request = verbs.answer(self.clock, X, values, t, noise_variance, sure=sure)
+        return self._info(request, key, who)
 
     def correct_answers(
         self,
@@ -595,6 +608,17 @@ class Campaign:
     def snapshot(self) -> None:
         """Write a snapshot now, so that opening the campaign takes less time."""
         self._shared.write_snapshot()
+
+    def doubts(self, table: Sequence[float] = ()) -> Doubts:
+        """Return what finds readings beyond belief, by which `tell` refuses them.
+
+        Parameters
+        ----------
+        table : sequence of float
+            The values of a table that is to be recorded.
+        """
+        with self._shared.read() as replay:
+            return self._shared.doubts(replay.bandit, table)
 
     def resolve_points(
         self, X: ArrayLike | Named, context: Context = None, t: Any = None, *, played: bool = False

@@ -52,6 +52,9 @@ from tvbandits.experts.protocol import (
 from tvbandits.io import to_bytes
 from tvbandits.validation import Array, error_line
 
+# Returns the answers of an expert about points without those that are beyond belief.
+Review = Callable[[Array, Answers], Answers]
+
 # Writes a row of a kind with a body, which is on the disk on return.
 Write = Callable[[str, Mapping[str, Any]], object]
 
@@ -73,6 +76,8 @@ class JournaledExpert:
     ----------
     error : BaseException or None
         The error that ended the operation, because an answer could not be written or replayed.
+    review : callable or None
+        Returns the answers (q,) about points (q, d) that may be used, before they are written.
     """
 
     def __init__(self, expert: Expert | None, unsaved: Unsaved | None = None) -> None:
@@ -82,6 +87,7 @@ class JournaledExpert:
         self._write: Write | None = None
         self._unsaved: Unsaved = {} if unsaved is None else unsaved
         self.error: BaseException | None = None
+        self.review: Review | None = None
 
     @property
     def present(self) -> bool:
@@ -151,6 +157,8 @@ class JournaledExpert:
             if is_mistake(error):
                 raise
             return {**question, "failure": error_line(error), "expert_state": state_of(expert)}
+        if self.review is not None:
+            answers = self.review(X, answers)
         return {
             **question,
             "values": answers.values.tolist(),

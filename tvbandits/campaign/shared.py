@@ -6,16 +6,19 @@ looked up by its key, resolved, compared with the readings in the journal, perfo
 
 from __future__ import annotations
 
+import logging
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tvbandits.bandit.observations import values_and_variance
 from tvbandits.campaign.names import Names, apply_change
 from tvbandits.campaign.records import RecordedReadings, observations_of
 from tvbandits.campaign.status import Outline, PendingPoint
@@ -26,18 +29,22 @@ from tvbandits.campaign.store.errors import (
     StorageError,
     report_damage,
 )
-from tvbandits.campaign.store.journal import to_json
+from tvbandits.campaign.store.journal import to_array, to_json, to_points
 from tvbandits.campaign.store.store import Row, Store, check_name
 from tvbandits.campaign.verbs import Request
 from tvbandits.clock import parse_duration, restore_clock
 from tvbandits.errors import PlayError, time_text
-from tvbandits.validation import Array
+from tvbandits.validation import Array, as_times
 
 if TYPE_CHECKING:
+    from tvbandits.bandit.bandit import Bandit
     from tvbandits.bandit.info import Info
     from tvbandits.bandit.state import State
+    from tvbandits.campaign.doubts import Doubts
     from tvbandits.campaign.replay import Replay, Unsaved, Writer
-    from tvbandits.experts.protocol import Expert
+    from tvbandits.experts.protocol import Answers, Expert
+
+log = logging.getLogger("tvbandits.campaign")
 
 # Who the journal names for points that are dropped because nobody has reported them in time.
 EXPIRY = "expiry"
@@ -291,11 +298,59 @@ class SharedBandit:
         if kind == "tell" and key is None:
             new = observations_of(bandit.recipe, bandit.state, arguments)
             readings.check_new(bandit.state, new, arguments, names.name, self.format_time)
+        if not request.sure:
+            self._refuse_doubtful(bandit, request, arguments, names)
         if kind == "ask" and self.drop_after is not None:
             pending = bandit.state.pending
             if expired := pending.X[arguments["t"] - pending.t >= self.drop_after].tolist():
                 writer.perform("drop", {"X": expired}, {}, None, EXPIRY)
         return writer.perform(kind, payload, resolution, key, who)
+
+    def doubts(self, bandit: Bandit, table: Sequence[float] = ()) -> Doubts:
+        """Return what finds readings beyond belief after all that a bandit was told."""
+        from tvbandits.campaign.doubts import Doubts
+
+        return Doubts(bandit, self.clock, self.format_time, table=table)
+
+    def _refuse_doubtful(
+        self, bandit: Bandit, request: Request, arguments: dict[str, Any], names: Names
+    ) -> None:
+        """Raise a `DoubtfulReadingError` if a reading or an answer is beyond belief."""
+        from tvbandits.campaign.doubts import refuse_doubtful
+
+        column = "y" if request.kind == "tell" else "values"
+        X, said = to_points(arguments["X"], names.domain.dimension), request.payload.get("t")
+        noise = arguments.get("noise_variance")
+        values, variance = values_and_variance(
+            column,
+            to_array(arguments[column]),
+            len(X),
+            None if noise is None else to_array(noise),
+            None,
+        )
+        t = None if said is None else as_times(to_array(said), len(X))
+        doubts = self.doubts(bandit, values[~np.isnan(values)].tolist())
+        refuse_doubtful(doubts, names.name, X, t, values, None if noise is None else variance)
+
+    def _set_aside(self, replay: Replay, X: Array, answers: Answers) -> Answers:
+        """Return the answers of an expert in a program without those that are beyond belief.
+
+        Nobody is there to be asked. The notes of the answers and the log say what was set aside.
+        """
+        from tvbandits.campaign.doubts import far_values
+
+        doubts, names = self.doubts(replay.bandit), self.names
+        texts = far_values(doubts, [names.name(x) for x in X], answers.values, answers.variance)
+        if not texts:
+            return answers
+        values, notes = (
+            answers.values.copy(),
+            [f"{text}; it was set aside" for text in texts.values()],
+        )
+        values[[*texts]] = np.nan
+        for note in notes:
+            log.warning("%s: the expert: %s", self.store, note)
+        return replace(answers, values=values, notes=(*answers.notes, *notes))
 
     def _answered_time(
         self, payload: dict[str, Any], resolved: dict[str, Any], names: Names, key: str | None
@@ -327,6 +382,8 @@ class SharedBandit:
         with self._writer_lock, self.store.turn() as turn:
             replay, self._writer = self._writer, None
             writer = Writer(turn, self._catch_up(replay, self._expert))
+            if writer.replay.expert is not None:
+                writer.replay.expert.review = partial(self._set_aside, writer.replay)
             writer.recover()
             try:
                 yield writer
