@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import refused
 from tests.helpers.silent import Silent
-from tvbandits import Campaign, Candidates, Clock, policies, rate
+from tvbandits import Campaign, Candidates, Clock, Options, policies, rate
 from tvbandits.campaign import ConflictError, DoubtfulReadingError
 from tvbandits.campaign.service.bodies import DoubtError
 from tvbandits.experts import CallableExpert
@@ -67,6 +67,14 @@ def test_a_reading_is_held_against_the_past_of_its_place_and_the_prediction(tmp_
         with pytest.raises(DoubtfulReadingError) as caught:
             campaign.tell(["pier", "dune", "pier"], [3.0, 19.0, 3.1], [14, 14, 15])
         assert (caught.value.row, caught.value.more) == (0, 2)
+
+
+def test_a_robust_bandit_takes_a_value_beyond_belief_and_sets_it_aside(tmp_path: Path) -> None:
+    bandit = policies.adaptive_gp_ucb(SITES, options=Options(robust=True), seed=1)
+    with campaign_at(tmp_path, bandit) as campaign:
+        tell_usual(campaign)
+        assert campaign.tell("pier", [1927.0], 13).outliers == 1
+        refused(DoubtfulReadingError, "far ahead", campaign.tell, "pier", [19.0], 1e6)
 
 
 def test_a_time_far_ahead_is_refused(tmp_path: Path) -> None:

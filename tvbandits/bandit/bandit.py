@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from tvbandits.bandit.extremes import Extremes, OutlierWarning
 from tvbandits.bandit.history import as_html, history_columns
 from tvbandits.bandit.inference import Inference
 from tvbandits.bandit.info import Info
@@ -34,16 +35,18 @@ from tvbandits.bandit.observations import (
     validate_answers,
     validate_correction,
     validate_observations,
+    values_and_variance,
 )
 from tvbandits.bandit.options import OptionChanges, Options, check_changes
 from tvbandits.bandit.outcomes import Outcomes
-from tvbandits.bandit.querying import pending_queries, question_time, update_answers
+from tvbandits.bandit.querying import pending_queries, question_time, update_answers, warn_caller
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of, same_value
 from tvbandits.bandit.step import Request, observe, recommend, suggest
 from tvbandits.bandit.update import replay
 from tvbandits.bandit.warm_start import warm_start
 from tvbandits.counts import Counted
+from tvbandits.data import Dataset, NewObservations
 from tvbandits.domains.availability import Availability, availability_of, decision_domain
 from tvbandits.domains.candidates import Candidates, CandidatesInContext, candidates_of
 from tvbandits.domains.domain import Context, Domain, add_context, as_inputs
@@ -118,6 +121,8 @@ class Bandit:
     def _initialize(self, recipe: Recipe, state: State) -> None:
         self._recipe, self._state = recipe, state
         self._inference, self._outcomes, self._turns = Inference(recipe), Outcomes(recipe), Turns()
+        # The extremes of some rewards, from which those of more follow.
+        self._extremes: tuple[Dataset, Extremes] | None = None
 
     @classmethod
     def from_state(cls, recipe: Recipe, state: State) -> Bandit:
@@ -534,6 +539,10 @@ class Bandit:
         ValueError
             If a shape is wrong, a value is infinite, a variance is not positive, a point lies outside
             the domain, or there is no limit on an outcome.
+        OutlierWarning
+            Once about a reward that lies more than 1,000 ranges of all others outside of them, such as
+            the loss of a training that diverged, where there are five others or more; not if the bandit
+            is `robust`.
         ExpertError
             If the expert answers in a wrong form, or raises what Python raises for mistakes in a
             program. An expert that raises anything else is down: the bandit goes on without its
@@ -545,8 +554,28 @@ class Bandit:
         new = validate_observations(recipe, before.record, X, y, t, noise_variance)
         rng = self._inference.generator(before.random)
         state = observe(self._inference, self._outcomes, before, new, outcomes, rng)
+        extremes = None
+        if not recipe.options.robust:
+            extremes = self._warn_of_outlier(before.rewards, new, y)
         self._state = replace(state, random=self._inference.random_state(rng))
+        if extremes is not None and len(state.rewards) == extremes.count:
+            self._extremes = state.rewards, extremes
         return self._state.info
+
+    def _warn_of_outlier(
+        self, before: Dataset, new: NewObservations, y: ArrayLike | Counted
+    ) -> Extremes:
+        """Give an `OutlierWarning` if one is due, and return the extremes of all rewards."""
+        rewards, extremes = self._extremes or (None, Extremes())
+        if rewards is not before:
+            extremes = Extremes().after(before.y)
+        after = extremes.after(new.rewards.y)
+        # One that was told before is none: who comes near to an optimum leaves the first play behind.
+        if after.outlier is not None and after.outlier[0] in new.rewards.y:
+            value, usual = after.outlier
+            column, _ = values_and_variance("y", y, len(new.X), None, None)
+            warn_caller(OutlierWarning(int(np.flatnonzero(column == value)[0]), value, usual))
+        return after
 
     @in_turn
     def correct(

@@ -451,7 +451,8 @@ class Campaign:
         """Learn rewards, as `Bandit.tell`; the same rewards under the same `key` count once.
 
         A reading that is beyond belief, far from all others or from the past of its place and from the
-        prediction, or far in the future, is refused with the whole call unless you are `sure` of it.
+        prediction, or far in the future, is refused with the whole call unless you are `sure` of it. A
+        `robust` bandit takes the value, and sets it aside by itself.
 
         Raises
         ------

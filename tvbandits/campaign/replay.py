@@ -20,6 +20,7 @@ import numpy as np
 from tvbandits._version import __version__
 from tvbandits.acquisition.limits import LimitWarning
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.bandit.observations import corrected_answers, find_readings
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
@@ -283,7 +284,11 @@ class Replay:
         where = f"{self._location}: row {row.seq} ({row.kind})"
         try:
             with warnings.catch_warnings():
-                for category in (ExpertDownWarning, LimitWarning):  # the caller was warned then
+                for category in (
+                    ExpertDownWarning,
+                    LimitWarning,
+                    OutlierWarning,
+                ):  # the caller was warned then
                     warnings.simplefilter("ignore", category)
                 outcome = self.perform(row.kind, row.arguments, None)
         except ReplayError as error:

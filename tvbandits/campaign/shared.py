@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.bandit.observations import values_and_variance
 from tvbandits.campaign.names import Names, apply_change
 from tvbandits.campaign.records import RecordedReadings, observations_of
@@ -230,7 +231,8 @@ class SharedBandit:
                 row = self._find_row(request, key)  # another process may have written it meanwhile
                 if row is not None:
                     return row, None
-                row = self._write(writer, request, key, who, *self._names_and_readings(writer))
+                with _without_warnings(request):
+                    row = self._write(writer, request, key, who, *self._names_and_readings(writer))
                 # To replay a correction takes long.
                 self._snapshot(writer, always=request.kind in CORRECTIONS)
                 return row, writer.replay.bandit.info
@@ -329,6 +331,8 @@ class SharedBandit:
             None,
         )
         t = None if said is None else as_times(to_array(said), len(X))
+        if request.kind == "tell" and bandit.recipe.options.robust:
+            values = np.full(len(X), np.nan)  # the bandit sets them aside by itself; times it takes
         doubts = self.doubts(bandit, values[~np.isnan(values)].tolist())
         refuse_doubtful(doubts, names.name, X, t, values, None if noise is None else variance)
 
@@ -409,6 +413,17 @@ class SharedBandit:
             warnings.warn(f"no snapshot was written: {error}", RuntimeWarning, stacklevel=5)
         else:
             replay.snapshot_seq = replay.seq
+
+
+@contextmanager
+def _without_warnings(request: Request) -> Iterator[None]:
+    """Give no `OutlierWarning` about readings of which somebody is sure."""
+    if request.kind != "tell" or not request.sure:
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutlierWarning)
+        yield
 
 
 def check_key_and_name(key: object, who: object) -> None:
