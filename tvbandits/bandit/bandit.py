@@ -98,7 +98,9 @@ class Bandit:
     ----------
     recipe : Recipe
     seed : int or numpy.random.Generator
-        The only source of randomness. A generator is not advanced: a child is spawned from it.
+        The only source of randomness. A generator is not advanced: a child is spawned from it. A bandit
+        that you make anew from a log each time draws the same numbers as on its first play: give it
+        another seed each time, such as `seed=len(log)`.
 
     Examples
     --------
