@@ -1,6 +1,6 @@
 """A bandit that outlives its process: `Campaign`, on a journal in a database."""
 
-from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.campaign import Campaign, Choice
 from tvbandits.campaign.status import Status, Verification
 from tvbandits.campaign.store.errors import (
     BusyError,
@@ -19,6 +19,7 @@ __all__ = [
     "BusyError",
     "Campaign",
     "CampaignError",
+    "Choice",
     "ClosedCampaignError",
     "ConflictError",
     "DamagedCampaignError",

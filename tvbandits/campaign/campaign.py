@@ -15,7 +15,7 @@ import os
 import platform
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,6 +65,13 @@ Location = str | os.PathLike[str]
 
 # Readings of further outcomes, by name.
 Outcomes = Mapping[str, ArrayLike] | None
+
+
+class Choice(NamedTuple):
+    """Where to play: points (b, d), and the silent sites that were left out, with what says so."""
+
+    points: Array
+    left_out: dict[str, str]
 
 
 class Campaign:
@@ -305,28 +312,24 @@ class Campaign:
     def doubtful_sites(self) -> dict[str, str]:
         """What a person should look at, by the name of each site that is silent or stands out.
 
-        Sites are compared where at least half of all are read at once (`tvbandits.campaign.gauges`).
+        Sites are compared at the times at which at least half of all are read; where there are none,
+        with the readings of other sites that are nearest in time (`tvbandits.campaign.gauges`).
         """
-        from tvbandits.campaign.gauges import Rounds
+        from tvbandits.campaign.gauges import FEWEST_ROUNDS, Rounds, offsets_of_plays
 
         if not self.sites:
             return {}
-        state, minimize = self.state, self.recipe.minimize
-        rounds, active, names = Rounds.of(state.readings), {*self.sites}, self.names
-        found: dict[str, str] = {}
-        for x, missed, offset in zip(rounds.X, rounds.missed, rounds.offsets, strict=True):
-            name = names.name(x)
-            if name not in active:
-                continue
-            if missed:
-                found[name] = (
-                    f"silent: no reading in the last {missed} times at which others were read"
-                )
-            elif (offset < 0) == minimize and not np.isnan(offset):
-                found[name] = (
-                    f"stands out: usually {offset:+.3g} from the median of all places: is it right?"
-                )
-        return found
+        readings, minimize, names = self.state.readings, self.recipe.minimize, self.names
+        found, rounds = self._shared.silent_sites(readings), Rounds.of(readings)
+        offsets = [*zip(rounds.X, rounds.offsets.tolist(), strict=True)]
+        if len(rounds.values) < FEWEST_ROUNDS:
+            offsets = offsets_of_plays(readings)
+        for x, offset in offsets:
+            if (offset < 0) == minimize and not np.isnan(offset):
+                text = f"usually {offset:+.3g} from the median of all places: is it right?"
+                found.setdefault(names.name(x), f"stands out: {text}")
+        active = {*self.sites}
+        return {name: text for name, text in found.items() if name in active}
 
     @property
     def names(self) -> Names:
@@ -423,7 +426,8 @@ class Campaign:
     ) -> Array:
         """Return where to play at time `t`, as `Bandit.ask`; the same `key` gives the same points.
 
-        The sites in `without`, names or row numbers, are not available.
+        The sites in `without`, names or row numbers, are not available. A silent site is left out
+        (`choose`), unless `available` names it, all are silent, or fewer than `n` would be left.
 
         Raises
         ------
@@ -432,8 +436,30 @@ class Campaign:
         BusyError, StorageError
             If it cannot be written now. Then nothing has happened, or the key has its result.
         """
+        return self.choose(t, n, available, context, near, without=without, key=key, who=who).points
+
+    def choose(
+        self,
+        t: Any = None,
+        n: int | None = None,
+        available: Availability = None,
+        context: Context = None,
+        near: float | None = None,
+        *,
+        without: Sequence[str | int] = (),
+        key: str | None = None,
+        who: str | None = None,
+    ) -> Choice:
+        """Return where to play, as `ask`, and the silent sites that were left out.
+
+        A site is silent if the last four readings that were asked for did not come, or if it was not
+        read in the last four times at which others were. It comes back with its next reading: name it
+        in `available` to ask for one.
+        """
         request = verbs.ask(self.clock, t, n, available, context, near, without)
-        return self._points(request, key, who)
+        row, _ = self._execute(request, key, who)
+        points = to_points(row.body["result"], self.domain.dimension)
+        return Choice(points, {**row.arguments.get("left_out", {})})
 
     def tell(
         self,

@@ -1,7 +1,9 @@
-"""Gauges of a network that are silent or stand out where many are read at once.
+"""Gauges of a network that are silent or stand out.
 
-A round is a time at which at least half of all places with a reading have one. A bandit that plays a few
-places at a time has no rounds, and nothing is said of its places here.
+A round is a time at which at least half of all places with a reading have one. Where there are rounds,
+the gauges are compared in each of them. A bandit that plays a few places at a time has none: there a
+gauge is silent if several readings in a row that were asked for did not come (`Outline.missed`), and a
+reading is compared with the readings of other places that are nearest in time (`offsets_of_plays`).
 """
 
 from __future__ import annotations
@@ -13,16 +15,29 @@ from numpy.typing import NDArray
 from scipy.stats import median_abs_deviation
 
 from tvbandits.data import Dataset
-from tvbandits.validation import Array
+from tvbandits.validation import Array, Index
 
-# A gauge is silent after so many rounds without it, if it was in half of as many before.
-SILENT_ROUNDS = 4
+# A gauge is silent after so many rounds without it, if it was in half of as many before; without rounds
+# after so many times that were asked for in vain.
+SILENT_ROUNDS = SILENT_ASKS = 4
 
 # A gauge stands out by so many robust deviations of the offsets of all, over so many rounds or more.
 FAR_OFFSET, FEWEST_ROUNDS = 6.0, 6
 
 # Rounds need so many places.
 FEWEST_PLACES = 3
+
+# Without rounds a reading is compared with the median of so many of other places. A gauge stands out if
+# nearly all of its latest readings, so many at least, lie on one side of that by `FAR_PLAYS` robust
+# deviations of those of the others. One of a network of temperature, wind, ozone, light or traffic that
+# is in order came to 3.34.
+NEAREST, FEWEST_PLAYS, MOST_PLAYS, NEARLY_ALL, FAR_PLAYS = 9, 8, 48, 0.95, 3.7
+# These are so many readings, of so many places.
+FEWEST_READINGS, MOST_READINGS, FEWEST_OTHERS = 5, 200, 4
+
+
+# The median distance of a normal value from its mean, in standard deviations.
+NORMAL = 0.6745
 
 
 @dataclass(frozen=True)
@@ -80,3 +95,41 @@ class Rounds:
         far = np.abs(offsets) > FAR_OFFSET * spread
         result[np.flatnonzero(enough)[far & (spread > 0)]] = offsets[far & (spread > 0)]
         return result
+
+
+def offsets_of_plays(readings: Dataset) -> list[tuple[Array, float]]:
+    """Return the places (d,) that stand out where there are no rounds, and by how much each is off.
+
+    What a bandit predicts follows the readings of a place within a few of them, and so does not tell
+    that the place is wrong; the readings of the others do. Where these are far away in time, their own
+    readings are about as far from each other, and so is what is usual.
+    """
+    X, place = np.unique(readings.X, axis=0, return_inverse=True)
+    place, found = place.reshape(-1), list[tuple[Array, float]]()
+    for which in np.flatnonzero(np.bincount(place, minlength=len(X)) >= FEWEST_PLAYS):
+        own = np.flatnonzero(place == which)[-MOST_PLAYS:]
+        others = np.flatnonzero(place != which)[-MOST_READINGS:]
+        if len(np.unique(place[others])) < FEWEST_OTHERS:
+            continue
+        theirs = _apart(readings, place, others, others)
+        mine = _apart(readings, place, own, others)
+        if len(theirs) < FEWEST_READINGS:
+            continue
+        # Few tell badly what is usual.
+        usual = float(np.median(np.abs(theirs))) / NORMAL * (1.0 + 6.0 / len(theirs))
+        offset = float(np.median(mine))
+        least = float(np.quantile(np.sign(offset) * mine, 1.0 - NEARLY_ALL))
+        if least > FAR_PLAYS * usual > 0:
+            found.append((X[which], offset))
+    return found
+
+
+def _apart(readings: Dataset, place: Index, rows: Index, others: Index) -> Array:
+    """Return how far readings (n,) are from the median of those nearest in time of other places."""
+    away = np.abs(readings.t[rows][:, None] - readings.t[others])
+    away[place[rows][:, None] == place[others]] = np.inf
+    nearest = np.argsort(away, axis=1, kind="stable")[:, :NEAREST]
+    known = np.isfinite(np.take_along_axis(away, nearest, axis=1))
+    values = np.where(known, readings.y[others][nearest], np.nan)
+    enough = known.sum(axis=1) >= FEWEST_PLACES
+    return np.asarray(readings.y[rows][enough] - np.nanmedian(values[enough], axis=1))

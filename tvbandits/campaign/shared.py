@@ -34,6 +34,7 @@ from tvbandits.campaign.store.journal import to_array, to_json, to_points
 from tvbandits.campaign.store.store import Row, Store, check_name
 from tvbandits.campaign.verbs import Request
 from tvbandits.clock import parse_duration, restore_clock
+from tvbandits.domains.candidates import candidates_of
 from tvbandits.errors import PlayError, time_text
 from tvbandits.validation import Array, as_times
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from tvbandits.bandit.state import State
     from tvbandits.campaign.doubts import Doubts
     from tvbandits.campaign.replay import Replay, Unsaved, Writer
+    from tvbandits.data import Dataset
     from tvbandits.experts.protocol import Answers, Expert
 
 log = logging.getLogger("tvbandits.campaign")
@@ -139,9 +141,33 @@ class SharedBandit:
             names = self.names  # which follows the journal to its end
             X, points = self._outline.pending_array(names.domain.dimension), self._outline.pending
             return [
-                (x, PendingPoint(names.name(x), t, at, who))
-                for x, (_, t, at, who) in zip(X, points, strict=True)
+                (x, PendingPoint(names.name(x), each.t, each.at, each.who))
+                for x, each in zip(X, points, strict=True)
             ]
+
+    def silent_sites(self, readings: Dataset) -> dict[str, str]:
+        """Return by name the sites that are silent after some readings, and what says so."""
+        from tvbandits.campaign.gauges import SILENT_ASKS, Rounds
+
+        names, d = self.names, self.names.domain.dimension
+        if not names.sites:
+            return {}
+        with self.outline() as outline:
+            missed = outline.missed
+        found = {
+            names.name(np.array([*x, *[0.0] * (d - len(x))])): (
+                f"silent: none of the last {n} readings that were asked for has come"
+            )
+            for x, n in missed.items()
+            if n >= SILENT_ASKS
+        }
+        rounds = Rounds.of(readings)
+        for x, n in zip(rounds.X, rounds.missed.tolist(), strict=True):
+            if n:
+                found[names.name(x)] = (
+                    f"silent: no reading in the last {n} times at which others were read"
+                )
+        return found
 
     def format_time(self, t: float) -> str:
         """Return a time as text: a date if there is a clock."""
@@ -306,7 +332,30 @@ class SharedBandit:
             pending = bandit.state.pending
             if expired := pending.X[arguments["t"] - pending.t >= self.drop_after].tolist():
                 writer.perform("drop", {"X": expired}, {}, None, EXPIRY)
+        if kind == "ask" and not {"available", "near"} & payload.keys():
+            resolution |= self._leave_out(writer.replay.bandit, names, arguments)
         return writer.perform(kind, payload, resolution, key, who)
+
+    def _leave_out(self, bandit: Bandit, names: Names, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the rows that are available without silent sites, and these with what says so.
+
+        Nothing if there are none, if all are silent, or if more points are asked for than are left. A
+        control stays.
+        """
+        candidates = candidates_of(names.domain)
+        silent = self.silent_sites(bandit.state.readings) if candidates is not None else {}
+        if candidates is None or not silent:
+            return {}
+        if (control := bandit.recipe.options.control) is not None:
+            silent.pop(names.name(np.asarray(control)), None)
+        active = (row for row in range(len(candidates)) if row not in candidates.retired)
+        rows = [*active] if arguments.get("available") is None else arguments["available"]
+        sites = [names.sites[row] for row in rows]
+        left_out = {site: silent[site] for site in sites if site in silent}
+        kept = [row for row in rows if names.sites[row] not in left_out]
+        if not left_out or len(kept) < (arguments.get("n") or 1):
+            return {}
+        return {"available": kept, "left_out": left_out}
 
     def doubts(self, bandit: Bandit, table: Sequence[float] = ()) -> Doubts:
         """Return what finds readings beyond belief after all that a bandit was told."""

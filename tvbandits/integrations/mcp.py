@@ -107,10 +107,14 @@ class CampaignTools:
         """Choose where to measure next; the places are pending until their readings are told."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            X = self._campaign.ask(_time(time), n, available, context, key=key)
+            choice = self._campaign.choose(_time(time), n, available, context, key=key)
         names = self._campaign.names
-        places = [{"site": names.name(x), "point": x.tolist()} for x in X]
+        places = [{"site": names.name(x), "point": x.tolist()} for x in choice.points]
         texts = [str(each.message) for each in caught]
+        texts += [
+            f"{site} was left out, {text}: name it in available to ask for it"
+            for site, text in choice.left_out.items()
+        ]
         return {"places": places, **({"warnings": texts} if texts else {})}
 
     def tell(

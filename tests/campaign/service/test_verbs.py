@@ -285,6 +285,19 @@ def test_a_reading_beyond_belief_is_refused_unless_the_request_is_sure(served: S
     assert served.campaign.status.rows == rows + 1
 
 
+def test_an_ask_says_which_silent_sites_it_left_out(served: Served) -> None:
+    remote = remote_of(served)
+    for t in range(4):
+        remote.ask(t, available=["S5"])
+        remote.tell(["S5"], [np.nan], t)
+    reply = remote.post("/ask", t=5, key="k")
+    assert reply["left_out"].keys() == {"S5"}
+    assert remote.post("/ask", t=5, available=["S5"])["left_out"] == {}
+    remote.tell(["S5"], [0.2], 5)
+    assert remote.post("/ask", t=5, key="k") == reply
+    assert remote.post("/ask", t=6)["left_out"] == {}
+
+
 def test_many_at_once_lose_nothing(served: Served) -> None:
     def work(number: int) -> None:
         remote = remote_of(served)

@@ -144,10 +144,11 @@ async def in_turn(request: Request, method: Callable[..., T], body: bodies.Body,
 @api.post("/ask")
 async def ask(
     request: Request, body: bodies.AskBody, who: Asker, campaign: Served
-) -> bodies.ChosenPoints:
+) -> bodies.AskedPoints:
     """Return the next points, which are pending until you report or drop them."""
-    X = await in_turn(request, campaign.ask, body, who)
-    return await run_in_threadpool(_points, campaign, X)
+    choice = await in_turn(request, campaign.choose, body, who)
+    points = await run_in_threadpool(_points, campaign, choice.points)
+    return bodies.AskedPoints(**dict(points), left_out=choice.left_out)
 
 
 @api.post("/questions")

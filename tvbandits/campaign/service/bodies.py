@@ -251,6 +251,12 @@ class ChosenPoints(BaseModel):
     dimension: int
 
 
+class AskedPoints(ChosenPoints):
+    """The points of /ask, and the silent sites that were left out, with what says so."""
+
+    left_out: dict[str, str]
+
+
 class PendingPoints(ChosenPoints):
     """Pending points, with the time of each, who asked for it, and when."""
 
