@@ -278,6 +278,15 @@ def test_a_reading_beyond_belief_is_refused_unless_the_request_is_sure(served: S
     with pytest.raises(RemoteError, match=r"1927.*\(409\)") as caught:
         remote.tell(["S1"], [1927.0], 13)
     assert caught.value.reply["remedy"] == {"sure": True}
+    far = served.post("/tell", points=["S1"], rewards=[None], t=1e9)
+    assert (far.status_code, far.json()["value"], far.json()["usual"]) == (409, None, None)
+    assert "far ahead" in far.json()["detail"]
+    assert (
+        "the time is beyond"
+        in served.post("/tell", "tell", **{**wrong, "t": 1e9, "rewards": [None, 19.0]}).json()[
+            "detail"
+        ]
+    )
     for odd in ("yes", 1, None):
         assert served.post("/tell", **wrong, sure=odd).status_code == 422
     assert served.campaign.status.rows == rows

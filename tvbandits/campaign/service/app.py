@@ -378,12 +378,14 @@ async def _conflict(request: Request, error: Any) -> JSONResponse:
 async def _doubtful(request: Request, error: Any) -> JSONResponse:
     """Reply which reading is beyond belief; what is usual there only if the holder may read."""
     may_read = "read" in request.state.holder.roles
-    reason = None if may_read else f"{error.site}: {error.value:g} is beyond belief"
+    value = None if np.isnan(error.value) else error.value  # of a failed reading its time is odd
+    what = "the time" if value is None else f"{value:g}"
+    reason = None if may_read else f"{error.site}: {what} is beyond belief"
     reply = bodies.DoubtError(
         detail=error.message('"sure": true', reason),
         row=error.row,
         site=error.site,
-        value=error.value,
+        value=value,
         usual=[*error.usual] if may_read and error.usual else None,
         remedy={"sure": True},
     )

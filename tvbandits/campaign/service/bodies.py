@@ -238,7 +238,7 @@ class DoubtError(Error):
 
     row: int
     site: str
-    value: float
+    value: float | None
     usual: list[float] | None
     remedy: dict[str, bool]
 

@@ -61,6 +61,7 @@ class DoubtfulReadingError(CampaignError):
     site : str
         The name of its place.
     value : float
+        NaN for a failed reading whose time is unusual.
     usual : tuple of float, or None
         The lowest and the highest of the readings that it is far from; None if its time is unusual.
     more : int
