@@ -212,6 +212,37 @@ def test_answers_that_all_have_changed_count(tmp_path: Path) -> None:
         assert campaign.state.answers.y.max() > 4e4
 
 
+def test_answers_one_by_one_are_believed_once_three_places_agree(tmp_path: Path) -> None:
+    def changed(X: Any, t: float) -> Any:
+        return field(X, t) + 5e4 * (t >= 8)
+
+    bandit = policies.frugal_gp_ucb(
+        SITES, noise_variance=0.01, expert=CallableExpert(changed, 0.02), queries_per_step=1, seed=2
+    )
+    with campaign_at(tmp_path, bandit) as campaign:
+        play(campaign, 40)
+        replies = [row.body for row in campaign.journal() if row.kind == "reply" and row.body["X"]]
+        late = [each for each in replies if each["t"] >= 8]
+        aside = [bool(each["notes"]) for each in late]
+        first = aside.index(False)
+        assert aside == [True] * first + [False] * (len(aside) - first)
+        assert len({str(each["X"]) for each in late[: first + 1]}) == 3
+        assert campaign.verify().consistent
+
+
+def test_one_of_two_answers_that_is_broken_is_set_aside(tmp_path: Path) -> None:
+    def broken(X: Any, t: float) -> Any:
+        return np.where((X[:, 0] == 2.0) & (t >= 8), 5e4, field(X, t))
+
+    bandit = policies.frugal_gp_ucb(
+        SITES, noise_variance=0.01, expert=CallableExpert(broken, 0.02), queries_per_step=2, seed=2
+    )
+    with campaign_at(tmp_path, bandit) as campaign:
+        play(campaign, 25)
+        assert campaign.state.answers.y.max() < 12.0
+        assert campaign.verify().consistent
+
+
 def test_what_the_service_replies_has_the_names_of_the_error() -> None:
     assert {"row", "site", "value", "usual"} <= DoubtError.model_fields.keys()
 

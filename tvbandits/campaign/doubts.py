@@ -221,15 +221,15 @@ def far_values(
 ) -> dict[int, str]:
     """Return what is unusual about answers (n,) of an expert, by row.
 
-    If half of them or more are far, the reward has changed and none is an error.
+    If most of them are far, the reward has changed and none is an error.
     """
     found: dict[int, str] = {}
     for row, (name, value) in enumerate(zip(names, values.tolist(), strict=True)):
         noise = None if variance is None or math.isnan(value) else float(variance[row])
         if unusual := doubts.about_reading(name, None, value, noise):
             found[row] = "; ".join(map(str, unusual))
-    several = np.count_nonzero(~np.isnan(values)) > 1
-    return {} if several and 2 * len(found) >= len(values) else found
+    answered = int(np.count_nonzero(~np.isnan(values)))
+    return {} if answered > 1 and 2 * len(found) > answered else found
 
 
 def _range(numbers: Any) -> list[float]:

@@ -7,6 +7,7 @@ looked up by its key, resolved, compared with the readings in the journal, perfo
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,6 +52,9 @@ log = logging.getLogger("tvbandits.campaign")
 
 # Who the journal names for points that are dropped because nobody has reported them in time.
 EXPIRY = "expiry"
+
+# The end of a note about an answer that was set aside; answers of so many places are believed.
+ASIDE, FAR_PLACES = "; it was set aside", 3
 
 # Kinds of rows that take long to replay.
 CORRECTIONS = ("correct", "correct_answers", "retract")
@@ -388,22 +392,39 @@ class SharedBandit:
     def _set_aside(self, replay: Replay, X: Array, answers: Answers) -> Answers:
         """Return the answers of an expert in a program without those that are beyond belief.
 
-        Nobody is there to be asked. The notes of the answers and the log say what was set aside.
+        Nobody is there to be asked. The notes of the answers and the log say what was set aside. If
+        nothing but that has come lately, of three places, the reward has changed.
         """
-        from tvbandits.campaign.doubts import far_values
+        from tvbandits.campaign.doubts import ENOUGH, Doubts, far_values
 
-        doubts, names = self.doubts(replay.bandit), self.names
-        texts = far_values(doubts, [names.name(x) for x in X], answers.values, answers.variance)
+        doubts = Doubts(replay.bandit, self.clock, self.format_time, fewest=ENOUGH)
+        places = [self.names.name(x) for x in X]
+        texts = far_values(doubts, places, answers.values, answers.variance)
         if not texts:
             return answers
-        values, notes = (
-            answers.values.copy(),
-            [f"{text}; it was set aside" for text in texts.values()],
-        )
+        far = {places[row] for row in texts}
+        only_far = len(texts) == np.count_nonzero(answers.answered)
+        if only_far and len(far | self._far_lately(doubts)) >= FAR_PLACES:
+            return answers
+        values, notes = answers.values.copy(), [f"{text}{ASIDE}" for text in texts.values()]
         values[[*texts]] = np.nan
         for note in notes:
             log.warning("%s: the expert: %s", self.store, note)
         return replace(answers, values=values, notes=(*answers.notes, *notes))
+
+    def _far_lately(self, doubts: Doubts) -> set[str]:
+        """Return the places of the latest answers up to one that is not far; set aside or believed."""
+        names, places = self.names, set[str]()
+        for row in reversed(self.rows_of("reply")):
+            for x, value in zip(row.body["X"], row.body.get("values", ()), strict=False):
+                name = names.name(to_points([x], names.domain.dimension)[0])
+                if not math.isnan(float(value)):
+                    if not doubts.about_reading(name, None, float(value)):
+                        return places
+                    places.add(name)
+            notes = (note for note in row.body.get("notes", ()) if note.endswith(ASIDE))
+            places |= {note.partition(": ")[0] for note in notes}
+        return places
 
     def _answered_time(
         self, payload: dict[str, Any], resolved: dict[str, Any], names: Names, key: str | None
