@@ -11,8 +11,9 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.commands import Command
 from tests.places import DATA
 from tvbandits import Campaign, Candidates, Dataset, Options, policies
-from tvbandits.campaign.gauges import SILENT_ASKS, SILENT_ROUNDS, Rounds, offsets_of_plays
+from tvbandits.campaign.gauges import SILENT_ROUNDS, Rounds, offsets_of_plays
 from tvbandits.campaign.service.facts import Facts
+from tvbandits.campaign.shared import SILENT_ASKS
 from tvbandits.datasets import sensor_field
 from tvbandits.validation import Array
 
@@ -184,6 +185,38 @@ def test_an_ask_leaves_a_silent_gauge_out_unless_it_is_named_or_all_are(tmp_path
         state = campaign.state
     with Campaign.open(tmp_path / "c.db") as opened:
         assert opened.state == state
+
+
+def test_a_place_that_a_bandit_does_not_choose_is_not_left_out(tmp_path: Path) -> None:
+    """Half of all places are read at once, first all of them in turn, and then the better ones alone."""
+    with campaign_at(tmp_path) as campaign:
+        for t in range(20):
+            rows = [(t + i) % 8 for i in range(5)] if t < 12 else [0, 1, 2, 3, 4]
+            campaign.tell(X[rows], LEVELS[rows], t)
+        assert "P7" in campaign.doubtful_sites
+        assert campaign.choose(21).left_out == {}
+
+
+def test_more_visits_than_places_leave_a_silent_one_out(tmp_path: Path) -> None:
+    with campaign_at(tmp_path) as campaign:
+        for t in range(SILENT_ASKS):
+            ask_for(campaign, "P2", t)
+        chosen = campaign.choose(5, n=30)
+        assert {*chosen.left_out} == {"P2"}
+        assert 2.0 not in chosen.points[:, 0]
+
+
+def test_a_silent_site_is_silent_whatever_was_measured_beside_it(tmp_path: Path) -> None:
+    domain: Any = Candidates(X, context={"outside": (-15.0, 20.0)})
+    bandit = policies.gp_ucb(domain, kernel=RBF(2.0), noise_variance=0.01)
+    with Campaign.create(tmp_path / "c.db", bandit, about=ABOUT) as campaign:
+        for t in range(1, 2 + SILENT_ASKS):
+            point = campaign.ask(t, available=["P2"], context={"outside": float(t)})
+            campaign.tell(point, [0.1 if t == 1 else NAN], t)
+        assert {*campaign.choose(9, context={"outside": 0.5}).left_out} == {"P2"}
+        campaign.tell(campaign.ask(9, available=["P2"], context={"outside": 7.5}), [0.2], 9)
+        assert campaign.choose(10, context={"outside": 0.5}).left_out == {}
+        assert campaign.verify().consistent
 
 
 def test_a_control_stays_and_points_nearby_are_asked_for_though_they_are_silent(

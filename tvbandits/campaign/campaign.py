@@ -320,7 +320,11 @@ class Campaign:
         if not self.sites:
             return {}
         readings, minimize, names = self.state.readings, self.recipe.minimize, self.names
-        found, rounds = self._shared.silent_sites(readings), Rounds.of(readings)
+        found, rounds = self._shared.silent_sites, Rounds.of(readings)
+        for x, n in zip(rounds.X, rounds.missed.tolist(), strict=True):
+            if n:
+                text = f"silent: no reading in the last {n} times at which others were read"
+                found.setdefault(names.name(x), text)
         offsets = [*zip(rounds.X, rounds.offsets.tolist(), strict=True)]
         if len(rounds.values) < FEWEST_ROUNDS:
             offsets = offsets_of_plays(readings)
@@ -452,9 +456,8 @@ class Campaign:
     ) -> Choice:
         """Return where to play, as `ask`, and the silent sites that were left out.
 
-        A site is silent if the last four readings that were asked for did not come, or if it was not
-        read in the last four times at which others were. It comes back with its next reading: name it
-        in `available` to ask for one.
+        A site is silent if the readings of the last four times that were asked for did not come. It
+        comes back with its next reading: name it in `available` to ask for one.
         """
         request = verbs.ask(self.clock, t, n, available, context, near, without)
         row, _ = self._execute(request, key, who)

@@ -2,7 +2,6 @@
 
 A round is a time at which at least half of all places with a reading have one. Where there are rounds,
 the gauges are compared in each of them. A bandit that plays a few places at a time has none: there a
-gauge is silent if several readings in a row that were asked for did not come (`Outline.missed`), and a
 reading is compared with the readings of other places that are nearest in time (`offsets_of_plays`).
 """
 
@@ -17,9 +16,8 @@ from scipy.stats import median_abs_deviation
 from tvbandits.data import Dataset
 from tvbandits.validation import Array, Index
 
-# A gauge is silent after so many rounds without it, if it was in half of as many before; without rounds
-# after so many times that were asked for in vain.
-SILENT_ROUNDS = SILENT_ASKS = 4
+# A gauge is silent after so many rounds without it, if it was in half of as many before.
+SILENT_ROUNDS = 4
 
 # A gauge stands out by so many robust deviations of the offsets of all, over so many rounds or more.
 FAR_OFFSET, FEWEST_ROUNDS = 6.0, 6

@@ -23,7 +23,7 @@ from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.bandit.observations import values_and_variance
 from tvbandits.campaign.names import Names, apply_change
 from tvbandits.campaign.records import RecordedReadings, observations_of
-from tvbandits.campaign.status import Outline, PendingPoint
+from tvbandits.campaign.status import Outline, PendingPoint, Place
 from tvbandits.campaign.store.errors import (
     CampaignError,
     ConflictError,
@@ -45,13 +45,15 @@ if TYPE_CHECKING:
     from tvbandits.bandit.state import State
     from tvbandits.campaign.doubts import Doubts
     from tvbandits.campaign.replay import Replay, Unsaved, Writer
-    from tvbandits.data import Dataset
     from tvbandits.experts.protocol import Answers, Expert
 
 log = logging.getLogger("tvbandits.campaign")
 
 # Who the journal names for points that are dropped because nobody has reported them in time.
 EXPIRY = "expiry"
+
+# A site is silent after so many times that were asked for in vain.
+SILENT_ASKS = 4
 
 # The end of a note about an answer that was set aside; answers of so many places are believed.
 ASIDE, FAR_PLACES = "; it was set aside", 3
@@ -149,29 +151,36 @@ class SharedBandit:
                 for x, each in zip(X, points, strict=True)
             ]
 
-    def silent_sites(self, readings: Dataset) -> dict[str, str]:
-        """Return by name the sites that are silent after some readings, and what says so."""
-        from tvbandits.campaign.gauges import SILENT_ASKS, Rounds
+    @property
+    def silent_sites(self) -> dict[str, str]:
+        """By name the sites of which the last readings that were asked for did not come; what says so.
 
+        A site counts once, whatever was measured beside it.
+        """
         names, d = self.names, self.names.domain.dimension
         if not names.sites:
             return {}
+
+        def name(place: Place) -> str:
+            return names.name(to_points([[*place, *[0.0] * (d - len(place))]], d)[0])
+
         with self.outline() as outline:
-            missed = outline.missed
-        found = {
-            names.name(np.array([*x, *[0.0] * (d - len(x))])): (
-                f"silent: none of the last {n} readings that were asked for has come"
-            )
-            for x, n in missed.items()
-            if n >= SILENT_ASKS
+            missed, came = outline.missed, outline.came
+            in_vain = {each: name(each.place) for each in missed}
+            sites = {*in_vain.values()}
+            latest = dict.fromkeys(sites, -1)
+            if missed and self.names.context_names:  # else a place is a site
+                for place, seq in came.items():
+                    latest[name(place)] = max(latest.get(name(place), -1), seq)
+        times: dict[str, set[float]] = {site: set() for site in sites}
+        for each, site in in_vain.items():
+            if each.seq > latest[site]:
+                times[site].add(each.t)
+        return {
+            site: f"silent: none of the last {len(each)} readings that were asked for has come"
+            for site, each in times.items()
+            if len(each) >= SILENT_ASKS
         }
-        rounds = Rounds.of(readings)
-        for x, n in zip(rounds.X, rounds.missed.tolist(), strict=True):
-            if n:
-                found[names.name(x)] = (
-                    f"silent: no reading in the last {n} times at which others were read"
-                )
-        return found
 
     def format_time(self, t: float) -> str:
         """Return a time as text: a date if there is a clock."""
@@ -347,7 +356,7 @@ class SharedBandit:
         control stays.
         """
         candidates = candidates_of(names.domain)
-        silent = self.silent_sites(bandit.state.readings) if candidates is not None else {}
+        silent = self.silent_sites
         if candidates is None or not silent:
             return {}
         if (control := bandit.recipe.options.control) is not None:
@@ -357,7 +366,8 @@ class SharedBandit:
         sites = [names.sites[row] for row in rows]
         left_out = {site: silent[site] for site in sites if site in silent}
         kept = [row for row in rows if names.sites[row] not in left_out]
-        if not left_out or len(kept) < (arguments.get("n") or 1):
+        n = arguments.get("n") or 1
+        if not left_out or not kept or len(kept) < n <= len(rows):
             return {}
         return {"available": kept, "left_out": left_out}
 

@@ -140,6 +140,8 @@ class Outline:
         The latest row that was followed.
     pending : list of Asked
         Pending points.
+    came : dict
+        The row of the latest reading of each place.
     changes : list of dict
         What each change of the sites has added and retired.
     questions : Questions
@@ -149,9 +151,8 @@ class Outline:
     def __init__(self, first: Row) -> None:
         self.last = first
         self.pending = [Asked(coordinates(x), t, None, None, 0) for x, t in first.body["pending"]]
-        # Of each place the times that were asked for in vain since a reading of it came, and its row.
-        self._missed: dict[Place, set[float]] = {}
-        self._came: dict[Place, int] = {}
+        self.came: dict[Place, int] = {}
+        self._missed: list[Asked] = []
         self.changes: list[dict[str, Any]] = []
         self.questions = Questions()
         self._status = _bandit_status(first)
@@ -196,31 +197,30 @@ class Outline:
             here = [i for i, each in enumerate(self.pending) if each.place == coordinates(x)]
             at_time = [i for i in here if self.pending[i].t == t]
             if here:
-                asked = self.pending.pop([*at_time, *here][0])
-                if asked.seq > self._came.get(asked.place, -1):
-                    self._missed.setdefault(asked.place, set()).add(asked.t)
+                self._missed.append(self.pending.pop([*at_time, *here][0]))
 
     def _note_readings(self, seq: int, arguments: Mapping[str, Any]) -> None:
         """Note the places of which a row has a reading."""
         values = to_array(arguments["y"]).reshape(-1).tolist()
-        for x, value in zip(arguments["X"], values, strict=True):
-            if not math.isnan(value):
-                self._came[coordinates(x)] = seq
-                self._missed.pop(coordinates(x), None)
+        came = {
+            coordinates(x): seq
+            for x, value in zip(arguments["X"], values, strict=True)
+            if not math.isnan(value)
+        }
+        self.came |= came
+        self._missed = [each for each in self._missed if each.place not in came]
 
     @property
-    def missed(self) -> dict[Place, int]:
-        """How many times of each place were asked for in vain since its last reading.
+    def missed(self) -> list[Asked]:
+        """What was asked for in vain since the last reading of its place.
 
         A point that is pending is in vain once a later time was told.
         """
-        times = {place: {*missed} for place, missed in self._missed.items()}
         now = self._status.time
-        for each in self.pending:
-            overdue = now is not None and each.t < now
-            if overdue and each.seq > self._came.get(each.place, -1):
-                times.setdefault(each.place, set()).add(each.t)
-        return {place: len(each) for place, each in times.items()}
+        overdue = [] if now is None else [each for each in self.pending if each.t < now]
+        return [
+            each for each in (*self._missed, *overdue) if each.seq > self.came.get(each.place, -1)
+        ]
 
     def _remove_counted(self, arguments: Mapping[str, Any], times: Sequence[float]) -> None:
         """Remove all pending points of a place and time of which a share of trials is told."""
