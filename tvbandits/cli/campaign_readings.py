@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ import numpy as np
 import typer
 
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.shared import Errors, collect_errors
@@ -249,6 +251,8 @@ def _record(
     """Record readings by line, many in one transaction; return how many of them are new."""
     new, starts = 0, range(0, len(rows), CHUNK)
     with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore", OutlierWarning)  # a person was asked, or has said yes
         chunks: Iterable[int] = starts
         if len(starts) > 1:
             from tvbandits.cli.terminal import progress_bars
