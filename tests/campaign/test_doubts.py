@@ -115,6 +115,14 @@ def test_corrections_imports_and_repeated_calls_are_not_doubted(tmp_path: Path) 
         assert campaign.record([{"X": "dune", "y": [-5000.0], "t": 14}]) == 1
 
 
+def test_a_reading_is_held_against_what_others_have_told_meanwhile(tmp_path: Path) -> None:
+    with campaign_at(tmp_path) as campaign, Campaign.open(tmp_path / "c.db") as other:
+        tell_usual(campaign)
+        refused(DoubtfulReadingError, "1927", other.tell, "wood", [1927.0], 13)
+        other.tell("wood", [1927.0], 13, sure=True)
+        refused(DoubtfulReadingError, "1928", campaign.tell, "wood", [1928.0], 14)
+
+
 def test_a_share_of_few_trials_may_be_far(tmp_path: Path) -> None:
     bandit = policies.gp_ucb(SITES, kernel=RBF(1.0), noise_variance=1e-6, seed=1)
     with campaign_at(tmp_path, bandit) as campaign:
