@@ -27,8 +27,8 @@ FEWEST_PLACES = 3
 
 # Without rounds a reading is compared with the median of so many of other places. A gauge stands out if
 # nearly all of its latest readings, so many at least, lie on one side of that by `FAR_PLAYS` robust
-# deviations of those of the others. One of a network of temperature, wind, ozone, light or traffic that
-# is in order came to 3.34.
+# deviations of those of the others: none does in the networks of temperature, wind and traffic of the
+# tests, at any time, and one that is 10 deviations of all readings too high does.
 NEAREST, FEWEST_PLAYS, MOST_PLAYS, NEARLY_ALL, FAR_PLAYS = 9, 8, 48, 0.95, 3.7
 # These are so many readings, of so many places.
 FEWEST_READINGS, MOST_READINGS, FEWEST_OTHERS = 5, 200, 4
