@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     )
     from tvbandits.acquisition.limits import Limit as Limit, LimitWarning as LimitWarning
     from tvbandits.bandit.bandit import Bandit as Bandit
+    from tvbandits.bandit.extremes import OutlierWarning as OutlierWarning
     from tvbandits.bandit.inference import ExpensiveWarning as ExpensiveWarning
     from tvbandits.bandit.info import Info as Info
     from tvbandits.bandit.loading import load as load
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "domains.availability": "NothingAvailableError",
     "bandit.bandit": "Bandit",
+    "bandit.extremes": "OutlierWarning",
     "bandit.inference": "ExpensiveWarning",
     "bandit.loading": "load",
     "bandit.options": "Options",

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from tvbandits import ExpertDownWarning
 from tvbandits.acquisition.batches import BatchLimitWarning
+from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.gp.linalg import FactorisationError
 
 # The columns: an error without a name, a wrong answer, a call that was neither made nor not made,
@@ -93,7 +94,7 @@ def strictly() -> Iterator[None]:
     """Warnings are errors, but those that an honest use may meet."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for each in (ExpertDownWarning, BatchLimitWarning, ResourceWarning):
+        for each in (ExpertDownWarning, BatchLimitWarning, OutlierWarning, ResourceWarning):
             warnings.simplefilter("ignore", each)
         yield
 

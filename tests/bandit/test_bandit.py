@@ -275,6 +275,21 @@ def test_a_generator_as_seed_is_not_advanced_and_serves_several_bandits() -> Non
     np.testing.assert_array_equal(points, play(make(seed=np.random.default_rng(7)), 10))
 
 
+def test_a_bandit_made_anew_from_a_log_needs_another_seed_each_time() -> None:
+    def next_plays(seed_of: Callable[[int], int]) -> list[float]:
+        log: list[tuple[Array, Array]] = []
+        for t in range(12):
+            bandit: Any = policies.uniform(LINE, seed=seed_of(len(log)))
+            for then, (X, y) in enumerate(log):
+                bandit.tell(X, y, then)
+            X = bandit.ask(t)
+            log.append((X, wave(X, t)))
+        return [float(X[0, 0]) for X, _ in log]
+
+    assert len({*next_plays(lambda _: 0)}) == 1
+    assert len({*next_plays(lambda length: length)}) > 6
+
+
 @pytest.mark.parametrize("bits", [np.random.PCG64DXSM, np.random.MT19937, np.random.SFC64])
 def test_a_generator_keeps_its_kind(bits: Any) -> None:
     bandit = make(seed=np.random.Generator(bits(1)))

@@ -15,7 +15,7 @@ from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, VARIANTS, made,
 from tests.helpers.refusals import refused
 from tests.oracles.states import fingerprint
 from tvbandits import Bandit, Box, Candidates, Limit, NothingAvailableError, Recipe, Space, policies
-from tvbandits.bandit.bandit import check_search
+from tvbandits.acquisition.batches import check_search
 from tvbandits.domains.domain import Domain
 from tvbandits.queries import RandomPoints
 from tvbandits.queries.plans import Asking

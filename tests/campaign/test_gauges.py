@@ -2,14 +2,19 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits import Campaign, Candidates, Dataset, policies
-from tvbandits.campaign.gauges import SILENT_ROUNDS, Rounds
+from tests.helpers.commands import Command
+from tests.places import DATA
+from tvbandits import Campaign, Candidates, Dataset, Options, policies
+from tvbandits.campaign.gauges import SILENT_ROUNDS, Rounds, offsets_of_plays
 from tvbandits.campaign.service.page import Facts
+from tvbandits.campaign.shared import SILENT_ASKS
+from tvbandits.datasets import sensor_field
 from tvbandits.validation import Array
 
 X = np.arange(8.0)[:, None]
@@ -83,3 +88,221 @@ def test_page_and_campaign_name_gauges_until_they_are_retired(
         assert "P2" not in campaign.doubtful_sites
         (retired,) = [each for each in Facts(campaign).stations if each.retired]
         assert (retired.name, retired.problems) == ("P2", ())
+
+
+# --- where one place is read at a time
+
+NAN = float("nan")
+PLACES = [f"P{i}" for i in range(8)]
+ABOUT = {"names": json.dumps(PLACES)}
+
+
+def campaign_at(folder: Path, **options: Any) -> Campaign:
+    bandit = policies.gp_ucb(Candidates(X), kernel=RBF(2.0), noise_variance=0.01, **options)
+    return Campaign.create(folder / "c.db", bandit, about=ABOUT)
+
+
+def ask_for(campaign: Campaign, name: str, t: float, y: float | None = NAN) -> None:
+    """Ask for one place, and tell what came, if anything is told."""
+    campaign.ask(t, available=[name])
+    if y is not None:
+        campaign.tell(name, [y], t)
+
+
+def silent(campaign: Campaign) -> set[str]:
+    return {
+        name for name, text in campaign.doubtful_sites.items() if text.startswith("silent: none of")
+    }
+
+
+def test_a_gauge_whose_readings_never_come_is_silent_until_one_does(tmp_path: Path) -> None:
+    with campaign_at(tmp_path) as campaign:
+        ask_for(campaign, "P1", 1, 0.3)
+        for t in range(2, 2 + SILENT_ASKS):
+            assert silent(campaign) == set()
+            ask_for(campaign, "P2", t)
+        assert silent(campaign) == {"P2"}
+        assert campaign.doubtful_sites["P2"].startswith("silent: none of the last 4 readings")
+        campaign.tell("P2", [0.4], 3)  # one that comes late
+        assert silent(campaign) == set()
+        assert campaign.verify().consistent
+
+
+def test_what_was_dropped_or_is_overdue_did_not_come(tmp_path: Path) -> None:
+    with campaign_at(tmp_path) as campaign:
+        for t in (1, 2):
+            ask_for(campaign, "P2", t, None)
+            campaign.drop("P2")
+        for t in (3, 4):
+            ask_for(campaign, "P2", t, None)
+        assert silent(campaign) == set()  # nothing later was told
+        ask_for(campaign, "P1", 5, 0.3)
+        assert silent(campaign) == {"P2"}
+        campaign.tell("P2", [NAN], 4)
+        campaign.correct("P2", [0.4], 4)
+        assert silent(campaign) == set()
+
+
+def test_a_gauge_whose_readings_come_late_is_not_silent(tmp_path: Path) -> None:
+    with campaign_at(tmp_path) as campaign:
+        for t in range(1, 8):
+            ask_for(campaign, "P2", t, None)
+        campaign.tell("P2", [0.4], 1)
+        ask_for(campaign, "P1", 8, 0.3)
+        assert len(campaign.pending) == 6
+        assert silent(campaign) == set()
+
+
+def test_gaps_of_a_table_and_many_failures_of_one_time_are_not_asked_in_vain(
+    tmp_path: Path,
+) -> None:
+    with campaign_at(tmp_path) as campaign:
+        campaign.tell(["P2"] * 6, [NAN] * 6, range(6))
+        points = campaign.ask(7, n=40, available=["P3", "P4"])
+        campaign.tell(points, np.full(len(points), NAN), 7)
+        assert silent(campaign) == set()
+
+
+def test_an_ask_leaves_a_silent_gauge_out_unless_it_is_named_or_all_are(tmp_path: Path) -> None:
+    with campaign_at(tmp_path) as campaign:
+        for t in range(SILENT_ASKS):
+            ask_for(campaign, "P2", t)
+        chosen = campaign.choose(5, n=7, key="k")
+        assert {*chosen.left_out} == {"P2"}
+        assert sorted(chosen.points[:, 0]) == [0, 1, 3, 4, 5, 6, 7]
+        assert "P2" not in [campaign.names.name(x) for x in campaign.ask(5, without=["P3"])]
+        assert campaign.choose(5, available=["P2"]).left_out == {}
+        assert campaign.choose(5, n=8).left_out == {}  # fewer would be left
+        campaign.change_sites(retire=[name for name in PLACES if name != "P2"])
+        assert (campaign.ask(5) == X[2]).all()  # all are silent
+        campaign.change_sites(add=PLACES[3:5])
+        campaign.tell("P2", [0.2], 6)
+        again = campaign.choose(5, n=7, key="k")
+        assert (again.points == chosen.points).all()
+        assert again.left_out == chosen.left_out
+        assert campaign.choose(7).left_out == {}
+        assert campaign.verify().consistent
+        state = campaign.state
+    with Campaign.open(tmp_path / "c.db") as opened:
+        assert opened.state == state
+
+
+def test_a_place_that_a_bandit_does_not_choose_is_not_left_out(tmp_path: Path) -> None:
+    """Half of all places are read at once, first all of them in turn, and then the better ones alone."""
+    with campaign_at(tmp_path) as campaign:
+        for t in range(20):
+            rows = [(t + i) % 8 for i in range(5)] if t < 12 else [0, 1, 2, 3, 4]
+            campaign.tell(X[rows], LEVELS[rows], t)
+        assert "P7" in campaign.doubtful_sites
+        assert campaign.choose(21).left_out == {}
+
+
+def test_more_visits_than_places_leave_a_silent_one_out(tmp_path: Path) -> None:
+    with campaign_at(tmp_path) as campaign:
+        for t in range(SILENT_ASKS):
+            ask_for(campaign, "P2", t)
+        chosen = campaign.choose(5, n=30)
+        assert {*chosen.left_out} == {"P2"}
+        assert 2.0 not in chosen.points[:, 0]
+
+
+def test_a_silent_site_is_silent_whatever_was_measured_beside_it(tmp_path: Path) -> None:
+    domain: Any = Candidates(X, context={"outside": (-15.0, 20.0)})
+    bandit = policies.gp_ucb(domain, kernel=RBF(2.0), noise_variance=0.01)
+    with Campaign.create(tmp_path / "c.db", bandit, about=ABOUT) as campaign:
+        for t in range(1, 2 + SILENT_ASKS):
+            point = campaign.ask(t, available=["P2"], context={"outside": float(t)})
+            campaign.tell(point, [0.1 if t == 1 else NAN], t)
+        assert {*campaign.choose(9, context={"outside": 0.5}).left_out} == {"P2"}
+        campaign.tell(campaign.ask(9, available=["P2"], context={"outside": 7.5}), [0.2], 9)
+        assert campaign.choose(10, context={"outside": 0.5}).left_out == {}
+        assert campaign.verify().consistent
+
+
+def test_a_control_stays_and_points_nearby_are_asked_for_though_they_are_silent(
+    tmp_path: Path,
+) -> None:
+    with campaign_at(tmp_path, options=Options(control=X[2])) as campaign:
+        for t in range(SILENT_ASKS):
+            ask_for(campaign, "P2", t)
+            ask_for(campaign, "P3", t)
+        chosen = campaign.choose(6, n=3)
+        assert {*chosen.left_out} == {"P3"}
+        assert (chosen.points[0] == X[2]).all()
+
+
+def test_the_command_line_says_who_was_left_out_and_how_to_ask_for_it(
+    tmp_path: Path, command: Command
+) -> None:
+    with campaign_at(tmp_path) as campaign:
+        for t in range(SILENT_ASKS):
+            ask_for(campaign, "P2", t)
+    said = command("campaign", "ask", str(tmp_path / "c.db"), "--at", "5")
+    assert said.status == 0
+    assert "P2 is left out, silent: none of the last 4 readings" in said.err
+    assert "--available P2 asks for it" in said.err
+    named = command("campaign", "ask", str(tmp_path / "c.db"), "--at", "5", "--available", "P2")
+    assert named.out.strip() == "P2"
+    assert "left out" not in named.err
+
+
+def one_by_one(problem: Any, seed: int, faulty: int | None = None, by: float = 0.0) -> Dataset:
+    """What an adaptive policy reads in 200 steps at most, one gauge at a time."""
+    bandit = policies.adaptive_gp_ucb(problem.domain, seed=seed)
+    for t, values in enumerate(problem.values[:200]):
+        (x,) = bandit.ask(float(t))
+        row = int((problem.points == x).all(axis=1).argmax())
+        bandit.tell([x], [values[row] + by * (row == faulty)], float(t))
+    return bandit.state.readings
+
+
+def network(name: str) -> Any:
+    files = sorted((DATA / "networks").glob(f"{name}_*.csv"))
+    if not files:
+        pytest.skip(f"no data of {name}")
+    readings, sites = sorted(files, key=lambda each: each.stem.endswith("sites"))
+    return sensor_field(readings, sites, noise_variance=0.25)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sweden_temperature", "ireland_wind", "roads"])
+@pytest.mark.parametrize("seed", range(2))
+def test_no_gauge_of_a_real_network_stands_out_at_any_time(name: str, seed: int) -> None:
+    data = one_by_one(network(name), seed)
+    for count in range(12, len(data), 5):
+        assert offsets_of_plays(data.take(slice(count))) == []
+
+
+def test_a_gauge_of_a_real_network_that_is_far_off_stands_out() -> None:
+    problem = network("sweden_temperature")
+    off = 10 * problem.values.std()
+    ((x, offset),) = offsets_of_plays(one_by_one(problem, 0, 22, off))
+    assert (x == problem.points[22]).all()
+    assert offset == pytest.approx(off, rel=0.3)
+
+
+def test_a_gauge_that_is_read_too_little_or_beside_too_few_others_does_not_stand_out() -> None:
+    t = np.arange(60.0)
+    place = np.where(t % 6 < 5, 0, 1 + t // 6 % 3).astype(int)  # three others
+    y = np.sin(t) + 100.0 * (place == 0)
+    assert offsets_of_plays(Dataset(X[place], t, y, np.full(60, 0.01))) == []
+    place = np.where(t % 6 < 5, 0, 1 + t // 6 % 4).astype(int)
+    data = Dataset(X[place], t, np.sin(t) + 100.0 * (place == 0), np.full(60, 0.01))
+    ((x, offset),) = offsets_of_plays(data)
+    assert x == X[0]
+    assert offset == pytest.approx(100.0, abs=1.5)
+    seven = np.flatnonzero(place == 0)[7:]
+    assert offsets_of_plays(data.take(np.delete(np.arange(60), seven))) == []
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_a_campaign_that_reads_one_place_at_a_time_names_a_gauge_that_attracts(
+    tmp_path: Path, minimize: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    with campaign_at(tmp_path, minimize=minimize) as campaign:
+        for t in range(80):
+            place = int(rng.integers(8))
+            y = np.sin(t / 9) + LEVELS[place] + 0.1 * rng.standard_normal() + 30.0 * (place == 6)
+            campaign.tell(X[[place]], [y], t, sure=True)
+        assert {*campaign.doubtful_sites} == (set() if minimize else {"P6"})

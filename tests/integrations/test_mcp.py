@@ -118,6 +118,17 @@ def test_an_unusual_reading_is_refused_unless_the_agent_is_sure_of_it(campaign: 
     assert call_all(campaign, [("tell", {**wrong, "sure": True})]) == [{"readings": 6, "failed": 0}]
 
 
+def test_an_agent_reads_which_silent_sites_were_left_out(campaign: Any) -> None:
+    for t in range(1, 5):
+        call_all(campaign, [("ask", {"time": t, "available": ["dune"]})])
+        call_all(campaign, [("tell", {"site": "dune", "reward": None})])
+    (asked,) = call_all(campaign, [("ask", {"time": 6})])
+    assert asked["places"][0]["site"] != "dune"
+    (warning,) = asked["warnings"]
+    assert "dune was left out, silent" in warning
+    assert "available" in warning
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "message"),
     [

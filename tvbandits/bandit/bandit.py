@@ -17,6 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from tvbandits.acquisition.batches import MOST_POINTS, check_search
+from tvbandits.bandit.extremes import warn_of_outlier
 from tvbandits.bandit.history import as_html, history_columns
 from tvbandits.bandit.inference import Inference
 from tvbandits.bandit.info import Info
@@ -34,6 +36,7 @@ from tvbandits.bandit.observations import (
     validate_answers,
     validate_correction,
     validate_observations,
+    values_and_variance,
 )
 from tvbandits.bandit.options import OptionChanges, Options, check_changes
 from tvbandits.bandit.querying import pending_queries, question_time, update_answers
@@ -42,47 +45,15 @@ from tvbandits.bandit.state import State, generator_of, same_value
 from tvbandits.bandit.step import Outcomes, Request, observe, recommend, replay, suggest, warm_start
 from tvbandits.counts import Counted
 from tvbandits.domains.availability import Availability, availability_of, decision_domain
-from tvbandits.domains.candidates import Candidates, CandidatesInContext, candidates_of
-from tvbandits.domains.domain import Context, Domain, add_context, as_inputs
+from tvbandits.domains.candidates import Candidates, CandidatesInContext
+from tvbandits.domains.domain import Context, add_context, as_inputs
 from tvbandits.domains.parameters import Named
-from tvbandits.domains.space import ENUMERATED, Space
 from tvbandits.errors import PlayError
 from tvbandits.experts.protocol import restore_state, state_of
 from tvbandits.gp.noise import NoiseEstimate
 from tvbandits.io import save_value
 from tvbandits.threads import Turns, in_turn
 from tvbandits.validation import Array, as_generator, as_time, flag, of_kind, whole_number
-
-# Most points of one ask; and most where each is searched for: up to about 20 s on one core. A point
-# takes 0.04 s where bounds have slopes; elsewhere, with 50 readings, up to 0.1 s in 2 dimensions, 0.5 s
-# in 4, 1.7 s in 6, and 1.9 s in 8.
-MOST_POINTS, MOST_SEARCHED, FEWEST_SEARCHED = 100_000, 100, 10
-
-
-def check_search(n: int, domain: Domain, obstacle: str = "") -> None:
-    """Raise a `ValueError` if so many points would be searched for one by one for minutes.
-
-    Parameters
-    ----------
-    n : int
-    domain : Domain
-    obstacle : str
-        Why the search cannot climb along slopes and has to look at many points; empty if it can.
-    """
-    choices = domain.action_domain
-    few = isinstance(choices, Space) and choices.size <= ENUMERATED  # which are all looked at
-    if candidates_of(choices) is not None or few:
-        return
-    p = len(choices.names) if isinstance(choices, Space) else choices.dimension
-    most = max(FEWEST_SEARCHED, min(MOST_SEARCHED, 240 >> p)) if obstacle else MOST_SEARCHED
-    if n > most:
-        points = "domain.sample(1000, rng)"
-        drawn = f"domain.table({points})" if isinstance(choices, Space) else f"Candidates({points})"
-        why = f" in {p} dimensions {obstacle}" if obstacle else ""
-        raise ValueError(
-            f"n must be at most {most} where each point is searched for{why}, got {n}: ask for "
-            f"fewer, or play on points that are drawn from it, as {drawn}"
-        )
 
 
 class Bandit:
@@ -92,7 +63,8 @@ class Bandit:
     ----------
     recipe : Recipe
     seed : int or numpy.random.Generator
-        The only source of randomness. A generator is not advanced: a child is spawned from it.
+        The only source of randomness. A generator is not advanced: a child is spawned from it. If you
+        make a bandit anew from a log each time, give another seed each time, such as `seed=len(log)`.
 
     Examples
     --------
@@ -531,6 +503,9 @@ class Bandit:
         ValueError
             If a shape is wrong, a value is infinite, a variance is not positive, a point lies outside
             the domain, or there is no limit on an outcome.
+        OutlierWarning
+            If a reward lies more than 1,000 ranges of all others outside of them, such as the loss of a
+            training that diverged; not if the bandit is `robust`.
         ExpertError
             If the expert answers in a wrong form, or raises what Python raises for mistakes in a
             program. An expert that raises anything else is down: the bandit goes on without its
@@ -542,6 +517,9 @@ class Bandit:
         new = validate_observations(recipe, before.record, X, y, t, noise_variance)
         rng = self._inference.generator(before.random)
         state = observe(self._inference, self._outcomes, before, new, outcomes, rng)
+        if not recipe.options.robust:
+            column, _ = values_and_variance("y", y, len(new.X), None, None)
+            warn_of_outlier(before.rewards.y, column)
         self._state = replace(state, random=self._inference.random_state(rng))
         return self._state.info
 

@@ -1,6 +1,6 @@
 """A bandit that outlives its process: `Campaign`, on a journal in a database."""
 
-from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.campaign import Campaign, Choice
 from tvbandits.campaign.status import Status, Verification
 from tvbandits.campaign.store.errors import (
     BusyError,
@@ -8,6 +8,7 @@ from tvbandits.campaign.store.errors import (
     ClosedCampaignError,
     ConflictError,
     DamagedCampaignError,
+    DoubtfulReadingError,
     ExpertNeededError,
     NoCampaignError,
     ReplayError,
@@ -18,9 +19,11 @@ __all__ = [
     "BusyError",
     "Campaign",
     "CampaignError",
+    "Choice",
     "ClosedCampaignError",
     "ConflictError",
     "DamagedCampaignError",
+    "DoubtfulReadingError",
     "ExpertNeededError",
     "NoCampaignError",
     "ReplayError",

@@ -15,7 +15,7 @@ import os
 import platform
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,12 +58,20 @@ if TYPE_CHECKING:
     from tvbandits.bandit.info import Info
     from tvbandits.bandit.recipe import Recipe
     from tvbandits.bandit.state import State
+    from tvbandits.campaign.doubts import Doubts
     from tvbandits.experts.protocol import Expert
 
 Location = str | os.PathLike[str]
 
 # Readings of further outcomes, by name.
 Outcomes = Mapping[str, ArrayLike] | None
+
+
+class Choice(NamedTuple):
+    """Where to play: points (b, d), and the silent sites that were left out, with what says so."""
+
+    points: Array
+    left_out: dict[str, str]
 
 
 class Campaign:
@@ -304,28 +312,28 @@ class Campaign:
     def doubtful_sites(self) -> dict[str, str]:
         """What a person should look at, by the name of each site that is silent or stands out.
 
-        Sites are compared where at least half of all are read at once (`tvbandits.campaign.gauges`).
+        Sites are compared at the times at which at least half of all are read; where there are none,
+        with the readings of other sites that are nearest in time (`tvbandits.campaign.gauges`).
         """
-        from tvbandits.campaign.gauges import Rounds
+        from tvbandits.campaign.gauges import FEWEST_ROUNDS, Rounds, offsets_of_plays
 
         if not self.sites:
             return {}
-        state, minimize = self.state, self.recipe.minimize
-        rounds, active, names = Rounds.of(state.readings), {*self.sites}, self.names
-        found: dict[str, str] = {}
-        for x, missed, offset in zip(rounds.X, rounds.missed, rounds.offsets, strict=True):
-            name = names.name(x)
-            if name not in active:
-                continue
-            if missed:
-                found[name] = (
-                    f"silent: no reading in the last {missed} times at which others were read"
-                )
-            elif (offset < 0) == minimize and not np.isnan(offset):
-                found[name] = (
-                    f"stands out: usually {offset:+.3g} from the median of all places: is it right?"
-                )
-        return found
+        readings, minimize, names = self.state.readings, self.recipe.minimize, self.names
+        found, rounds = self._shared.silent_sites, Rounds.of(readings)
+        for x, n in zip(rounds.X, rounds.missed.tolist(), strict=True):
+            if n:
+                text = f"silent: no reading in the last {n} times at which others were read"
+                found.setdefault(names.name(x), text)
+        offsets = [*zip(rounds.X, rounds.offsets.tolist(), strict=True)]
+        if len(rounds.values) < FEWEST_ROUNDS:
+            offsets = offsets_of_plays(readings)
+        for x, offset in offsets:
+            if (offset < 0) == minimize and not np.isnan(offset):
+                text = f"usually {offset:+.3g} from the median of all places: is it right?"
+                found.setdefault(names.name(x), f"stands out: {text}")
+        active = {*self.sites}
+        return {name: text for name, text in found.items() if name in active}
 
     @property
     def names(self) -> Names:
@@ -422,7 +430,8 @@ class Campaign:
     ) -> Array:
         """Return where to play at time `t`, as `Bandit.ask`; the same `key` gives the same points.
 
-        The sites in `without`, names or row numbers, are not available.
+        The sites in `without`, names or row numbers, are not available. A silent site is left out
+        (`choose`), unless `available` names it, all are silent, or fewer than `n` would be left.
 
         Raises
         ------
@@ -431,8 +440,29 @@ class Campaign:
         BusyError, StorageError
             If it cannot be written now. Then nothing has happened, or the key has its result.
         """
+        return self.choose(t, n, available, context, near, without=without, key=key, who=who).points
+
+    def choose(
+        self,
+        t: Any = None,
+        n: int | None = None,
+        available: Availability = None,
+        context: Context = None,
+        near: float | None = None,
+        *,
+        without: Sequence[str | int] = (),
+        key: str | None = None,
+        who: str | None = None,
+    ) -> Choice:
+        """Return where to play, as `ask`, and the silent sites that were left out.
+
+        A site is silent if the readings of the last four times that were asked for did not come. It
+        comes back with its next reading: name it in `available` to ask for one.
+        """
         request = verbs.ask(self.clock, t, n, available, context, near, without)
-        return self._points(request, key, who)
+        row, _ = self._execute(request, key, who)
+        points = to_points(row.body["result"], self.domain.dimension)
+        return Choice(points, {**row.arguments.get("left_out", {})})
 
     def tell(
         self,
@@ -443,25 +473,34 @@ class Campaign:
         outcomes: Outcomes = None,
         context: Context = None,
         *,
+        sure: bool = False,
         key: str | None = None,
         who: str | None = None,
     ) -> Info:
         """Learn rewards, as `Bandit.tell`; the same rewards under the same `key` count once.
 
+        A reading that is beyond belief, far from all others or from the past of its place and from the
+        prediction, or far in the future, is refused with the whole call unless you are `sure` of it. A
+        `robust` bandit takes the value, and sets it aside by itself.
+
         Raises
         ------
+        DoubtfulReadingError
+            If a reading is beyond belief: the error has its `row`, `site` and `value`, and what is
+            `usual`.
         ConflictError
             If another request has the key; the message shows both. Without a key, if there is a reading
             of the same place and time.
         """
-        request = verbs.tell(self.clock, X, y, t, noise_variance, outcomes, context)
+        request = verbs.tell(self.clock, X, y, t, noise_variance, outcomes, context, sure=sure)
         return self._info(request, key, who)
 
     def record(self, readings: Iterable[Mapping[str, Any]], errors: Errors | None = None) -> int:
         """Write rewards as if `tell` told one after the other, all or none; return how many are new.
 
         With a list of `errors`, the method leaves out readings with an error, appends the number of
-        each, from 0, and its error to the list, and tells the others.
+        each, from 0, and its error to the list, and tells the others. What is beyond belief is recorded,
+        too: `doubts` finds it before.
 
         Each reading has the arguments of `tell` by name. It may also have `counts`, [successes, trials]
         or [events, exposure], from which its rate was computed; the counts then identify it, since its
@@ -558,6 +597,7 @@ class Campaign:
         t: Any = None,
         noise_variance: ArrayLike | None = None,
         *,
+        sure: bool = False,
         key: str | None = None,
         who: str | None = None,
     ) -> Info:
@@ -568,12 +608,15 @@ class Campaign:
 
         Raises
         ------
+        DoubtfulReadingError
+            If an answer is beyond belief, as for `tell`, unless you are `sure` of it.
         ValueError
             If nobody has asked that; the message lists the open questions.
         ConflictError
             If another request has the key; without a key, if there is an answer already.
         """
-        return self._info(verbs.answer(self.clock, X, values, t, noise_variance), key, who)
+        request = verbs.answer(self.clock, X, values, t, noise_variance, sure=sure)
+        return self._info(request, key, who)
 
     def correct_answers(
         self,
@@ -595,6 +638,17 @@ class Campaign:
     def snapshot(self) -> None:
         """Write a snapshot now, so that opening the campaign takes less time."""
         self._shared.write_snapshot()
+
+    def doubts(self, table: Sequence[float] = ()) -> Doubts:
+        """Return what finds readings beyond belief, by which `tell` refuses them.
+
+        Parameters
+        ----------
+        table : sequence of float
+            The values of a table that is to be recorded.
+        """
+        with self._shared.read() as replay:
+            return self._shared.doubts(replay.bandit, table)
 
     def resolve_points(
         self, X: ArrayLike | Named, context: Context = None, t: Any = None, *, played: bool = False

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tvbandits.campaign.campaign import Campaign
+from tvbandits.bandit.bandit import Bandit
+from tvbandits.campaign.store.errors import DoubtfulReadingError
+from tvbandits.clock import Clock
+from tvbandits.data import row_keys
 from tvbandits.validation import Array
 
 # Readings that a comparison needs, with those of all places and of one.
 FEWEST, FEWEST_OF_PLACE = 3, 10
+
+# So many ranges are far: a peak that a bandit finds in a flat field may be five. Of fewer readings than
+# `ENOUGH` the range may be small by chance, and a value must be far from the prediction, too.
+FAR_RANGES, ENOUGH = 10.0, 8
 
 # So many deviations from the prediction are far.
 FAR_DEVIATIONS = 6.0
@@ -21,12 +29,36 @@ FAR_DEVIATIONS = 6.0
 SMALLEST_TABLE = 20
 
 
+@dataclass(frozen=True)
+class Doubt:
+    """What is unusual about a reading.
+
+    Attributes
+    ----------
+    text : str
+        It in words, with the name of the place.
+    usual : tuple of float, or None
+        The lowest and the highest of the readings that it is far from; None if its time is unusual.
+    """
+
+    text: str
+    usual: tuple[float, float] | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class Doubts:
     """Finds readings that are unusual compared with those before, including others of the same table.
 
     Parameters
     ----------
-    campaign : Campaign
+    bandit : Bandit
+        It has what was told so far.
+    clock : Clock or None
+        It tells what time it is.
+    format_time : callable
+        Returns a time as text.
     far_ahead : float
         A time is unusual if it is later than all others by more than this many spans of all times.
     far_out : float
@@ -40,23 +72,25 @@ class Doubts:
 
     def __init__(
         self,
-        campaign: Campaign,
+        bandit: Bandit,
+        clock: Clock | None,
+        format_time: Callable[[float], str],
         far_ahead: float = 100,
-        far_out: float = 3,
+        far_out: float = FAR_RANGES,
         fewest: int = FEWEST,
         table: Sequence[float] = (),
     ) -> None:
         self._far_ahead, self._far_out, self._fewest = far_ahead, far_out, fewest
-        state = campaign.state
-        self._campaign, self._readings = campaign, state.readings
+        state = bandit.state
+        self._bandit, self._readings = bandit, state.readings
         rewards = state.readings.append(state.answers)
-        self._now = math.inf if campaign.clock is None else campaign.clock.now
-        self._format_time = campaign.format_time
+        self._now = math.inf if clock is None else clock.now
+        self._format_time = format_time
         self._count = len(rewards)
         # If the noise is learned, the values alone have to do.
-        self._noise_variance = campaign.recipe.noise_variance or 0.0
-        self._times = _range([*rewards.t, *state.failed.t, *state.pending.t])
-        self._values = _usual_range(rewards.y, far_out, 3 * self._noise_variance**0.5)
+        self._noise_variance = bandit.recipe.noise_variance or 0.0
+        self._times = _range(np.concatenate([rewards.t, state.failed.t, state.pending.t]))
+        self._values = _usual_range(rewards.y, far_out, self._noise_variance**0.5)
         if self._count < fewest and len(table) >= SMALLEST_TABLE:
             self._values = np.quantile(table, (0.05, 0.95)).tolist()
             self._count = len(table)
@@ -78,25 +112,28 @@ class Doubts:
         value: float | None,
         variance: float | None = None,
         X: Array | None = None,
-    ) -> list[str]:
+    ) -> list[Doubt]:
         """Return what is unusual about a reading; if nothing is, compare later ones with it, too.
 
         With its point `X` (1, d) it is also compared with the past of its place and the prediction.
         """
-        doubts = list[str]()
-        if t is not None and (doubt := self.about_time(t, ahead_of_now=1)):
-            doubts.append(f"{name} at {doubt}")
+        doubts = list[Doubt]()
+        if t is not None and (unusual := self.about_time(t, ahead_of_now=1)):
+            doubts.append(Doubt(f"{name} at {unusual}"))
         value = None if value is None or math.isnan(value) else value
         if value is not None and self._count >= self._fewest:
             low, high = self._values
             # A rate from few trials is uncertain itself.
             noise = max(self._noise_variance, variance or 0.0) ** 0.5
-            margin = self._far_out * max(high - low, 3 * noise)
-            # Equal readings with a learned noise do not tell what is far.
-            if margin > 0 and not low - margin <= value <= high + margin:
-                doubts.append(
-                    f"{name}: {value:g} is far from the readings so far, {low:g} to {high:g}"
-                )
+            margin = self._far_out * max(high - low, noise)
+            # Equal readings, of one place perhaps, do not tell what is far.
+            far = low < high and not low - margin <= value <= high + margin
+            # Few readings may all be of places that are alike: the bandit knows how others may differ.
+            if far and X is not None and self._count < ENOUGH:
+                far = not self._is_foreseen(X, t, value, noise**2)[0]
+            if far:
+                text = f"{name}: {value:g} is far from the readings so far, {low:g} to {high:g}"
+                doubts.append(Doubt(text, (low, high)))
         if not doubts and value is not None and X is not None:
             doubts += self._about_place(name, X, t, value, variance or 0.0)
         if not doubts and t is not None:
@@ -107,24 +144,92 @@ class Doubts:
 
     def _about_place(
         self, name: str, X: Array, t: float | None, value: float, variance: float
-    ) -> list[str]:
+    ) -> list[Doubt]:
         """Return a sentence if a value is far from the past of its place and from the prediction."""
         own = self._readings.y[(self._readings.X == X).all(axis=1)]
         if len(own) < FEWEST_OF_PLACE:
             return []
-        noise = self._campaign.info.model.noise
+        noise = self._bandit.info.model.noise
         variance = max(self._noise_variance, variance, 0.0 if noise is None else noise.variance)
         low, high = _usual_range(own, 1.0, 3 * variance**0.5)
         margin = max(high - low, 3 * variance**0.5)
         if low - margin <= value <= high + margin:
             return []
-        (mean,), (deviation,) = self._campaign.predict(X, t)
-        if abs(value - mean) <= FAR_DEVIATIONS * float(deviation**2 + variance) ** 0.5:
+        foreseen, mean = self._is_foreseen(X, t, value, variance)
+        if foreseen:
             return []
-        return [
+        text = (
             f"{name}: {value:g} is far from its readings so far, {low:g} to {high:g}, and from the "
             f"prediction, {mean:.4g}"
-        ]
+        )
+        return [Doubt(text, (low, high))]
+
+    def _is_foreseen(
+        self, X: Array, t: float | None, value: float, variance: float
+    ) -> tuple[bool, float]:
+        """Tell whether a value is near its prediction, and return that."""
+        (mean,), (deviation,) = self._bandit.predict(X, t)
+        near = abs(value - mean) <= FAR_DEVIATIONS * float(deviation**2 + variance) ** 0.5
+        return bool(near), float(mean)
+
+
+def refuse_doubtful(
+    doubts: Doubts,
+    name: Callable[[Array], str],
+    X: Array,
+    t: Array | None,
+    values: Array,
+    variance: Array | None,
+) -> None:
+    """Raise a `DoubtfulReadingError` about the first of some readings or answers that is unusual.
+
+    Parameters
+    ----------
+    doubts : Doubts
+    name : callable
+        Returns the name of a point (d,).
+    X : array of shape (n, d)
+    t : array of shape (n,), or None
+        Their times, as far as somebody said them.
+    values : array of shape (n,)
+        NaN where there is none.
+    variance : array of shape (n,), or None
+    """
+    found, places = list[tuple[int, list[Doubt]]](), row_keys(X)
+    names = {place: name(x) for place, x in dict(zip(places, X, strict=True)).items()}
+    for row, value in enumerate(values.tolist()):
+        time, noise = (None if each is None else float(each[row]) for each in (t, variance))
+        x = X[row : row + 1]
+        if unusual := doubts.about_reading(names[places[row]], time, value, noise, x):
+            found.append((row, unusual))
+    if found:
+        row, unusual = found[0]
+        usual = next((each.usual for each in unusual if each.usual is not None), None)
+        reason, more = "; ".join(map(str, unusual)), len(found) - 1
+        raise DoubtfulReadingError(
+            reason,
+            row=row,
+            site=names[places[row]],
+            value=float(values[row]),
+            usual=usual,
+            more=more,
+        )
+
+
+def far_values(
+    doubts: Doubts, names: Sequence[str], values: Array, variance: Array | None
+) -> dict[int, str]:
+    """Return what is unusual about answers (n,) of an expert, by row.
+
+    If most of them are far, the reward has changed and none is an error.
+    """
+    found: dict[int, str] = {}
+    for row, (name, value) in enumerate(zip(names, values.tolist(), strict=True)):
+        noise = None if variance is None or math.isnan(value) else float(variance[row])
+        if unusual := doubts.about_reading(name, None, value, noise):
+            found[row] = "; ".join(map(str, unusual))
+    answered = int(np.count_nonzero(~np.isnan(values)))
+    return {} if answered > 1 and 2 * len(found) > answered else found
 
 
 def _range(numbers: Any) -> list[float]:

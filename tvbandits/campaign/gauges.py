@@ -1,7 +1,8 @@
-"""Gauges of a network that are silent or stand out where many are read at once.
+"""Gauges of a network that are silent or stand out.
 
-A round is a time at which at least half of all places with a reading have one. A bandit that plays a few
-places at a time has no rounds, and nothing is said of its places here.
+A round is a time at which at least half of all places with a reading have one. Where there are rounds,
+the gauges are compared in each of them. A bandit that plays a few places at a time has none: there a
+reading is compared with the readings of other places that are nearest in time (`offsets_of_plays`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import median_abs_deviation
 
 from tvbandits.data import Dataset
-from tvbandits.validation import Array
+from tvbandits.validation import Array, Index
 
 # A gauge is silent after so many rounds without it, if it was in half of as many before.
 SILENT_ROUNDS = 4
@@ -23,6 +24,18 @@ FAR_OFFSET, FEWEST_ROUNDS = 6.0, 6
 
 # Rounds need so many places.
 FEWEST_PLACES = 3
+
+# Without rounds a reading is compared with the median of so many of other places. A gauge stands out if
+# nearly all of its latest readings, so many at least, lie on one side of that by `FAR_PLAYS` robust
+# deviations of those of the others: none does in the networks of temperature, wind and traffic of the
+# tests, at any time, and one that is 10 deviations of all readings too high does.
+NEAREST, FEWEST_PLAYS, MOST_PLAYS, NEARLY_ALL, FAR_PLAYS = 9, 8, 48, 0.95, 3.7
+# These are so many readings, of so many places.
+FEWEST_READINGS, MOST_READINGS, FEWEST_OTHERS = 5, 200, 4
+
+
+# The median distance of a normal value from its mean, in standard deviations.
+NORMAL = 0.6745
 
 
 @dataclass(frozen=True)
@@ -80,3 +93,41 @@ class Rounds:
         far = np.abs(offsets) > FAR_OFFSET * spread
         result[np.flatnonzero(enough)[far & (spread > 0)]] = offsets[far & (spread > 0)]
         return result
+
+
+def offsets_of_plays(readings: Dataset) -> list[tuple[Array, float]]:
+    """Return the places (d,) that stand out where there are no rounds, and by how much each is off.
+
+    What a bandit predicts follows the readings of a place within a few of them, and so does not tell
+    that the place is wrong; the readings of the others do. Where these are far away in time, their own
+    readings are about as far from each other, and so is what is usual.
+    """
+    X, place = np.unique(readings.X, axis=0, return_inverse=True)
+    place, found = place.reshape(-1), list[tuple[Array, float]]()
+    for which in np.flatnonzero(np.bincount(place, minlength=len(X)) >= FEWEST_PLAYS):
+        own = np.flatnonzero(place == which)[-MOST_PLAYS:]
+        others = np.flatnonzero(place != which)[-MOST_READINGS:]
+        if len(np.unique(place[others])) < FEWEST_OTHERS:
+            continue
+        theirs = _apart(readings, place, others, others)
+        mine = _apart(readings, place, own, others)
+        if len(theirs) < FEWEST_READINGS:
+            continue
+        # Few tell badly what is usual.
+        usual = float(np.median(np.abs(theirs))) / NORMAL * (1.0 + 6.0 / len(theirs))
+        offset = float(np.median(mine))
+        least = float(np.quantile(np.sign(offset) * mine, 1.0 - NEARLY_ALL))
+        if least > FAR_PLAYS * usual > 0:
+            found.append((X[which], offset))
+    return found
+
+
+def _apart(readings: Dataset, place: Index, rows: Index, others: Index) -> Array:
+    """Return how far readings (n,) are from the median of those nearest in time of other places."""
+    away = np.abs(readings.t[rows][:, None] - readings.t[others])
+    away[place[rows][:, None] == place[others]] = np.inf
+    nearest = np.argsort(away, axis=1, kind="stable")[:, :NEAREST]
+    known = np.isfinite(np.take_along_axis(away, nearest, axis=1))
+    values = np.where(known, readings.y[others][nearest], np.nan)
+    enough = known.sum(axis=1) >= FEWEST_PLACES
+    return np.asarray(readings.y[rows][enough] - np.nanmedian(values[enough], axis=1))

@@ -20,6 +20,7 @@ import numpy as np
 from tvbandits._version import __version__
 from tvbandits.acquisition.limits import LimitWarning
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.bandit.observations import corrected_answers, find_readings
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
@@ -52,6 +53,9 @@ from tvbandits.experts.protocol import (
 from tvbandits.io import to_bytes
 from tvbandits.validation import Array, error_line
 
+# Returns the answers of an expert about points without those that are beyond belief.
+Review = Callable[[Array, Answers], Answers]
+
 # Writes a row of a kind with a body, which is on the disk on return.
 Write = Callable[[str, Mapping[str, Any]], object]
 
@@ -73,6 +77,8 @@ class JournaledExpert:
     ----------
     error : BaseException or None
         The error that ended the operation, because an answer could not be written or replayed.
+    review : callable or None
+        Returns the answers (q,) about points (q, d) that may be used, before they are written.
     """
 
     def __init__(self, expert: Expert | None, unsaved: Unsaved | None = None) -> None:
@@ -82,6 +88,7 @@ class JournaledExpert:
         self._write: Write | None = None
         self._unsaved: Unsaved = {} if unsaved is None else unsaved
         self.error: BaseException | None = None
+        self.review: Review | None = None
 
     @property
     def present(self) -> bool:
@@ -151,6 +158,8 @@ class JournaledExpert:
             if is_mistake(error):
                 raise
             return {**question, "failure": error_line(error), "expert_state": state_of(expert)}
+        if self.review is not None:
+            answers = self.review(X, answers)
         return {
             **question,
             "values": answers.values.tolist(),
@@ -275,7 +284,11 @@ class Replay:
         where = f"{self._location}: row {row.seq} ({row.kind})"
         try:
             with warnings.catch_warnings():
-                for category in (ExpertDownWarning, LimitWarning):  # the caller was warned then
+                for category in (
+                    ExpertDownWarning,
+                    LimitWarning,
+                    OutlierWarning,
+                ):  # the caller was warned then
                     warnings.simplefilter("ignore", category)
                 outcome = self.perform(row.kind, row.arguments, None)
         except ReplayError as error:

@@ -6,19 +6,24 @@ looked up by its key, resolved, compared with the readings in the journal, perfo
 
 from __future__ import annotations
 
+import logging
+import math
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tvbandits.bandit.extremes import OutlierWarning
+from tvbandits.bandit.observations import values_and_variance
 from tvbandits.campaign.names import Names, apply_change
 from tvbandits.campaign.records import RecordedReadings, observations_of
-from tvbandits.campaign.status import Outline, PendingPoint
+from tvbandits.campaign.status import Outline, PendingPoint, Place
 from tvbandits.campaign.store.errors import (
     CampaignError,
     ConflictError,
@@ -26,21 +31,32 @@ from tvbandits.campaign.store.errors import (
     StorageError,
     report_damage,
 )
-from tvbandits.campaign.store.journal import to_json
+from tvbandits.campaign.store.journal import to_array, to_json, to_points
 from tvbandits.campaign.store.store import Row, Store, check_name
 from tvbandits.campaign.verbs import Request
 from tvbandits.clock import parse_duration, restore_clock
+from tvbandits.domains.candidates import candidates_of
 from tvbandits.errors import PlayError, time_text
-from tvbandits.validation import Array
+from tvbandits.validation import Array, as_times
 
 if TYPE_CHECKING:
+    from tvbandits.bandit.bandit import Bandit
     from tvbandits.bandit.info import Info
     from tvbandits.bandit.state import State
+    from tvbandits.campaign.doubts import Doubts
     from tvbandits.campaign.replay import Replay, Unsaved, Writer
-    from tvbandits.experts.protocol import Expert
+    from tvbandits.experts.protocol import Answers, Expert
+
+log = logging.getLogger("tvbandits.campaign")
 
 # Who the journal names for points that are dropped because nobody has reported them in time.
 EXPIRY = "expiry"
+
+# A site is silent after so many times that were asked for in vain.
+SILENT_ASKS = 4
+
+# The end of a note about an answer that was set aside; answers of so many places are believed.
+ASIDE, FAR_PLACES = "; it was set aside", 3
 
 # Kinds of rows that take long to replay.
 CORRECTIONS = ("correct", "correct_answers", "retract")
@@ -131,9 +147,40 @@ class SharedBandit:
             names = self.names  # which follows the journal to its end
             X, points = self._outline.pending_array(names.domain.dimension), self._outline.pending
             return [
-                (x, PendingPoint(names.name(x), t, at, who))
-                for x, (_, t, at, who) in zip(X, points, strict=True)
+                (x, PendingPoint(names.name(x), each.t, each.at, each.who))
+                for x, each in zip(X, points, strict=True)
             ]
+
+    @property
+    def silent_sites(self) -> dict[str, str]:
+        """By name the sites of which the last readings that were asked for did not come; what says so.
+
+        A site counts once, whatever was measured beside it.
+        """
+        names, d = self.names, self.names.domain.dimension
+        if not names.sites:
+            return {}
+
+        def name(place: Place) -> str:
+            return names.name(to_points([[*place, *[0.0] * (d - len(place))]], d)[0])
+
+        with self.outline() as outline:
+            missed, came = outline.missed, outline.came
+            in_vain = {each: name(each.place) for each in missed}
+            sites = {*in_vain.values()}
+            latest = dict.fromkeys(sites, -1)
+            if missed and self.names.context_names:  # else a place is a site
+                for place, seq in came.items():
+                    latest[name(place)] = max(latest.get(name(place), -1), seq)
+        times: dict[str, set[float]] = {site: set() for site in sites}
+        for each, site in in_vain.items():
+            if each.seq > latest[site]:
+                times[site].add(each.t)
+        return {
+            site: f"silent: none of the last {len(each)} readings that were asked for has come"
+            for site, each in times.items()
+            if len(each) >= SILENT_ASKS
+        }
 
     def format_time(self, t: float) -> str:
         """Return a time as text: a date if there is a clock."""
@@ -223,7 +270,8 @@ class SharedBandit:
                 row = self._find_row(request, key)  # another process may have written it meanwhile
                 if row is not None:
                     return row, None
-                row = self._write(writer, request, key, who, *self._names_and_readings(writer))
+                with _without_warnings(request):
+                    row = self._write(writer, request, key, who, *self._names_and_readings(writer))
                 # To replay a correction takes long.
                 self._snapshot(writer, always=request.kind in CORRECTIONS)
                 return row, writer.replay.bandit.info
@@ -291,11 +339,102 @@ class SharedBandit:
         if kind == "tell" and key is None:
             new = observations_of(bandit.recipe, bandit.state, arguments)
             readings.check_new(bandit.state, new, arguments, names.name, self.format_time)
+        if not request.sure:
+            self._refuse_doubtful(bandit, request, arguments, names)
         if kind == "ask" and self.drop_after is not None:
             pending = bandit.state.pending
             if expired := pending.X[arguments["t"] - pending.t >= self.drop_after].tolist():
                 writer.perform("drop", {"X": expired}, {}, None, EXPIRY)
+        if kind == "ask" and not {"available", "near"} & payload.keys():
+            resolution |= self._leave_out(writer.replay.bandit, names, arguments)
         return writer.perform(kind, payload, resolution, key, who)
+
+    def _leave_out(self, bandit: Bandit, names: Names, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the rows that are available without silent sites, and these with what says so.
+
+        Nothing if there are none, if all are silent, or if more points are asked for than are left. A
+        control stays.
+        """
+        candidates = candidates_of(names.domain)
+        silent = self.silent_sites
+        if candidates is None or not silent:
+            return {}
+        if (control := bandit.recipe.options.control) is not None:
+            silent.pop(names.name(np.asarray(control)), None)
+        active = (row for row in range(len(candidates)) if row not in candidates.retired)
+        rows = [*active] if arguments.get("available") is None else arguments["available"]
+        sites = [names.sites[row] for row in rows]
+        left_out = {site: silent[site] for site in sites if site in silent}
+        kept = [row for row in rows if names.sites[row] not in left_out]
+        n = arguments.get("n") or 1
+        if not left_out or not kept or len(kept) < n <= len(rows):
+            return {}
+        return {"available": kept, "left_out": left_out}
+
+    def doubts(self, bandit: Bandit, table: Sequence[float] = ()) -> Doubts:
+        """Return what finds readings beyond belief after all that a bandit was told."""
+        from tvbandits.campaign.doubts import Doubts
+
+        return Doubts(bandit, self.clock, self.format_time, table=table)
+
+    def _refuse_doubtful(
+        self, bandit: Bandit, request: Request, arguments: dict[str, Any], names: Names
+    ) -> None:
+        """Raise a `DoubtfulReadingError` if a reading or an answer is beyond belief."""
+        from tvbandits.campaign.doubts import refuse_doubtful
+
+        column = "y" if request.kind == "tell" else "values"
+        X, said = to_points(arguments["X"], names.domain.dimension), request.payload.get("t")
+        noise = arguments.get("noise_variance")
+        values, variance = values_and_variance(
+            column,
+            to_array(arguments[column]),
+            len(X),
+            None if noise is None else to_array(noise),
+            None,
+        )
+        t = None if said is None else as_times(to_array(said), len(X))
+        if request.kind == "tell" and bandit.recipe.options.robust:
+            values = np.full(len(X), np.nan)  # the bandit sets them aside by itself; times it takes
+        doubts = self.doubts(bandit, values[~np.isnan(values)].tolist())
+        refuse_doubtful(doubts, names.name, X, t, values, None if noise is None else variance)
+
+    def _set_aside(self, replay: Replay, X: Array, answers: Answers) -> Answers:
+        """Return the answers of an expert in a program without those that are beyond belief.
+
+        Nobody is there to be asked. The notes of the answers and the log say what was set aside. If
+        nothing but that has come lately, of three places, the reward has changed.
+        """
+        from tvbandits.campaign.doubts import ENOUGH, Doubts, far_values
+
+        doubts = Doubts(replay.bandit, self.clock, self.format_time, fewest=ENOUGH)
+        places = [self.names.name(x) for x in X]
+        texts = far_values(doubts, places, answers.values, answers.variance)
+        if not texts:
+            return answers
+        far = {places[row] for row in texts}
+        only_far = len(texts) == np.count_nonzero(answers.answered)
+        if only_far and len(far | self._far_lately(doubts)) >= FAR_PLACES:
+            return answers
+        values, notes = answers.values.copy(), [f"{text}{ASIDE}" for text in texts.values()]
+        values[[*texts]] = np.nan
+        for note in notes:
+            log.warning("%s: the expert: %s", self.store, note)
+        return replace(answers, values=values, notes=(*answers.notes, *notes))
+
+    def _far_lately(self, doubts: Doubts) -> set[str]:
+        """Return the places of the latest answers up to one that is not far; set aside or believed."""
+        names, places = self.names, set[str]()
+        for row in reversed(self.rows_of("reply")):
+            for x, value in zip(row.body["X"], row.body.get("values", ()), strict=False):
+                name = names.name(to_points([x], names.domain.dimension)[0])
+                if not math.isnan(float(value)):
+                    if not doubts.about_reading(name, None, float(value)):
+                        return places
+                    places.add(name)
+            notes = (note for note in row.body.get("notes", ()) if note.endswith(ASIDE))
+            places |= {note.partition(": ")[0] for note in notes}
+        return places
 
     def _answered_time(
         self, payload: dict[str, Any], resolved: dict[str, Any], names: Names, key: str | None
@@ -327,6 +466,8 @@ class SharedBandit:
         with self._writer_lock, self.store.turn() as turn:
             replay, self._writer = self._writer, None
             writer = Writer(turn, self._catch_up(replay, self._expert))
+            if writer.replay.expert is not None:
+                writer.replay.expert.review = partial(self._set_aside, writer.replay)
             writer.recover()
             try:
                 yield writer
@@ -352,6 +493,17 @@ class SharedBandit:
             warnings.warn(f"no snapshot was written: {error}", RuntimeWarning, stacklevel=5)
         else:
             replay.snapshot_seq = replay.seq
+
+
+@contextmanager
+def _without_warnings(request: Request) -> Iterator[None]:
+    """Give no `OutlierWarning` about readings of which somebody is sure."""
+    if request.kind != "tell" or not request.sure:
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutlierWarning)
+        yield
 
 
 def check_key_and_name(key: object, who: object) -> None:

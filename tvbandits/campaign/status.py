@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -111,6 +112,20 @@ class PendingPoint(NamedTuple):
     who: str | None
 
 
+# The coordinates of a place, without the zeros at its end.
+Place = tuple[float, ...]
+
+
+class Asked(NamedTuple):
+    """A point that was asked for and not told: its place and time, who asked when, and the row."""
+
+    place: Place
+    t: float
+    at: str | None
+    who: str | None
+    seq: int
+
+
 class Outline:
     """The part of a campaign that follows from the journal alone, quickly and without the expert.
 
@@ -123,8 +138,10 @@ class Outline:
     ----------
     last : Row
         The latest row that was followed.
-    pending : list of (tuple, float, str or None, str or None)
-        Pending points: coordinates, time, and who asked when.
+    pending : list of Asked
+        Pending points.
+    came : dict
+        The row of the latest reading of each place.
     changes : list of dict
         What each change of the sites has added and retired.
     questions : Questions
@@ -133,9 +150,9 @@ class Outline:
 
     def __init__(self, first: Row) -> None:
         self.last = first
-        self.pending: list[tuple[tuple[float, ...], float, str | None, str | None]] = [
-            (coordinates(x), t, None, None) for x, t in first.body["pending"]
-        ]
+        self.pending = [Asked(coordinates(x), t, None, None, 0) for x, t in first.body["pending"]]
+        self.came: dict[Place, int] = {}
+        self._missed: list[Asked] = []
         self.changes: list[dict[str, Any]] = []
         self.questions = Questions()
         self._status = _bandit_status(first)
@@ -155,10 +172,15 @@ class Outline:
             return
         arguments, result, self._status = row.arguments, row.body["result"], _bandit_status(row)
         if row.kind == "ask":
-            self.pending += [(coordinates(x), arguments["t"], row.at, row.who) for x in result]
+            self.pending += [
+                Asked(coordinates(x), arguments["t"], row.at, row.who, row.seq) for x in result
+            ]
         elif row.kind == "tell":
             self._remove(arguments["X"], result)
             self._remove_counted(arguments, result)
+            self._note_readings(row.seq, arguments)
+        elif row.kind == "correct" and "y" in arguments:
+            self._note_readings(row.seq, arguments)
         elif row.kind == "drop":
             self._remove(arguments["X"], [None] * len(arguments["X"]))
         elif row.kind == "sites":
@@ -167,12 +189,38 @@ class Outline:
             self.questions.follow(row)
 
     def _remove(self, X: Sequence[Sequence[float]], times: Sequence[float | None]) -> None:
-        """Remove one pending point at each place: that of the time, or else the oldest."""
+        """Remove one pending point at each place: that of the time, or else the oldest.
+
+        Each counts as missed until `_note_readings` finds that a reading has come.
+        """
         for x, t in zip(X, times, strict=True):
-            here = [i for i, each in enumerate(self.pending) if each[0] == coordinates(x)]
-            at_time = [i for i in here if self.pending[i][1] == t]
+            here = [i for i, each in enumerate(self.pending) if each.place == coordinates(x)]
+            at_time = [i for i in here if self.pending[i].t == t]
             if here:
-                del self.pending[[*at_time, *here][0]]
+                self._missed.append(self.pending.pop([*at_time, *here][0]))
+
+    def _note_readings(self, seq: int, arguments: Mapping[str, Any]) -> None:
+        """Note the places of which a row has a reading."""
+        values = to_array(arguments["y"]).reshape(-1).tolist()
+        came = {
+            coordinates(x): seq
+            for x, value in zip(arguments["X"], values, strict=True)
+            if not math.isnan(value)
+        }
+        self.came |= came
+        self._missed = [each for each in self._missed if each.place not in came]
+
+    @property
+    def missed(self) -> list[Asked]:
+        """What was asked for in vain since the last reading of its place.
+
+        A point that is pending is in vain once a later time was told.
+        """
+        now = self._status.time
+        overdue = [] if now is None else [each for each in self.pending if each.t < now]
+        return [
+            each for each in (*self._missed, *overdue) if each.seq > self.came.get(each.place, -1)
+        ]
 
     def _remove_counted(self, arguments: Mapping[str, Any], times: Sequence[float]) -> None:
         """Remove all pending points of a place and time of which a share of trials is told."""
@@ -190,8 +238,8 @@ class Outline:
     def pending_array(self, dimension: int) -> Array:
         """Return the pending points, shape (k, d)."""
         X = np.zeros((len(self.pending), dimension))
-        for row, (x, *_) in zip(X, self.pending, strict=True):
-            row[: len(x)] = x
+        for row, each in zip(X, self.pending, strict=True):
+            row[: len(each.place)] = each.place
         return X
 
     @property

@@ -29,6 +29,7 @@ from tvbandits.validation import (
     Array,
     as_floats,
     describe,
+    flag,
     of_kind,
     positive_number,
     several,
@@ -57,11 +58,15 @@ class Request:
         The arguments of the caller, as plain values.
     resolve : callable
         Returns the arguments that replace or complete the payload for a bandit.
+    sure : bool
+        Whether readings are recorded that are beyond belief. It is not in the journal: a call that is
+        repeated under its key is the same call.
     """
 
     kind: str
     payload: dict[str, Any]
     resolve: Resolve
+    sure: bool = True
 
 
 def ask(
@@ -103,8 +108,11 @@ def tell(
     outcomes: Outcomes = None,
     context: Context = None,
     counts: Any = None,
+    *,
+    sure: object = True,
 ) -> Request:
     """Return the request to record rewards; `counts` has the counts that rates were computed from."""
+    is_sure = flag("sure", sure)
     times, values = to_numbers(clock, t), _values("y", y, noise_variance, outcomes)
     rates: dict[str, Any] = {}
     if counts is not None:
@@ -115,7 +123,7 @@ def tell(
             raise ValueError(f"counts must be pairs, got {describe(counts)}")
         rates = {name: values.pop(name) for name in ("y", "noise_variance", "trials")}
     payload = _plain(X=_places(X), t=times, counts=counts, context=plain_context(context), **values)
-    return Request("tell", payload, _resolve_points(X, context, times, **rates))
+    return Request("tell", payload, _resolve_points(X, context, times, **rates), is_sure)
 
 
 def tell_reading(clock: Clock | None, reading: Mapping[str, Any]) -> Request:
@@ -196,8 +204,11 @@ def questions(clock: Clock | None, t: Any, available: Availability) -> Request:
     return Request("questions", payload, resolve)
 
 
-def answer(clock: Clock | None, X: Any, values: Any, t: Any, noise_variance: Any) -> Request:
+def answer(
+    clock: Clock | None, X: Any, values: Any, t: Any, noise_variance: Any, *, sure: object = True
+) -> Request:
     """Return the request to record answers of an expert."""
+    is_sure = flag("sure", sure)
     given = _values("values", values, noise_variance)
     payload = _plain(X=_places(X), t=to_number(clock, t), **given)
     resolve_points = _resolve_points(X)  # in the context of pending points, at any time
@@ -206,7 +217,7 @@ def answer(clock: Clock | None, X: Any, values: Any, t: Any, noise_variance: Any
         about = payload.get("t", bandit.state.queries.latest)
         return {**resolve_points(bandit, names), "t": _question_time(bandit, about)}
 
-    return Request("answer", payload, resolve)
+    return Request("answer", payload, resolve, is_sure)
 
 
 def correct_answers(

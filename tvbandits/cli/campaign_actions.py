@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -140,7 +141,9 @@ def print_points(call: Call, campaign: Campaign, name: str, X: Array, t: float |
     print_result(call.form, text, {name: points, "t": t})
 
 
-def print_notes(campaign: Campaign, X: Array, usual_time: float | None) -> None:
+def print_notes(
+    campaign: Campaign, X: Array, usual_time: float | None, left_out: Mapping[str, str]
+) -> None:
     """Print on standard error what a person should know of an ask: a time in the past, silent sites.
 
     `usual_time` is the time that it is for if the person said none.
@@ -153,6 +156,10 @@ def print_notes(campaign: Campaign, X: Array, usual_time: float | None) -> None:
             f"now is {campaign.format_time(clock.now).partition('.')[0]}: --at says another time"
         )
     notes += [f"{name}: {found[name]}" for name in sorted(names & found.keys())]
+    notes += [
+        f"{name} is left out, {text}: --available {shlex.quote(name)} asks for it"
+        for name, text in left_out.items()
+    ]
     for note in notes:
         print(f"tvbandits: {escape(note)}", file=sys.stderr)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -22,8 +23,8 @@ import numpy as np
 import typer
 
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.doubts import Doubts
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.shared import Errors, collect_errors
 from tvbandits.campaign.store.errors import ConflictError
@@ -39,6 +40,7 @@ from tvbandits.validation import Array
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tvbandits.campaign.doubts import Doubt
     from tvbandits.datasets.tables.layout import FileOptions, Layout
 
 # What becomes of an unusual reading: a person is asked, or it is recorded, or its row is left out.
@@ -99,18 +101,18 @@ class Reading:
         return Counted(*(np.array([each], dtype=np.float64) for each in columns))
 
 
-def confirm(doubts: Sequence[str], yes: bool) -> None:
+def confirm(doubts: Sequence[Doubt | str], yes: bool) -> None:
     """Ask the person at the terminal about doubts; raise a `ValueError` unless all is right."""
     if yes or not doubts:
         return
-    text = doubts[0] + (f" (and {len(doubts) - 1} more like it)" if len(doubts) > 1 else "")
+    text = str(doubts[0]) + (f" (and {len(doubts) - 1} more like it)" if len(doubts) > 1 else "")
     if not (sys.stdin.isatty() and typer.confirm(f"{escape(text)}; is that right?", err=True)):
         raise ValueError(f"{text}; nothing has changed: add --yes if it is right")
 
 
 def confirm_time(campaign: Campaign, t: float, yes: bool) -> None:
     """Ask about a time if it is unusual."""
-    doubt = Doubts(campaign).about_time(t)
+    doubt = campaign.doubts().about_time(t)
     confirm([doubt] if doubt else [], yes)
 
 
@@ -124,7 +126,7 @@ def confirm_reading(
 ) -> None:
     """Ask about a reading or an answer at a point (1, d) if it is unusual."""
     name = campaign.names.name(X[0])
-    confirm(Doubts(campaign).about_reading(name, t, value, variance, X), yes)
+    confirm(campaign.doubts().about_reading(name, t, value, variance, X), yes)
 
 
 def as_column(number: float | None) -> list[float] | None:
@@ -249,6 +251,8 @@ def _record(
     """Record readings by line, many in one transaction; return how many of them are new."""
     new, starts = 0, range(0, len(rows), CHUNK)
     with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore", OutlierWarning)  # a person was asked, or has said yes
         chunks: Iterable[int] = starts
         if len(starts) > 1:
             from tvbandits.cli.terminal import progress_bars
@@ -277,7 +281,7 @@ def answer(
     before, X = campaign.status.rows, campaign.resolve_points(site, t=t)
     confirm_reading(campaign, X, t, value, variance, yes)
     try:
-        campaign.answer(X, [value], t, as_column(variance), key=call.key)
+        campaign.answer(X, [value], t, as_column(variance), sure=True, key=call.key)
     except ConflictError as error:
         if not error.same:
             raise
@@ -354,11 +358,8 @@ def _check_readings(
     """
     values = [] if errors is None else [each.value for each in readings if each.value is not None]
     table = [value for value in values if math.isfinite(value)]
-    usual, rows, doubts = (
-        Doubts(campaign, table=table),
-        list[tuple[int, dict[str, Any]]](),
-        list[str](),
-    )
+    usual, rows = campaign.doubts(table), list[tuple[int, dict[str, Any]]]()
+    doubts: list[Doubt] = []
     checks = _RowChecks(campaign, is_table=errors is not None)
     can_ask = errors is None or (doubtful == "ask" and sys.stdin.isatty())
     for reading in readings:
@@ -373,7 +374,7 @@ def _check_readings(
                 unusual := usual.about_reading(name, t, reading.value, reading.variance, X)
             ):
                 if not can_ask:
-                    raise ValueError(f"{'; '.join(unusual)}: add --yes if it is right")
+                    raise ValueError(f"{'; '.join(map(str, unusual))}: add --yes if it is right")
                 doubts += unusual
             if reading.key is None:
                 arguments["X"] = X

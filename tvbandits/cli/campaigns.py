@@ -177,7 +177,7 @@ def ask_command(
         t = actions.parse_at(campaign, at)
         if t is not None:
             readings.confirm_time(campaign, t, yes)
-        X = campaign.ask(
+        X, left_out = campaign.choose(
             t,
             n,
             actions.parse_available(campaign, available),
@@ -189,7 +189,7 @@ def ask_command(
         pending = campaign.pending_points if t is None else []
         usual_time = pending[-1].t if pending else None
         actions.print_points(call, campaign, "points", X, usual_time if t is None else t)
-        actions.print_notes(campaign, X, usual_time)
+        actions.print_notes(campaign, X, usual_time, left_out)
 
 
 @command(app, "tell")

@@ -23,8 +23,8 @@ from typing import Any
 import pandas as pd
 from joblib import Parallel, delayed
 
+from tvbandits.acquisition.batches import MOST_POINTS
 from tvbandits.acquisition.widths import Confidence
-from tvbandits.bandit.bandit import MOST_POINTS
 from tvbandits.comparison.arguments import (
     Policies,
     Problems,

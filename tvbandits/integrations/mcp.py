@@ -23,9 +23,9 @@ except ImportError as error:
 
 from tvbandits._version import __version__
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.doubts import Doubts
 from tvbandits.campaign.forecast import forecast
-from tvbandits.clock import parse_time, to_number
+from tvbandits.campaign.store.errors import DoubtfulReadingError
+from tvbandits.clock import parse_time
 from tvbandits.experts.protocol import ExpertError
 
 Time = Annotated[
@@ -107,10 +107,14 @@ class CampaignTools:
         """Choose where to measure next; the places are pending until their readings are told."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            X = self._campaign.ask(_time(time), n, available, context, key=key)
+            choice = self._campaign.choose(_time(time), n, available, context, key=key)
         names = self._campaign.names
-        places = [{"site": names.name(x), "point": x.tolist()} for x in X]
+        places = [{"site": names.name(x), "point": x.tolist()} for x in choice.points]
         texts = [str(each.message) for each in caught]
+        texts += [
+            f"{site} was left out, {text}: name it in available to ask for it"
+            for site, text in choice.left_out.items()
+        ]
         return {"places": places, **({"warnings": texts} if texts else {})}
 
     def tell(
@@ -131,8 +135,6 @@ class CampaignTools:
         """Record a reading. Without a time it is for the time of the ask that returned the place."""
         campaign = self._campaign
         places: list[str] | list[list[float]] = [site] if isinstance(site, str) else [[*site]]
-        if not sure:
-            self._refuse_unusual(places, reward, _time(time), noise_variance, context)
         further = None if outcomes is None else {name: [y] for name, y in outcomes.items()}
         campaign.tell(
             places,
@@ -141,25 +143,10 @@ class CampaignTools:
             noise_variance,
             further,
             context,
+            sure=sure,
             key=key,
         )
         return {"readings": campaign.status.readings, "failed": campaign.status.failed}
-
-    def _refuse_unusual(
-        self,
-        places: list[str] | list[list[float]],
-        reward: float | None,
-        time: float | str | None,
-        variance: float | None,
-        context: dict[str, float | str] | None,
-    ) -> None:
-        """Raise a `ValueError` for a reading that a person should look at before it is recorded."""
-        campaign = self._campaign
-        X = campaign.resolve_points(places, context, time, played=True)
-        t = to_number(campaign.clock, time)
-        doubts = Doubts(campaign).about_reading(campaign.names.name(X[0]), t, reward, variance, X)
-        if doubts:
-            raise ValueError(f"{'; '.join(doubts)}: with sure = true it is recorded all the same")
 
     def status(self) -> dict[str, Any]:
         """Return how many readings there are, which places are pending, and the time of the latest."""
@@ -200,6 +187,8 @@ def _explained(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, A
     def call(*arguments: Any, **options: Any) -> dict[str, Any]:
         try:
             return tool(*arguments, **options)
+        except DoubtfulReadingError as error:
+            raise ToolError(error.message("sure = true")) from error
         except (ValueError, ExpertError) as error:
             raise ToolError(str(error)) from error
 

@@ -256,6 +256,57 @@ def test_request_without_a_reply_counts_once(
     assert served.campaign.status.readings == 1
 
 
+def test_a_reading_beyond_belief_is_refused_unless_the_request_is_sure(served: Served) -> None:
+    remote = remote_of(served)
+    for t in range(1, 13):
+        remote.tell(["S1"], [19.0 + t % 3 / 10], t)
+    rows = served.campaign.status.rows
+    wrong: dict[str, Any] = {"points": ["S2", "S1"], "rewards": [19.0, 1927.0], "t": 13}
+    reply = served.post("/tell", **wrong)
+    assert reply.status_code == 409
+    content = reply.json()
+    assert content.pop("detail").startswith(
+        "row 1: S1: 1927 is far from the readings so far, 19 to"
+    )
+    assert content == {
+        "row": 1, "site": "S1", "value": 1927.0, "usual": [19.0, 19.2], "remedy": {"sure": True}
+    }  # fmt: skip
+    # What has been read is for those who may read.
+    blind = served.post("/tell", "tell", **wrong).json()
+    assert (blind["row"], blind["usual"]) == (1, None)
+    assert "19." not in blind["detail"]
+    with pytest.raises(RemoteError, match=r"1927.*\(409\)") as caught:
+        remote.tell(["S1"], [1927.0], 13)
+    assert caught.value.reply["remedy"] == {"sure": True}
+    far = served.post("/tell", points=["S1"], rewards=[None], t=1e9)
+    assert (far.status_code, far.json()["value"], far.json()["usual"]) == (409, None, None)
+    assert "far ahead" in far.json()["detail"]
+    assert (
+        "the time is beyond"
+        in served.post("/tell", "tell", **{**wrong, "t": 1e9, "rewards": [None, 19.0]}).json()[
+            "detail"
+        ]
+    )
+    for odd in ("yes", 1, None):
+        assert served.post("/tell", **wrong, sure=odd).status_code == 422
+    assert served.campaign.status.rows == rows
+    assert served.post("/tell", **wrong, sure=True).json() == {"recorded": 2, "failed": 0}
+    assert served.campaign.status.rows == rows + 1
+
+
+def test_an_ask_says_which_silent_sites_it_left_out(served: Served) -> None:
+    remote = remote_of(served)
+    for t in range(4):
+        remote.ask(t, available=["S5"])
+        remote.tell(["S5"], [np.nan], t)
+    reply = remote.post("/ask", t=5, key="k")
+    assert reply["left_out"].keys() == {"S5"}
+    assert remote.post("/ask", t=5, available=["S5"])["left_out"] == {}
+    remote.tell(["S5"], [0.2], 5)
+    assert remote.post("/ask", t=5, key="k") == reply
+    assert remote.post("/ask", t=6)["left_out"] == {}
+
+
 def test_many_at_once_lose_nothing(served: Served) -> None:
     def work(number: int) -> None:
         remote = remote_of(served)

@@ -20,7 +20,6 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.campaign.test_campaign import execute
 from tests.helpers.commands import Command, commands, fine, one_line
 from tvbandits import Campaign, Candidates, policies, rate
-from tvbandits.campaign.doubts import Doubts
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
 from tvbandits.comparison.summary import Run
@@ -550,11 +549,11 @@ def test_another_value_after_equal_ones_is_no_doubt(tmp_path: Path) -> None:
     bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=None)
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
         campaign.tell([[0.0]] * 3, [5.0] * 3, [1, 2, 3])
-        doubts = Doubts(campaign)
+        doubts = campaign.doubts()
         assert doubts.about_reading("A", 4.0, 5.1) == []
         # A share of few visits may be far from the others.
         assert doubts.about_reading("A", 5.0, 20.0, 400.0) == []
-        assert len(doubts.about_reading("A", 5.0, 99.0)) == 1
+        assert len(doubts.about_reading("A", 5.0, 999.0)) == 1
 
 
 # --- a folder that holds a comparison: the same is resumed, another is refused

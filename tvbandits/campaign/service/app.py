@@ -49,6 +49,7 @@ from tvbandits.campaign.store.errors import (
     CampaignError,
     ConflictError,
     DamagedCampaignError,
+    DoubtfulReadingError,
     ReplayError,
     StorageError,
 )
@@ -120,8 +121,9 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"description": "No token, or an unknown one", "model": bodies.Error},
     403: {"description": "The token lacks the role", "model": bodies.Error},
     409: {
-        "description": "Another request has used the key, or there is another reading",
-        "model": bodies.Error,
+        "description": "Another request has used the key, there is another reading, or one is "
+        "beyond belief",
+        "model": bodies.DoubtError | bodies.Error,
     },
     413: {"description": "The body is too large", "content": {"text/plain": {}}},
     422: {"description": "A value is invalid", "model": bodies.Error},
@@ -142,10 +144,11 @@ async def in_turn(request: Request, method: Callable[..., T], body: bodies.Body,
 @api.post("/ask")
 async def ask(
     request: Request, body: bodies.AskBody, who: Asker, campaign: Served
-) -> bodies.ChosenPoints:
+) -> bodies.AskedPoints:
     """Return the next points, which are pending until you report or drop them."""
-    X = await in_turn(request, campaign.ask, body, who)
-    return await run_in_threadpool(_points, campaign, X)
+    choice = await in_turn(request, campaign.choose, body, who)
+    points = await run_in_threadpool(_points, campaign, choice.points)
+    return bodies.AskedPoints(**dict(points), left_out=choice.left_out)
 
 
 @api.post("/questions")
@@ -196,7 +199,7 @@ async def correct(
 
 @api.post("/correct_answers")
 async def correct_answers(
-    request: Request, body: bodies.AnswerBody, who: Teller, campaign: Served
+    request: Request, body: bodies.AnswersBody, who: Teller, campaign: Served
 ) -> bodies.Changed:
     """Replace answers of the expert; null withdraws one."""
     await in_turn(request, campaign.correct_answers, body, who)
@@ -372,6 +375,23 @@ async def _conflict(request: Request, error: Any) -> JSONResponse:
     return JSONResponse({"detail": text}, 409)
 
 
+async def _doubtful(request: Request, error: Any) -> JSONResponse:
+    """Reply which reading is beyond belief; what is usual there only if the holder may read."""
+    may_read = "read" in request.state.holder.roles
+    value = None if np.isnan(error.value) else error.value  # of a failed reading its time is odd
+    what = "the time" if value is None else f"{value:g}"
+    reason = None if may_read else f"{error.site}: {what} is beyond belief"
+    reply = bodies.DoubtError(
+        detail=error.message('"sure": true', reason),
+        row=error.row,
+        site=error.site,
+        value=value,
+        usual=[*error.usual] if may_read and error.usual else None,
+        remedy={"sure": True},
+    )
+    return JSONResponse(reply.model_dump(), 409)
+
+
 async def _fault(request: Request, error: Exception) -> JSONResponse:
     """Reply with a number only; the log has the error."""
     number = secrets.token_hex(4)
@@ -382,6 +402,7 @@ async def _fault(request: Request, error: Exception) -> JSONResponse:
 HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
     RequestValidationError: _invalid,
     ConflictError: _conflict,
+    DoubtfulReadingError: _doubtful,
     DamagedCampaignError: _fault,
     ReplayError: _fault,
     BusyError: _detail(503, **{"Retry-After": "1"}),

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
 
 from tvbandits.counts import count, rate
 
@@ -36,6 +45,9 @@ Context = Annotated[
     Field(max_length=100, description="The context, which you measure and do not choose, by name."),
 ]
 Variance = Annotated[list[Number], Field(max_length=MOST, fail_fast=True)] | Number | None
+Sure = Annotated[
+    StrictBool, Field(description="Record what is beyond belief all the same: it was checked.")
+]
 Key = Annotated[
     StrictStr | None,
     Field(
@@ -129,6 +141,7 @@ class TellBody(RewardsBody):
     """The content of /tell."""
 
     context: Context = None
+    sure: Sure = False
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments for `Campaign.tell`."""
@@ -159,14 +172,20 @@ class DropBody(Body):
     key: Key = None
 
 
-class AnswerBody(Body):
-    """The content of /answer."""
+class AnswersBody(Body):
+    """The content of /correct_answers."""
 
     points: Points
     values: Values
     t: Time = None
     noise_variance: Variance = None
     key: Key = None
+
+
+class AnswerBody(AnswersBody):
+    """The content of /answer."""
+
+    sure: Sure = False
 
 
 class SitesBody(Body):
@@ -214,12 +233,28 @@ class Error(BaseModel):
     detail: str
 
 
+class DoubtError(Error):
+    """The reply to a reading or an answer beyond belief; `usual` only for who may read."""
+
+    row: int
+    site: str
+    value: float | None
+    usual: list[float] | None
+    remedy: dict[str, bool]
+
+
 class ChosenPoints(BaseModel):
     """Points (b, d) and their names."""
 
     points: list[list[float]]
     sites: list[str]
     dimension: int
+
+
+class AskedPoints(ChosenPoints):
+    """The points of /ask, and the silent sites that were left out, with what says so."""
+
+    left_out: dict[str, str]
 
 
 class PendingPoints(ChosenPoints):

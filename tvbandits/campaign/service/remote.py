@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,7 +17,18 @@ from tvbandits.validation import Array
 
 
 class RemoteError(ValueError):
-    """The service has refused a request; the message is its own."""
+    """The service has refused a request; the message is its own.
+
+    Attributes
+    ----------
+    reply : dict
+        The body of the reply: of a reading beyond belief also its `row`, `site`, `value`, what is
+        `usual`, and the `remedy`. Empty if there was none.
+    """
+
+    def __init__(self, message: str, reply: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.reply = {**(reply or {})}
 
 
 class Remote:
@@ -102,7 +114,7 @@ class Remote:
             detail = content["detail"]
         except (ValueError, TypeError, KeyError) as error:
             raise RemoteError(f"there is no campaign: {reply.status_code}") from error
-        raise RemoteError(f"{detail} ({reply.status_code})")
+        raise RemoteError(f"{detail} ({reply.status_code})", content)
 
     def _send(self, method: str, address: str, options: dict[str, Any]) -> requests.Response:
         reply = self._session.request(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 
 class CampaignError(ValueError):
@@ -46,6 +47,62 @@ class ConflictError(CampaignError):
         self.same, self.key = same, key
 
 
+class DoubtfulReadingError(CampaignError):
+    """A reading or an answer is beyond belief, and nobody has said that it is right.
+
+    Nothing of the call has happened. It is recorded if the call says `sure=True`.
+
+    Parameters
+    ----------
+    reason : str
+        What is unusual about it, in words.
+    row : int
+        Its row in the call, from 0.
+    site : str
+        The name of its place.
+    value : float
+        NaN for a failed reading whose time is unusual.
+    usual : tuple of float, or None
+        The lowest and the highest of the readings that it is far from; None if its time is unusual.
+    more : int
+        How many further readings of the call are unusual.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        row: int,
+        site: str,
+        value: float,
+        usual: tuple[float, float] | None = None,
+        more: int = 0,
+    ) -> None:
+        super().__init__(reason)
+        self.reason, self.row, self.site, self.value = reason, row, site, value
+        self.usual, self.more = usual, more
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        names = ("row", "site", "value", "usual", "more")
+        return _restore, (self.reason, {name: getattr(self, name) for name in names})
+
+    def __str__(self) -> str:
+        return self.message("sure=True")
+
+    def message(self, remedy: str, reason: str | None = None) -> str:
+        """Return the message with what the caller can write to have the reading recorded.
+
+        Parameters
+        ----------
+        remedy : str
+        reason : str, optional
+            Another text for what is unusual.
+        """
+        more = f" (and {self.more} more like it)" if self.more else ""
+        text = self.reason if reason is None else reason
+        return f"row {self.row}: {text}{more}; nothing was recorded: if it is right, add {remedy}"
+
+
 class DamagedCampaignError(CampaignError):
     """A row or a field is not as it was written."""
 
@@ -74,3 +131,7 @@ def report_damage(what: str) -> Iterator[None]:
         RecursionError,
     ) as e:
         raise DamagedCampaignError(f"{what} is not as it was written: {e}") from e
+
+
+def _restore(reason: str, values: Mapping[str, Any]) -> DoubtfulReadingError:
+    return DoubtfulReadingError(reason, **values)

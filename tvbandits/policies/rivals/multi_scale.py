@@ -20,6 +20,7 @@ rho^(t) = factor (log2 T + 1) log(T / delta) rho(t). Rewards count in prior devi
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,7 @@ import numpy as np
 from tvbandits.bandit import adapter
 from tvbandits.bandit.adapter import RunningMean
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.bandit.options import Mean, Options
 from tvbandits.bandit.policy import DEFAULT_WIDTH, Width, make_bandit, prior_kernel
 from tvbandits.data import Dataset, Plays
@@ -186,7 +188,9 @@ class Master:
                 copy.centre = self.centre.before(float(y))
             self.centre = self.centre.update(float(y))
             off = np.clip([float(y) - copy.centre], -LARGEST_VALUE, LARGEST_VALUE)
-            copy.bandit.tell(x[None], off, t, v)
+            with warnings.catch_warnings():  # of the reward itself somebody is warned already
+                warnings.simplefilter("ignore", OutlierWarning)
+                copy.bandit.tell(x[None], off, t, v)
             self._active(rng)
             self.block.optimistic.append(copy.centre + optimistic)
             self.block.rewards.append(float(y))

@@ -1,0 +1,272 @@
+"""Readings beyond belief: refused by every door alike, unless somebody is sure of them."""
+
+import json
+import logging
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.helpers.refusals import refused
+from tests.helpers.silent import Silent
+from tvbandits import Campaign, Candidates, Clock, Options, policies, rate
+from tvbandits.campaign import ConflictError, DoubtfulReadingError
+from tvbandits.campaign.service.bodies import DoubtError
+from tvbandits.experts import CallableExpert
+from tvbandits.experts.protocol import Answers
+
+SITES = Candidates(np.arange(4.0)[:, None])
+ABOUT = {"names": json.dumps(["pier", "dune", "wood", "moor"])}
+
+
+def campaign_at(folder: Path, bandit: Any = None, **options: Any) -> Campaign:
+    if bandit is None:
+        bandit = policies.tv_gp_ucb(
+            SITES, kernel=RBF(1.0), noise_variance=0.01, forgetting_rate=0.05, seed=1
+        )
+    return Campaign.create(folder / "c.db", bandit, about=ABOUT, **options)
+
+
+def tell_usual(campaign: Campaign, last: int = 12) -> None:
+    """Readings near 19 of the pier, and near 3 of the dune."""
+    for t in range(1, last + 1):
+        campaign.tell(["pier", "dune"], [19.0 + t % 3 * 0.2, 3.0 + t % 2 * 0.2], t)
+
+
+def test_a_reading_beyond_belief_is_refused_and_told_if_somebody_is_sure(tmp_path: Path) -> None:
+    with campaign_at(tmp_path) as campaign:
+        tell_usual(campaign)
+        rows = campaign.status.rows
+        with pytest.raises(DoubtfulReadingError, match=r"1927.*sure=True") as caught:
+            campaign.tell(["wood", "pier"], [7.0, 1927.0], 13)
+        error = caught.value
+        assert (error.row, error.site, error.value, error.usual) == (1, "pier", 1927.0, (3.0, 19.4))
+        assert campaign.status.rows == rows  # nothing of the call
+        assert campaign.tell(["wood", "pier"], [7.0, 1927.0], 13, sure=True).readings == 26
+        assert campaign.verify().consistent
+    with Campaign.open(tmp_path / "c.db") as again:
+        assert again.state.rewards.y[-1] == 1927.0
+
+
+def test_a_reading_is_held_against_the_past_of_its_place_and_the_prediction(tmp_path: Path) -> None:
+    bandit = policies.gp_ucb(SITES, kernel=RBF(1.0), noise_variance=0.01, seed=1)
+    with campaign_at(tmp_path, bandit) as campaign:
+        tell_usual(campaign)
+        refused(
+            DoubtfulReadingError,
+            "pier: 3 is far from its readings",
+            campaign.tell,
+            "pier",
+            [3.0],
+            13,
+        )
+        campaign.tell("dune", [3.0], 13)
+        with pytest.raises(DoubtfulReadingError) as caught:
+            campaign.tell(["pier", "dune", "pier"], [3.0, 19.0, 3.1], [14, 14, 15])
+        assert (caught.value.row, caught.value.more) == (0, 2)
+
+
+def test_a_robust_bandit_takes_a_value_beyond_belief_and_sets_it_aside(tmp_path: Path) -> None:
+    bandit = policies.adaptive_gp_ucb(SITES, options=Options(robust=True), seed=1)
+    with campaign_at(tmp_path, bandit) as campaign:
+        tell_usual(campaign)
+        assert campaign.tell("pier", [1927.0], 13).outliers == 1
+        refused(DoubtfulReadingError, "far ahead", campaign.tell, "pier", [19.0], 1e6)
+
+
+def test_a_time_far_ahead_is_refused(tmp_path: Path) -> None:
+    with campaign_at(tmp_path, clock=Clock("1h", "2026-01-01")) as campaign:
+        campaign.tell("pier", [19.0], "2026-01-01T05:00")
+        with pytest.raises(
+            DoubtfulReadingError, match=r"pier at 2226-01-01 .* far ahead"
+        ) as caught:
+            campaign.tell("pier", [19.0], "2226-01-01T06:00")
+        assert caught.value.usual is None
+        campaign.tell("pier", [19.0], "2226-01-01T06:00", sure=True)
+
+
+def test_an_answer_beyond_belief_is_refused_and_told_if_somebody_is_sure(tmp_path: Path) -> None:
+    brought = policies.frugal_gp_ucb(SITES, noise_variance=0.01, expert=None, queries_per_step=2)
+    with campaign_at(tmp_path, brought) as campaign:
+        tell_usual(campaign)
+        asked = campaign.questions(13)[:1]
+        rows = campaign.status.rows
+        refused(DoubtfulReadingError, "1927", campaign.answer, asked, [1927.0], 13)
+        assert campaign.status.rows == rows
+        campaign.answer(asked, [1927.0], 13, sure=True)
+        campaign.correct_answers(asked, [1928.0], 13)
+        assert campaign.state.answers.y.tolist() == [1928.0]
+
+
+def test_corrections_imports_and_repeated_calls_are_not_doubted(tmp_path: Path) -> None:
+    with campaign_at(tmp_path) as campaign:
+        tell_usual(campaign)
+        campaign.correct("pier", [1927.0], 12)
+        campaign.retract("pier", 12)
+        campaign.tell("pier", [1927.0], 13, sure=True, key="k")
+        rows = campaign.status.rows
+        campaign.tell("pier", [1927.0], 13, key="k")
+        refused(ConflictError, "key", campaign.tell, "pier", [1928.0], 13, key="k")
+        refused(ConflictError, "already a reading", campaign.tell, "pier", [2222.0], 13)
+        assert campaign.status.rows == rows
+        assert campaign.record([{"X": "dune", "y": [-5000.0], "t": 14}]) == 1
+
+
+def test_a_reading_is_held_against_what_others_have_told_meanwhile(tmp_path: Path) -> None:
+    with campaign_at(tmp_path) as campaign, Campaign.open(tmp_path / "c.db") as other:
+        tell_usual(campaign)
+        refused(DoubtfulReadingError, "1927", other.tell, "wood", [1927.0], 13)
+        other.tell("wood", [1927.0], 13, sure=True)
+        refused(DoubtfulReadingError, "1928", campaign.tell, "wood", [1928.0], 14)
+
+
+def test_a_share_of_few_trials_may_be_far(tmp_path: Path) -> None:
+    bandit = policies.gp_ucb(SITES, kernel=RBF(1.0), noise_variance=1e-6, seed=1)
+    with campaign_at(tmp_path, bandit) as campaign:
+        for t in range(1, 13):
+            campaign.tell("pier", rate([10 + t % 3], [1000]), t)
+        far = rate([8000], [10000])
+        refused(DoubtfulReadingError, "0.8", campaign.tell, "dune", far, 13)
+        campaign.tell("dune", rate([1], [1]), 13)
+
+
+@pytest.mark.parametrize("sure", ["yes", 1, None])
+def test_sure_is_true_or_false(tmp_path: Path, sure: Any) -> None:
+    with campaign_at(tmp_path) as campaign:
+        refused(
+            ValueError, "sure must be True or False", campaign.tell, "pier", [1.0], 1, sure=sure
+        )
+        assert campaign.status.rows == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_few_readings_of_places_that_differ_are_believed(tmp_path: Path, seed: int) -> None:
+    """The first readings of an adaptive policy, of a field that is nearly flat but for a peak."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 10, (30, 2))
+    level = np.exp(-((X - X[7]) ** 2).sum(axis=1) / 4)
+    bandit = policies.adaptive_gp_ucb(Candidates(X), seed=seed)
+    with Campaign.create(tmp_path / "c.db", bandit) as campaign:
+        for t in range(1, 21):
+            (x,) = campaign.ask(t)
+            row = int((x == X).all(axis=1).argmax())
+            campaign.tell([x], [level[row] + 0.1 * rng.standard_normal()], t)
+
+
+def test_the_error_keeps_its_values_in_a_pickle() -> None:
+    error = DoubtfulReadingError(
+        "A: 9 is far", row=2, site="A", value=9.0, usual=(1.0, 2.0), more=1
+    )
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), vars(again)) == (str(error), vars(error))
+    assert "row 2: A: 9 is far (and 1 more like it)" in str(error)
+
+
+# --- an expert in a program, whom nobody can ask whether it is right
+
+
+def field(X: Any, t: float) -> Any:
+    return 10.0 + np.cos(X[:, 0] + t / 9)
+
+
+def with_expert(answer: Any) -> Any:
+    return policies.frugal_gp_ucb(
+        SITES, noise_variance=0.01, expert=CallableExpert(answer, 0.02), queries_per_step=3, seed=2
+    )
+
+
+def play(campaign: Campaign, last: int) -> None:
+    for t in range(1, last + 1):
+        X = campaign.ask(float(t))
+        campaign.tell(X, field(X, t), float(t))
+
+
+def test_one_broken_answer_is_set_aside_with_a_note_and_the_loop_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(X: Any, t: float) -> Any:
+        return np.where((X[:, 0] == 2.0) & (t >= 8), 5e4, field(X, t))
+
+    with (
+        caplog.at_level(logging.WARNING, "tvbandits.campaign"),
+        campaign_at(tmp_path, with_expert(broken)) as campaign,
+    ):
+        play(campaign, 20)
+        answers = campaign.state.answers
+        assert answers.y.max() < 12.0
+        assert (answers.X[:, 0] != 2.0)[answers.t >= 8].all()
+        assert (answers.t > 15).any()
+        notes = [
+            note for row in campaign.journal() if row.kind == "reply" for note in row.body["notes"]
+        ]
+        assert notes
+        assert notes[0].startswith("wood: 50000 is far from the readings so far")
+        assert campaign.verify().consistent
+        state = campaign.state
+    assert notes[0] in caplog.records[0].getMessage()
+    with Campaign.open(tmp_path / "c.db") as again:
+        assert again.state == state
+
+
+def test_answers_that_all_have_changed_count(tmp_path: Path) -> None:
+    def changed(X: Any, t: float) -> Any:
+        return field(X, t) + 5e4 * (t >= 8)
+
+    with campaign_at(tmp_path, with_expert(changed)) as campaign:
+        play(campaign, 12)
+        assert campaign.state.answers.y.max() > 4e4
+
+
+def test_answers_one_by_one_are_believed_once_three_places_agree(tmp_path: Path) -> None:
+    def changed(X: Any, t: float) -> Any:
+        return field(X, t) + 5e4 * (t >= 8)
+
+    bandit = policies.frugal_gp_ucb(
+        SITES, noise_variance=0.01, expert=CallableExpert(changed, 0.02), queries_per_step=1, seed=2
+    )
+    with campaign_at(tmp_path, bandit) as campaign:
+        play(campaign, 40)
+        replies = [row.body for row in campaign.journal() if row.kind == "reply" and row.body["X"]]
+        late = [each for each in replies if each["t"] >= 8]
+        aside = [bool(each["notes"]) for each in late]
+        first = aside.index(False)
+        assert aside == [True] * first + [False] * (len(aside) - first)
+        assert len({str(each["X"]) for each in late[: first + 1]}) == 3
+        assert campaign.verify().consistent
+
+
+def test_one_of_two_answers_that_is_broken_is_set_aside(tmp_path: Path) -> None:
+    def broken(X: Any, t: float) -> Any:
+        return np.where((X[:, 0] == 2.0) & (t >= 8), 5e4, field(X, t))
+
+    bandit = policies.frugal_gp_ucb(
+        SITES, noise_variance=0.01, expert=CallableExpert(broken, 0.02), queries_per_step=2, seed=2
+    )
+    with campaign_at(tmp_path, bandit) as campaign:
+        play(campaign, 25)
+        assert campaign.state.answers.y.max() < 12.0
+        assert campaign.verify().consistent
+
+
+def test_what_the_service_replies_has_the_names_of_the_error() -> None:
+    assert {"row", "site", "value", "usual"} <= DoubtError.model_fields.keys()
+
+
+def test_answers_of_an_expert_that_states_no_variance_are_reviewed(tmp_path: Path) -> None:
+    class Plain:
+        def query(self, X: Any, t: float) -> Answers:
+            return Answers(np.where((X[:, 0] == 2.0) & (t >= 8), -5e4, field(X, t)))
+
+    bandit = policies.frugal_gp_ucb(SITES, expert=Plain(), queries_per_step=3, seed=2)
+    with campaign_at(tmp_path, bandit) as campaign:
+        play(campaign, 16)
+        assert campaign.state.answers.y.min() > 8.0
+
+
+def test_an_expert_without_answers_is_no_fault(tmp_path: Path) -> None:
+    with campaign_at(tmp_path, policies.frugal_gp_ucb(SITES, expert=Silent())) as campaign:
+        play(campaign, 3)
+        assert len(campaign.state.answers) == 0
