@@ -54,7 +54,7 @@ class EmpiricalConfig:
         Variance of lasting changes of a place since the past, as a share of that of the drift.
     components : int
         Principal components with a time of their own; the others share one.
-    nuggets : tuple of float
+    nugget : float
         Share of the variance of the drift that is new at every reading.
     smallest_correlation, largest_correlation : float
         Limits of the autocorrelation at one step.
@@ -73,7 +73,7 @@ class EmpiricalConfig:
     time_factors: tuple[float, ...] = (1 / 3, 1.0, 3.0)
     static_shares: tuple[float, ...] = (0.3, 1.0)
     components: int = 3
-    nuggets: tuple[float, ...] = (1e-4, 0.05)
+    nugget: float = 1e-4
     smallest_correlation: float = 0.05
     largest_correlation: float = 0.998
     length: float = 0.3
@@ -284,13 +284,13 @@ def empirical_models(table: Array, step: float) -> tuple[ModelSpec, ...]:
             static=float(static.mean()) / total,
             drift=drift / total,
             trend=0.0,
-            nugget=nugget * drift / total,
+            nugget=CONFIG.nugget * drift / total,
             static_time=MODEL_CONFIG.static_time,
             drift_time=factor * float(times[-1]),
             trend_time=1.0,
             component_times=tuple((factor * times[:-1]).tolist()),
         )
-        for factor, static, nugget in product(CONFIG.time_factors, statics, CONFIG.nuggets)
+        for factor, static in product(CONFIG.time_factors, statics)
     )
 
 
