@@ -138,11 +138,12 @@ class Dynamics:
         spaces = [(each.static_space, each.drift_space) for each in models]
         rough = is_rough(first, count)
         if rough:
-            # Each point is its own feature, so that models with different correlations share a basis.
+            # There are as many features as points, so that models with different correlations share
+            # a basis.
             distance, extent = pairwise_distances(points, points), largest_extent(points)
-            static = drift = np.eye(count), np.zeros(count)
+            static = drift = first.drift_space.place_features(count), np.zeros(count)
             correlations = [
-                [space.over_points(distance, extent) for space in both] for both in spaces
+                [space.feature_covariance(distance, extent) for space in both] for both in spaces
             ]
         else:
             static, drift = (features_of(space, FEATURE_CONFIG.largest_rank) for space in spaces[0])
@@ -280,15 +281,17 @@ class Dynamics:
         derivative = (self.derivative_start,) if smooth else ()
         step = self._season_size
         harmonics = range(self.season_start, self.size, step) if step else ()
-        return (0, 1, 2, self.drift_start, *derivative, *harmonics)
+        components = range(self.drift_start, self.drift_start + self._component_times.shape[1])
+        return (0, 1, 2, *components, components.stop, *derivative, *harmonics)
 
     def decay(self, h: Array) -> Decay:
         """Return how the blocks of a state decay over times (n,) in steps, and their couplings."""
         trend, static, drift = (np.exp(-h / each[:, None]) for each in self._times)
-        factors, couplings = [np.ones_like(trend), trend, static, drift], []
+        components = [np.exp(-h / each[:, None]) for each in self._component_times.T]
+        factors, couplings = [np.ones_like(trend), trend, static, *components, drift], []
         if self.derivative_start < self.season_start:
             rate = matern32_rate(self._times[2])[:, None]
-            factors[3], up, down, slope = matern32_transition(rate, h, np.exp(-rate * h))
+            factors[-1], up, down, slope = matern32_transition(rate, h, np.exp(-rate * h))
             factors.append(slope)
             both = np.stack([up, down], axis=1)[:, :, None]
             couplings.append((slice(self.drift_start, self.season_start), both))
@@ -306,6 +309,13 @@ class Dynamics:
         times = np.array([(m.trend_time, m.static_time, m.drift_time) for m in self.models])
         trend, static, drift = times.T
         return trend, static, drift
+
+    @cached_property
+    def _component_times(self) -> Array:
+        """Return the times (M, k) of the first features of the drift, in steps."""
+        return np.array([each.component_times for each in self.models]).reshape(
+            len(self.models), -1
+        )
 
     @cached_property
     def _season_exponents(self) -> NDArray[np.complex128]:
@@ -434,7 +444,9 @@ def is_rough(model: ModelSpec, points: int) -> bool:
 
 def basis_of(model: ModelSpec, points: int) -> object:
     """Return a value that is equal for models with the same `Dynamics.basis` on so many points."""
-    spaces = None if is_rough(model, points) else (model.static_space, model.drift_space)
+    spaces: object = (model.static_space, model.drift_space)
+    if is_rough(model, points):
+        spaces = (model.drift_space.features_key, len(model.component_times))
     season = model.season
     return spaces, season and (season.space, season.harmonics)
 

@@ -52,6 +52,8 @@ class EmpiricalConfig:
         The models forget the drift in these multiples of the time that the autocorrelation suggests.
     static_shares : tuple of float
         Variance of lasting changes of a place since the past, as a share of that of the drift.
+    components : int
+        Principal components with a time of their own; the others share one.
     nugget : float
         Share of the variance of the drift that is new at every reading.
     smallest_correlation, largest_correlation : float
@@ -70,7 +72,8 @@ class EmpiricalConfig:
     shrinkage: float = 0.1
     time_factors: tuple[float, ...] = (1 / 3, 1.0, 3.0)
     static_shares: tuple[float, ...] = (0.3, 1.0)
-    nugget: float = 0.01
+    components: int = 3
+    nugget: float = 1e-4
     smallest_correlation: float = 0.05
     largest_correlation: float = 0.998
     length: float = 0.3
@@ -87,24 +90,43 @@ CONFIG = EmpiricalConfig()
 
 @dataclass(frozen=True)
 class EmpiricalSpace(SpatialSpec):
-    """A correlation over places that was estimated; over other points it is that of `shape`.
+    """A covariance over places that was estimated; over other points it is the correlation of `shape`.
+
+    It is V diag(variances) V^T + diag(place_variances), in units of the mean variance of the places. The
+    features of a model with it are the principal components V, as each may change at its own rate.
 
     Attributes
     ----------
-    matrix : tuple of A tuples of A float
-        The covariances of the places, in units of their mean variance.
+    components : tuple of A tuples of A float
+        The orthogonal matrix V, one column for each component.
+    variances, place_variances : tuple of A float
+        Of the components, and of a part that is independent at every place.
     """
 
-    matrix: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
+    components: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
+    variances: tuple[float, ...] = field(default=(), repr=False)
+    place_variances: tuple[float, ...] = field(default=(), repr=False)
 
     @classmethod
-    def of(cls, matrix: Array) -> EmpiricalSpace:
-        """Return the correlation of a matrix (A, A)."""
-        return cls("matern12", CONFIG.length, tuple(map(tuple, matrix.tolist())))
+    def of(cls, components: Array, variances: Array, place_variances: Array) -> EmpiricalSpace:
+        """Return the covariance with components (A, A) and variances (A,)."""
+        columns = tuple(map(tuple, components.tolist()))
+        parts = tuple(variances.tolist()), tuple(place_variances.tolist())
+        return cls("matern12", CONFIG.length, columns, *parts)
 
-    def over_points(self, distance: Array, extent: float) -> Array:  # noqa: ARG002 - needs no distance
-        """Return the covariances (A, A) of all places."""
-        return np.array(self.matrix)
+    def feature_covariance(self, distance: Array, extent: float) -> Array:  # noqa: ARG002 - needs none
+        """Return the covariance (A, A) of the components."""
+        V = np.array(self.components)
+        return np.asarray(np.diag(self.variances) + (V.T * self.place_variances) @ V)
+
+    def place_features(self, count: int) -> Array:  # noqa: ARG002 - the components know their number
+        """Return the components (A, A), which are the features of the places."""
+        return np.array(self.components)
+
+    @property
+    def features_key(self) -> object:
+        """Return a value that is equal for covariances with the same components."""
+        return hash(self.components)
 
 
 # The number of the group of the empirical models, the last that has a turn: others have smaller ones.
@@ -225,6 +247,9 @@ def without_season(table: Array, phases: Array, harmonics: int) -> Array:
 def empirical_models(table: Array, step: float) -> tuple[ModelSpec, ...]:
     """Return the models that a table of readings suggests; none where places were rarely read together.
 
+    The drift is in principal components, each an autoregression: the level that all places share may
+    last for days where that of one place lasts for hours.
+
     Parameters
     ----------
     table : array of shape (T, A)
@@ -239,37 +264,70 @@ def empirical_models(table: Array, step: float) -> tuple[ModelSpec, ...]:
     mean = np.nansum(table, axis=0) / is_reading.sum(axis=0)
     above = np.where(is_reading > 0, table - mean, 0.0)
     covariance = above.T @ above / pairs
-    drift, between = float(np.trace(covariance)) / len(covariance), float(mean.var())
+    own = np.diagonal(covariance)
+    drift, between = float(own.mean()), float(mean.var())
     total = drift + between
     if not drift > 0:
         return ()
-    both = is_reading[1:] * is_reading[:-1]
-    correlation = float((above[1:] * above[:-1] * both).sum() / (above[:-1] ** 2 * both).sum())
-    correlation = min(max(correlation, CONFIG.smallest_correlation), CONFIG.largest_correlation)
-    time = -step / math.log(correlation)
-    space = EmpiricalSpace.of(shrunk_covariance(covariance / drift, CONFIG.shrinkage))
+    later_pairs = np.maximum(is_reading[1:].T @ is_reading[:-1], 1.0)
+    later_covariance = above[1:].T @ above[:-1] / later_pairs
+    components, variances = principal_components(covariance, CONFIG.shrinkage)
+    correlations = component_correlations(components, covariance, later_covariance, len(table))
+    times = -step / np.log(correlations)
+    drift_space = EmpiricalSpace.of(components, variances / drift, np.zeros_like(own))
     # A place that varies much may also change for long by much.
-    own = np.diag(np.diagonal(covariance))
-    lasting = [between * np.eye(len(own)) + share * own for share in CONFIG.static_shares]
+    statics = [between + share * own for share in CONFIG.static_shares]
     return tuple(
         ModelSpec(
-            EmpiricalSpace.of(static / (np.trace(static) / len(own))),
-            space,
-            static=float(np.trace(static)) / len(own) / total,
+            EmpiricalSpace.of(components, np.zeros_like(own), static / static.mean()),
+            drift_space,
+            static=float(static.mean()) / total,
             drift=drift / total,
             trend=0.0,
             nugget=CONFIG.nugget * drift / total,
             static_time=MODEL_CONFIG.static_time,
-            drift_time=factor * time,
+            drift_time=factor * float(times[-1]),
             trend_time=1.0,
+            component_times=tuple((factor * times[:-1]).tolist()),
         )
-        for factor, static in product(CONFIG.time_factors, lasting)
+        for factor, static in product(CONFIG.time_factors, statics)
     )
 
 
-def shrunk_covariance(covariance: Array, share: float) -> Array:
-    """Return a covariance (A, A) of pairs with a share of its diagonal, positive semidefinite."""
-    shrunk = (1.0 - share) * covariance
+def component_correlations(
+    components: Array, covariance: Array, later_covariance: Array, times: int
+) -> Array:
+    """Return the autocorrelations (k + 1,) at one step of the first k components, and of all others.
+
+    An autocorrelation rho that is estimated from T times is too small by (1 + 3 rho) / T on average
+    (Kendall 1954), which is added.
+
+    Parameters
+    ----------
+    components : array of shape (A, A)
+    covariance, later_covariance : arrays of shape (A, A)
+        Of the places at one time, and of the places a step later (rows) with those before.
+    times : int
+        Number T of times.
+    """
+    variances, later = (
+        np.einsum("ai,ab,bi->i", components, each, components)
+        for each in (covariance, later_covariance)
+    )
+    starts = np.arange(min(CONFIG.components, len(components) - 1) + 1)
+    squares = np.add.reduceat(variances, starts)
+    rho = np.add.reduceat(later, starts) / np.where(squares > 0, squares, np.inf)
+    rho = rho + (1.0 + 3.0 * rho) / times
+    return np.clip(rho, CONFIG.smallest_correlation, CONFIG.largest_correlation)
+
+
+def principal_components(covariance: Array, shrinkage: float) -> tuple[Array, Array]:
+    """Return the components (A, A) and variances (A,), largest first, of a covariance of pairs.
+
+    The covariance (A, A) is shrunk towards its diagonal. Correlations of pairs that were read at
+    different times need not fit together: variances below zero become zero.
+    """
+    shrunk = (1.0 - shrinkage) * covariance
     shrunk[np.diag_indices_from(shrunk)] = np.diagonal(covariance)
-    values, vectors = np.linalg.eigh(shrunk)
-    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+    variances, components = np.linalg.eigh(shrunk)
+    return components[:, ::-1], np.maximum(variances[::-1], 0.0)

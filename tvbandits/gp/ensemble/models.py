@@ -150,9 +150,18 @@ class SpatialSpec:
         of_distance: Callable[[Array], Array] = getattr(matern, self.shape)
         return of_distance(distance / (self.length * extent))
 
-    def over_points(self, distance: Array, extent: float) -> Array:
-        """Return the correlations (A, A) of all points, which are at these distances."""
+    def feature_covariance(self, distance: Array, extent: float) -> Array:
+        """Return the covariance (A, A) of `place_features`, given the distances between all places."""
         return self.correlation(distance, extent)
+
+    def place_features(self, count: int) -> Array:
+        """Return the features (A, A) of so many places, where a rough model has one for each."""
+        return np.eye(count)
+
+    @property
+    def features_key(self) -> object:
+        """Return a value that is equal for correlations with the same `place_features`."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -210,6 +219,8 @@ class ModelSpec:
     hazard : float
         Probability that all but the constant restarts from the prior in a step.
     season : Season, optional
+    component_times : tuple of k float
+        Times of the first features of a rough drift; the other features have `drift_time`.
     """
 
     static_space: SpatialSpec
@@ -224,6 +235,7 @@ class ModelSpec:
     smooth: bool = False
     hazard: float = 0.0
     season: Season | None = None
+    component_times: tuple[float, ...] = ()
 
     def covariance(self, distance: Array, steps: Array, extent: float) -> Array:
         """Return the covariance of static part and drift at distances (n, m) and lags (n, m)."""
