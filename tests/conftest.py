@@ -3,6 +3,7 @@
 BLAS_THREADS=2 asks for another number, to see that results do not depend on it.
 """
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -18,6 +19,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 THREADS = int(os.environ.get("BLAS_THREADS", "1"))
 # For processes that tests start; here numpy may have been loaded long ago.
 os.environ["OPENBLAS_NUM_THREADS"] = str(THREADS)
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and tests out of each collection of garbage: they stay until the end anyway."""
+    gc.freeze()
 
 
 @pytest.fixture
