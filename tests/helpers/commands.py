@@ -8,8 +8,8 @@ from functools import cache
 from typing import NamedTuple
 
 import pytest
-
 import typer.main
+
 from tvbandits.cli.main import main
 
 # A process builds the parser of all commands once, for the one command line that it gets.
