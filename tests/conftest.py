@@ -34,6 +34,18 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return commands(monkeypatch, capsys)
 
 
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save one white dot for each figure: to draw it takes longer than to play a few steps."""
+    from matplotlib.figure import Figure
+    from PIL import Image
+
+    def save(_: Figure, path: Any, **__: Any) -> None:
+        Image.new("RGB", (1, 1), "white").save(path, "PNG")
+
+    monkeypatch.setattr(Figure, "savefig", save)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _blas_threads() -> Iterator[None]:
     with threadpool_limits(limits=THREADS):

@@ -125,6 +125,7 @@ def test_files(command: Command, tmp_path: Path) -> None:
     assert pd.read_csv(out / files.SUMMARY)["policy"].tolist() == ["sparq-gp-ucb", "uniform"]
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_seeds_policies_and_problems_are_added_to_a_folder(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +176,7 @@ def test_seeds_policies_and_problems_are_added_to_a_folder(
     assert command("report", tmp_path).status == 0
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_another_horizon_is_another_comparison(command: Command, tmp_path: Path) -> None:
     given = ("compare", SMALL, "--policy=uniform", "--seeds=1", "--jobs=1", "--out", tmp_path)
     assert command(*given, "--horizon=3").status == 0
@@ -492,6 +494,7 @@ def test_interrupting_a_policy_before_its_last_seed(
     assert command("plot", tmp_path).status == 0
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(
     "place", ["main.app", "comparing.files.read", "comparing.say", "comparing.problem_references"]
 )
