@@ -281,7 +281,12 @@ def test_version_and_help(command: Command) -> None:
         ("data fetch ozone --years 1900", "--years.*: .* equal to 1980, got .1900"),
         ("compare drifting-bump --no-equal-information", "No such option: --no-equal-information"),
         ("compare drifting-bump --policy master:scale=inf", "scale must lie in .*, got inf"),
-        ("compare drifting-bump --policy predictive-sampling --beta theory", "a number"),
+        ("compare drifting-bump --jobs=1 --policy predictive-sampling --beta theory", "a number"),
+        # The same from other processes, which take seconds to start.
+        pytest.param(
+            "compare drifting-bump --jobs=2 --policy predictive-sampling --beta theory", "a number",
+            marks=pytest.mark.slow,
+        ),
         ("compare drifting-bump --beta abc", 'beta must be "theory" or .*abc'),
         ("compare drifting-bump --format xml", "'xml' is not one of 'table', 'json'"),
         ("compare ozone", '"ozone" reads files: give some by --data FILE, got 0'),
