@@ -3,6 +3,7 @@
 BLAS_THREADS=2 asks for another number, to see that results do not depend on it.
 """
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -20,12 +21,29 @@ THREADS = int(os.environ.get("BLAS_THREADS", "1"))
 os.environ["OPENBLAS_NUM_THREADS"] = str(THREADS)
 
 
+def pytest_collection_finish() -> None:
+    """Leave modules and tests out of each collection of garbage: they stay until the end anyway."""
+    gc.freeze()
+
+
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
     """`tvbandits ...`, as in `tests.helpers.commands`."""
     from tests.helpers.commands import commands  # which imports numpy
 
     return commands(monkeypatch, capsys)
+
+
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save one white dot for each figure: to draw it takes longer than to play a few steps."""
+    from matplotlib.figure import Figure
+    from PIL import Image
+
+    def save(_: Figure, path: Any, **__: Any) -> None:
+        Image.new("RGB", (1, 1), "white").save(path, "PNG")
+
+    monkeypatch.setattr(Figure, "savefig", save)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,7 +1,7 @@
 """The parts that a bandit can be made of, found by what they can do: a new one is attacked unasked."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -26,15 +26,18 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
 Options = Mapping[str, Callable[[np.random.Generator], Any]]
 
 
-def classes() -> Iterator[type]:
+@cache
+def classes() -> tuple[type, ...]:
     """Every class of the package, in the module that defines it; protocols are left out.
 
     A protocol says what a class should be able to do, and does nothing.
     """
-    for module in modules():
-        for _, cls in inspect.getmembers(module, inspect.isclass):
-            if cls.__module__ == module.__name__ and not getattr(cls, "_is_protocol", False):
-                yield cls
+    return tuple(
+        cls
+        for module in modules()
+        for _, cls in inspect.getmembers(module, inspect.isclass)
+        if cls.__module__ == module.__name__ and not getattr(cls, "_is_protocol", False)
+    )
 
 
 @cache

@@ -31,7 +31,7 @@ from tvbandits.acquisition.widths import BBKBWidth, BKBWidth, Confidence, Fixed
 from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.validation import Array
 
-STEPS, DELTA = 300, 1 / 300
+STEPS, DELTA = 200, 1 / 200
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ PAPERS = Nystrom(2.0, keep=False)
 @pytest.mark.parametrize("case", CASES)
 def test_budgeted_policies_are_their_pseudo_code(case: str, policy: str) -> None:
     run = side_by_side(CASES[case], policy, PAPERS, seed=4)
-    assert (max(run.play(STEPS)) > 3) == (policy != "bkb")
+    assert (max(run.play(STEPS)) > 2) == (policy != "bkb")
     assert min(run.shares) < 0.8  # dictionaries are true choices
 
 

@@ -245,22 +245,22 @@ def test_another_noise_is_taken_up_some_readings_at_a_time(
 
     monkeypatch.setattr(FilterEnsemble, "update", counted)
     variances, most = [], 0
-    for t in range(1, 150):
+    for t in range(1, 83):
         observed = 0
         X = bandit.ask(t)
         bandit.tell(X, drifting(X, t) + 0.1 * rng.standard_normal(len(X)), t)
-        most = max(most, observed) if t > 70 else 0
+        most = max(most, observed) if t > 40 else 0
         variances.append(bandit.state.model.noise)
-        if t in (127, 128, 135, 143, 144):
+        if t in (63, 64, 71, 79, 80):
             other = Bandit.from_state(bandit.recipe, bandit.state)
             Xs = bandit.recipe.domain.sample(5, np.random.default_rng(1))
             for here, there in zip(
                 bandit.predict(Xs, t + 1), other.predict(Xs, t + 1), strict=True
             ):
                 np.testing.assert_array_equal(here, there)
-    assert most < 60
+    assert most < 30
     # Shown at once, used from 16 rewards later on.
-    assert variances[142] == variances[126] != variances[143] == bandit.noise
+    assert variances[78] == variances[62] != variances[79] == bandit.noise
 
 
 def test_a_late_reading_while_another_noise_is_to_come_is_heard_at_its_time() -> None:

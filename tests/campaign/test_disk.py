@@ -15,6 +15,7 @@ import pytest
 
 from tests.attack.postgresql import Server, why_not
 from tests.campaign.test_campaign import Dies, Wrong, asking, execute, plain, play, truth
+from tests.helpers.folders import made_once
 from tests.helpers.players import noisy
 from tests.helpers.refusals import refused
 from tvbandits import Campaign, ExpertError
@@ -34,8 +35,12 @@ from tvbandits.experts import CallableExpert
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with the campaign `m.db` of three rewards in it."""
     monkeypatch.chdir(tmp_path)
-    with Campaign.create("m.db", plain()) as campaign:
-        play(campaign, 1, 3)
+
+    def new() -> None:
+        with Campaign.create("m.db", plain()) as campaign:
+            play(campaign, 1, 3)
+
+    made_once("three rewards", tmp_path, new)
     return tmp_path
 
 

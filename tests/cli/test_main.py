@@ -125,6 +125,7 @@ def test_files(command: Command, tmp_path: Path) -> None:
     assert pd.read_csv(out / files.SUMMARY)["policy"].tolist() == ["sparq-gp-ucb", "uniform"]
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_seeds_policies_and_problems_are_added_to_a_folder(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +176,7 @@ def test_seeds_policies_and_problems_are_added_to_a_folder(
     assert command("report", tmp_path).status == 0
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_another_horizon_is_another_comparison(command: Command, tmp_path: Path) -> None:
     given = ("compare", SMALL, "--policy=uniform", "--seeds=1", "--jobs=1", "--out", tmp_path)
     assert command(*given, "--horizon=3").status == 0
@@ -279,7 +281,12 @@ def test_version_and_help(command: Command) -> None:
         ("data fetch ozone --years 1900", "--years.*: .* equal to 1980, got .1900"),
         ("compare drifting-bump --no-equal-information", "No such option: --no-equal-information"),
         ("compare drifting-bump --policy master:scale=inf", "scale must lie in .*, got inf"),
-        ("compare drifting-bump --policy predictive-sampling --beta theory", "a number"),
+        ("compare drifting-bump --jobs=1 --policy predictive-sampling --beta theory", "a number"),
+        # The same from other processes, which take seconds to start.
+        pytest.param(
+            "compare drifting-bump --jobs=2 --policy predictive-sampling --beta theory", "a number",
+            marks=pytest.mark.slow,
+        ),
         ("compare drifting-bump --beta abc", 'beta must be "theory" or .*abc'),
         ("compare drifting-bump --format xml", "'xml' is not one of 'table', 'json'"),
         ("compare ozone", '"ozone" reads files: give some by --data FILE, got 0'),
@@ -492,6 +499,7 @@ def test_interrupting_a_policy_before_its_last_seed(
     assert command("plot", tmp_path).status == 0
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(
     "place", ["main.app", "comparing.files.read", "comparing.say", "comparing.problem_references"]
 )

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +41,19 @@ FACTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+@cache
+def texts() -> dict[str, str]:
+    return {name: text() for name, text in FILES.items()}
+
+
 @pytest.fixture
 def command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Command:
     """`tvbandits ...` in a folder with all files."""
     monkeypatch.chdir(tmp_path)
-    for name, text in FILES.items():
-        Path(name).write_text(text(), encoding="utf-8")
+    for name, text in texts().items():
+        Path(name).write_text(text, encoding="utf-8")
     return commands(monkeypatch, capsys)
 
 

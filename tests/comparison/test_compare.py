@@ -673,6 +673,7 @@ def test_a_policy_may_have_its_own_cost_and_a_batch_is_one_step() -> None:
     assert "move_cost" not in compare(DriftingBump(candidates=9, horizon=2), ["uniform"], seeds=1)
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(
     ("problem", "shown"), [(f"{__name__}:Dear", "move cost"), ("heat-pump", "violations")]
 )

@@ -19,6 +19,8 @@ from tvbandits.comparison.files import RunStore
 from tvbandits.comparison.sources import sources_of
 from tvbandits.datasets import DriftingBump
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 MODULES = {
     "paper.py": "import paper_parts.inner\nfrom tvbandits.policies import POLICIES\n"
     "maker = POLICIES['uniform'].make\n",
@@ -214,7 +216,14 @@ def test_compare_takes_problems_by_the_names_of_the_command_line(
     folder: Path, command: Command
 ) -> None:
     texts = ["paper_problem:problem", "Drifting-Bump:candidates=21"]
-    out = ["--policy=uniform", "--seeds=2", "--horizon=4", "--out", str(folder / "runs")]
+    out = [
+        "--policy=uniform",
+        "--seeds=2",
+        "--horizon=4",
+        "--jobs=1",
+        "--out",
+        str(folder / "runs"),
+    ]
     command("compare", *texts, *out)
     rows = compare(texts, "uniform", seeds=2, horizon=4).drop(columns="seconds")
     assert [*rows["problem"].unique()] == [texts[0], "drifting-bump:candidates=21"]

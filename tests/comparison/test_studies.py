@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -214,6 +215,14 @@ def rows() -> pd.DataFrame:
     return made.assign(policy=made["policy"].replace({"uniform": "NA"}))
 
 
+@pytest.fixture(scope="module")
+def whole(rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that a comparison wrote; tests change copies of it."""
+    out = tmp_path_factory.mktemp("whole")
+    write(out, rows)
+    return out
+
+
 def write(out: Path, rows: pd.DataFrame) -> None:
     files.write(out, rows, REFERENCES, UNITS, ARGUMENTS)
     files.draw(out, plots.regret_figure(rows, REFERENCES, UNITS))
@@ -326,8 +335,8 @@ NUMBERS = '{"uniform": 1, "best_fixed": 1, "last_best": 1, "all_read": %s}'
         record('{"references": {}, "units": {}, "arguments": "ab"}'),
     ],
 )
-def test_damaged_files(rows: pd.DataFrame, tmp_path: Path, damage: Callable[[Path], None]) -> None:
-    write(tmp_path, rows)
+def test_damaged_files(whole: Path, tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     damage(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     for reader in (files.read, comparison_report, partial(RunStore, arguments={}, steps={})):
@@ -335,12 +344,13 @@ def test_damaged_files(rows: pd.DataFrame, tmp_path: Path, damage: Callable[[Pat
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("name", ["arguments", "versions", "tvbandits"])
 @pytest.mark.parametrize("value", [5, None, ["a"], {"problems": 5, "policies": 5, "data": 5}])
 def test_a_report_of_a_record_with_a_wrong_type_is_refused_or_made(
-    rows: pd.DataFrame, tmp_path: Path, name: str, value: Any
+    whole: Path, tmp_path: Path, name: str, value: Any
 ) -> None:
-    write(tmp_path, rows)
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     record = json.loads((tmp_path / files.RUN).read_text())
     (tmp_path / files.RUN).write_text(json.dumps({**record, name: value}))
     if name == "arguments":

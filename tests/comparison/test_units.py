@@ -1,6 +1,7 @@
 """Regrets are readable whatever the unit of the reward."""
 
 import re
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -28,6 +29,7 @@ VALUES = np.sin(5 * POINTS[:, 0] + 0.3 * np.arange(9)[:, None])
 SIZES = [1e-12, 1e-6, 1e-3, 1.0, 1e3, 1e11]
 
 
+@cache
 def played(size: float) -> tuple[TableProblem, pd.DataFrame]:
     noise = (0.1 * size) ** 2
     problem = TableProblem(size * VALUES, POINTS, "waves", "u", noise)
@@ -81,6 +83,7 @@ class Texts(HTMLParser):
 
 
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.usefixtures("no_pictures")
 def test_page_shows_regrets_in_any_unit(size: float, tmp_path: Path) -> None:
     problem, rows = played(size)
     references = {"waves": problem_references(problem, 2)}
@@ -96,9 +99,9 @@ def test_page_shows_regrets_in_any_unit(size: float, tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_axes_show_regrets_in_any_unit(size: float) -> None:
     problem, rows = played(size)
-    asked = compare(problem, frontier_policies([1.0, 2.0], ["next"]), 2)
+    asked = compare(problem, frontier_policies([1.0], ["next"]), 2)
     for figure in (regret_figure(rows), frontier_figure(asked)):
-        figure.savefig("/dev/null", format="png")
+        figure.draw_without_rendering()
         axis = figure.axes[0].yaxis
         labels = [label.get_text() for label in axis.get_ticklabels() if label.get_text()]
         assert len(set(labels)) == len(labels) > 2

@@ -395,7 +395,7 @@ PACED: dict[str, Any] = {
 @pytest.mark.parametrize("name", PACED)
 def test_learn_rate_matches_brute_force(name: str, rate: float) -> None:
     each, scale = PACED[name], 1.3
-    for seed in range(3):
+    for seed in range(2):
         rewards = sample(80, seed, rate)
         learned = learn_rate(each, KERNEL_LEARNED_RATE, rewards, 0.1, scale)
         unit = rate_unit(each, scale)

@@ -4,11 +4,16 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import pytest
+import typer.main
 
 from tvbandits.cli.main import main
+
+# A process builds the parser of all commands once, for the one command line that it gets.
+parser = cache(typer.main.get_command)
 
 
 class Said(NamedTuple):
@@ -41,6 +46,7 @@ def commands(
     def run(*arguments: object) -> Said:
         monkeypatch.setattr(sys, "argv", ["tvbandits", *first, *map(str, arguments)])
         monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
+        monkeypatch.setattr(typer.main, "get_command", parser)
         with pytest.raises(SystemExit) as ended:
             main()
         status = ended.value.code

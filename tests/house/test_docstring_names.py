@@ -59,13 +59,13 @@ SECTIONS = ("Parameters", "Attributes", "Returns", "Yields")
 
 
 @cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))))
 
 
-def defined(tree: ast.AST) -> Iterator[str]:
+def defined_in(path: Path) -> Iterator[str]:
     """Names of functions, classes, modules and values that a file defines or imports."""
-    for node in ast.walk(tree):
+    for node in nodes(path):
         match node:
             case ast.FunctionDef() | ast.ClassDef():
                 yield node.name
@@ -77,9 +77,9 @@ def defined(tree: ast.AST) -> Iterator[str]:
                 yield name
 
 
-def used(tree: ast.AST) -> Iterator[str]:
+def used_in(path: Path) -> Iterator[str]:
     """Names of parameters, variables and attributes, and words that are values."""
-    for node in ast.walk(tree):
+    for node in nodes(path):
         match node:
             case ast.arg(arg=name) | ast.keyword(arg=str(name)) | ast.Name(id=name):
                 yield name
@@ -89,14 +89,24 @@ def used(tree: ast.AST) -> Iterator[str]:
                 yield word
 
 
-DEFINED = {name for path in FILES for name in defined(tree_of(path))} | {*dir(builtins)}
-MODULES = {part for path in FILES for part in path.with_suffix("").parts}
-NAMES = (
-    DEFINED
-    | MODULES
-    | {*sys.stdlib_module_names}
-    | {name for path in FILES for name in used(tree_of(path))}
-)
+# The sets wait for a test: whoever only collects tests does not parse every file.
+@cache
+def defined() -> set[str]:
+    return {name for path in FILES for name in defined_in(path)} | {*dir(builtins)}
+
+
+@cache
+def defined_and_modules() -> set[str]:
+    return defined() | {part for path in FILES for part in path.with_suffix("").parts}
+
+
+@cache
+def all_names() -> set[str]:
+    return (
+        defined_and_modules()
+        | {*sys.stdlib_module_names}
+        | {name for path in FILES for name in used_in(path)}
+    )
 
 
 def resolves(dotted: str) -> bool:
@@ -114,13 +124,13 @@ def exists(name: str) -> bool:
     first, *rest = name.split(".")
     if first in ("tvbandits", "numpy", "scipy", "pandas", "sklearn"):
         return resolves(name)
-    wanted = DEFINED | MODULES if CLASS_LIKE.fullmatch(first) else NAMES
-    return first in wanted and NAMES.issuperset(rest)
+    wanted = defined_and_modules() if CLASS_LIKE.fullmatch(first) else all_names()
+    return first in wanted and all_names().issuperset(rest)
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
     """Docstrings and comments of a file, with their lines."""
-    for node in ast.walk(tree_of(path)):
+    for node in nodes(path):
         match node:
             case ast.Expr(value=ast.Constant(value=str(text)), lineno=line):
                 yield line, text
@@ -159,7 +169,7 @@ def test_docstrings_and_comments_name_what_exists(path: Path) -> None:
                 each
                 for _, types in entries(text)
                 for each in types
-                if each not in DEFINED | ELSEWHERE.keys()
+                if each not in defined() and each not in ELSEWHERE
             ),
             *(each for each in references(text) if not exists(each)),
         )
@@ -172,12 +182,14 @@ def is_protocol(node: ast.ClassDef) -> bool:
 
 
 # Classes that are no protocols: where an annotation has one, the docstring has it, too.
-CONCRETE = {
-    node.name
-    for path in FILES
-    for node in ast.walk(tree_of(path))
-    if isinstance(node, ast.ClassDef) and not is_protocol(node)
-}
+@cache
+def concrete() -> set[str]:
+    return {
+        node.name
+        for path in FILES
+        for node in nodes(path)
+        if isinstance(node, ast.ClassDef) and not is_protocol(node)
+    }
 
 
 def annotations(node: ast.ClassDef | ast.FunctionDef) -> Iterator[tuple[str, str]]:
@@ -200,13 +212,13 @@ def annotations(node: ast.ClassDef | ast.FunctionDef) -> Iterator[tuple[str, str
 def test_a_class_in_a_docstring_is_that_of_the_annotation(path: Path) -> None:
     others = [
         f"line {node.lineno}: {name} is {stated[0]}, and {annotated[name]}"
-        for node in ast.walk(tree_of(path))
+        for node in nodes(path)
         if isinstance(node, ast.ClassDef | ast.FunctionDef)
         for annotated in (dict(annotations(node)),)
         for names, stated in entries(ast.get_docstring(node) or "")
         for name in names
-        if len(stated) == 1 and stated[0] in CONCRETE and name in annotated
-        for real in (CONCRETE & {*re.findall(r"\w+", annotated[name])},)
+        if len(stated) == 1 and stated[0] in concrete() and name in annotated
+        for real in (concrete() & {*re.findall(r"\w+", annotated[name])},)
         if real and stated[0] not in real
     ]
     assert others == []
@@ -223,6 +235,6 @@ def test_elsewhere_names_nothing_of_the_package_and_is_needed() -> None:
     assert not ELSEWHERE.keys() & {
         node.name
         for path in FILES
-        for node in ast.walk(tree_of(path))
+        for node in nodes(path)
         if isinstance(node, ast.ClassDef | ast.FunctionDef)
     }

@@ -231,9 +231,9 @@ def test_replays_are_scheduled_and_the_smallest_counts() -> None:
 def test_it_starts_again_when_a_replay_disagrees() -> None:
     quiet, loud = opkb(c0=1e9), opkb(c0=0.02)
     for player in (quiet, loud):
-        for t in range(1, 181):
+        for t in range(1, 101):
             x = player.ask(float(t))
-            player.tell(x, 3 * world(t, 90)[LINE.index(x)], float(t))
+            player.tell(x, 3 * world(t, 50)[LINE.index(x)], float(t))
     assert quiet.rule.restarts == 0
     assert loud.rule.restarts > 0
 

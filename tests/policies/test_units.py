@@ -60,7 +60,7 @@ def bandit_on(policy: str, kind: str, factors: tuple[float, ...]) -> Bandit:
     return policies.adaptive_gp_ucb(domain)
 
 
-def decisions(policy: str, factors: tuple[float, ...], steps: int = 8) -> Array:
+def decisions(policy: str, factors: tuple[float, ...], steps: int = 6) -> Array:
     """Where it plays (steps, 2), in units of the first domain."""
     columns, unit, size = np.array(factors[:2]), factors[2], factors[3]
     bandit, played = bandit_on(policy, "candidates", factors), []

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.commands import Command, commands, fine
+from tests.helpers.folders import made_once
 
 SITES = "site,km\nA,0\nB,2\nC,4\nD,6\n"
 
@@ -32,7 +33,12 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 def place(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> Path:
     """A campaign at four sites, with what a test says of the domain beside them."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "sites.csv").write_text(SITES)
-    (tmp_path / "c.toml").write_text(CONFIG.format(context=getattr(request, "param", "")))
-    fine(command("new", "c.db", "--config", "c.toml"))
+    config = CONFIG.format(context=getattr(request, "param", ""))
+
+    def new() -> None:
+        (tmp_path / "sites.csv").write_text(SITES)
+        (tmp_path / "c.toml").write_text(config)
+        fine(command("new", "c.db", "--config", "c.toml"))
+
+    made_once(config, tmp_path, new)
     return tmp_path / "c.db"

@@ -19,6 +19,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.campaign.test_campaign import execute
 from tests.helpers.commands import Command, commands, fine, one_line
+from tests.helpers.folders import made_once
 from tvbandits import Campaign, Candidates, policies, rate
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
@@ -47,13 +48,15 @@ BROUGHT = CONFIG.format(policy="frugal-gp-ucb", options="options = { queries_per
 def place(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A campaign at four sites, with a clock."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "sites.csv").write_text(SITES)
-    config = tmp_path / "c.toml"
-    config.write_text(
-        CONFIG.format(policy="tv-gp-ucb", options="options = { forgetting_rate = 0.01 }")
-    )
-    made = fine(command("new", "c.db", "--config", config))
-    assert made.startswith("c.db: a campaign on Candidates")
+    config = CONFIG.format(policy="tv-gp-ucb", options="options = { forgetting_rate = 0.01 }")
+
+    def new() -> None:
+        (tmp_path / "sites.csv").write_text(SITES)
+        (tmp_path / "c.toml").write_text(config)
+        made = fine(command("new", "c.db", "--config", "c.toml"))
+        assert made.startswith("c.db: a campaign on Candidates")
+
+    made_once(config, tmp_path, new)
     return tmp_path / "c.db"
 
 
@@ -61,9 +64,13 @@ def place(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def brought(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A campaign whose expert is asked by people."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "sites.csv").write_text(SITES)
-    (tmp_path / "b.toml").write_text(BROUGHT)
-    assert command("new", "b.db", "--config", "b.toml").status == 0
+
+    def new() -> None:
+        (tmp_path / "sites.csv").write_text(SITES)
+        (tmp_path / "b.toml").write_text(BROUGHT)
+        assert command("new", "b.db", "--config", "b.toml").status == 0
+
+    made_once(BROUGHT, tmp_path, new)
     return tmp_path / "b.db"
 
 

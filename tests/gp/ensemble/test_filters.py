@@ -228,7 +228,7 @@ def test_batches_are_bounded(monkeypatch: pytest.MonkeyPatch, count: int) -> Non
     sizes, factors = [0], linalg._factors_each
     monkeypatch.setattr(linalg, "_factors_each", lambda A: sizes.append(A.shape[1]) or factors(A))
     ensemble, rng = FilterEnsemble.of(POINTS, 0.1), np.random.default_rng(3)
-    for t in range(40):
+    for t in range(12):
         rows = rng.integers(0, 9, count)
         ensemble = ensemble.update(
             rows, (rng.random(count) < 0.1 + 0.2 * (rows == 4)) * 1.0, None, t
