@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.batches import MOST_POINTS, check_search
 from tvbandits.bandit.extremes import warn_of_outlier
 from tvbandits.bandit.history import as_html, history_columns
 from tvbandits.bandit.inference import Inference
@@ -48,6 +47,7 @@ from tvbandits.domains.availability import Availability, availability_of, decisi
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.domains.domain import Context, add_context, as_inputs
 from tvbandits.domains.parameters import Named
+from tvbandits.domains.space import MOST_POINTS, check_search
 from tvbandits.errors import PlayError
 from tvbandits.experts.protocol import restore_state, state_of
 from tvbandits.gp.noise import NoiseEstimate

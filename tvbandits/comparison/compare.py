@@ -23,7 +23,6 @@ from typing import Any
 import pandas as pd
 from joblib import Parallel, delayed
 
-from tvbandits.acquisition.batches import MOST_POINTS
 from tvbandits.acquisition.widths import Confidence
 from tvbandits.comparison.arguments import (
     Policies,
@@ -37,6 +36,7 @@ from tvbandits.comparison.run import Conditions, play_equally, play_run, text_of
 from tvbandits.comparison.setup import MakeExpert, prepare
 from tvbandits.comparison.summary import Key, Run, as_seeds
 from tvbandits.domains.problem import Problem
+from tvbandits.domains.space import MOST_POINTS
 from tvbandits.experts.functions import SimulatorExpert
 from tvbandits.experts.protocol import Expert
 from tvbandits.threads import one_blas_thread
