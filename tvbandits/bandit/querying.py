@@ -8,8 +8,6 @@ Python raises for mistakes in a program, is broken: that is an `ExpertError`, an
 from __future__ import annotations
 
 import statistics
-import sys
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +20,7 @@ from tvbandits.data import Dataset, NewObservations, answers_of, step_of
 from tvbandits.domains.availability import Available, availability_of
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain, move_to_context
+from tvbandits.errors import warn_caller
 from tvbandits.experts.protocol import (
     Answers,
     Expert,
@@ -357,16 +356,3 @@ def warn_of(failure: Exception, t: float) -> None:
         warn_caller(ExpertDownWarning(message))
     except ExpertDownWarning as strict:
         raise strict from failure
-
-
-def warn_caller(warning: Warning) -> None:
-    """Give a warning that names the line outside of this package which led here.
-
-    Another bandit's warning on that line is no reason to be silent.
-    """
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tvbandits."):
-        frame = frame.f_back
-    warnings.warn_explicit(
-        warning, type(warning), frame.f_code.co_filename, frame.f_lineno, registry={}
-    )

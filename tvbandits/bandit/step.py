@@ -38,12 +38,7 @@ from tvbandits.bandit.observations import (
     values_and_variance,
 )
 from tvbandits.bandit.outliers import set_outliers_aside
-from tvbandits.bandit.querying import (
-    joint_posterior,
-    query_after_tell,
-    query_before_ask,
-    warn_caller,
-)
+from tvbandits.bandit.querying import joint_posterior, query_after_tell, query_before_ask
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of
 from tvbandits.data import Dataset, NewObservations
@@ -51,7 +46,7 @@ from tvbandits.domains.availability import Available, ChoiceSet, NothingAvailabl
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain, move_to_context
 from tvbandits.domains.moving import Move, Position, check_near, distances, tour
-from tvbandits.errors import PlayError
+from tvbandits.errors import PlayError, warn_caller
 from tvbandits.forgetting.aging import has_rate
 from tvbandits.gp.calibration import IntervalCalibration
 from tvbandits.gp.online import at_step
