@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tvbandits.acquisition.widths import BKBWidth, ThompsonWidth
-from tvbandits.bandit.info import Player
 from tvbandits.policies import (
     adaptive,
     baselines,
@@ -24,10 +22,9 @@ from tvbandits.policies import (
     theory,
     thompson_sampling,
 )
-from tvbandits.policies.names import is_needed, load, parameters_of, parse_call, parse_spec, path_of
+from tvbandits.policies.names import load, parse_spec, path_of
 from tvbandits.policies.rivals import balancing, multi_scale, opkb, predictive, time_as_input, wdbo
-from tvbandits.policies.setting import Policy, Setting
-from tvbandits.validation import require
+from tvbandits.policies.setting import NamedMaker, Policy, Setting
 
 
 def recommend_window(setting: Setting, _: Mapping[str, Any]) -> int:
@@ -109,14 +106,8 @@ FIRST_COMPARISON = tuple(policy.name for policy in _POLICIES[:8])
 """The policies of a comparison that names none: those of the paper of SparQ-GP-UCB, and two more."""
 
 
-@dataclass(frozen=True)
-class NamedPolicy:
-    """A maker of a policy by its text, "name:key=value" or "package.module:maker:key=value".
-
-    It can be sent to another process, where it is looked up again.
-    """
-
-    text: str
+class NamedPolicy(NamedMaker):
+    """A maker of a policy of the package, or of the user's, by its text."""
 
     @property
     def policy(self) -> Policy | None:
@@ -124,54 +115,3 @@ class NamedPolicy:
         name, _ = parse_spec(self.text)
         target = load(name) if path_of(self.text) else POLICIES[name]
         return target if isinstance(target, Policy) else None
-
-    def options(self) -> dict[str, Any]:
-        """Return the parameters in the text.
-
-        Raises
-        ------
-        ValueError
-            If there is no such maker, or it has no such parameters.
-        """
-        policy = self.policy
-        if policy is not None:
-            return parse_call(policy.parameters, self.text)
-        path = path_of(self.text)
-        maker = load(path)
-        require(callable(maker), f'"{path}"', "a policy, or a function of a Setting", maker)
-        parameters = parameters_of(maker, given=1)
-        options = parse_call(parameters, self.text)
-        missing = [
-            name for name, each in parameters.items() if is_needed(each) and name not in options
-        ]
-        if missing:
-            raise ValueError(
-                f'"{self.text}": a maker is called with a Setting and the values of the text; '
-                f"there is nothing for {', '.join(missing)}"
-            )
-        return options
-
-    def __call__(self, setting: Setting) -> Player:
-        """Make the policy; a `ValueError` names the text."""
-        policy, options = self.policy, self.options()
-        make = load(path_of(self.text)) if policy is None else policy.make
-        try:
-            player: Player = make(setting, **options)
-        except (TypeError, ValueError) as error:
-            message = str(error)
-            if self.text not in message:
-                message = f'"{self.text}": {message}'
-            raise ValueError(message) from error
-        return player
-
-    @property
-    def takes_width(self) -> bool:
-        """Whether it has a width, as far as its text tells."""
-        return self.policy is None or "beta" in self.policy.parameters
-
-    def width(self, width: Any) -> Any:
-        """Return its own width, or that of the comparison; None if neither is known."""
-        own = parse_spec(self.text)[1].get("beta", width)
-        if own is None and self.policy is not None:
-            own = self.policy.parameters["beta"].default
-        return own
