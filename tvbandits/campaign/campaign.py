@@ -30,7 +30,14 @@ from tvbandits.campaign.shared import (
     check_key_and_name,
     collect_errors,
 )
-from tvbandits.campaign.status import PendingPoint, Status, Verification, bandit_summary
+from tvbandits.campaign.status import (
+    HALF_WIDTH,
+    PendingPoint,
+    Prediction,
+    Status,
+    Verification,
+    bandit_summary,
+)
 from tvbandits.campaign.store.errors import report_damage
 from tvbandits.campaign.store.journal import to_points
 from tvbandits.campaign.store.store import Row, Store, check_name, open_store
@@ -687,3 +694,41 @@ def _check_options(trusted: object, who: object, timeout: object, snapshot_every
         check_name("who", who)
     not_negative("timeout", timeout)
     whole_number("snapshot_every", snapshot_every)
+
+
+def forecast(
+    campaign: Campaign,
+    places: ArrayLike | Named | None,
+    t: float | str | None,
+    outcome: str | None = None,
+    context: Context = None,
+    *,
+    relative: bool = False,
+) -> list[Prediction]:
+    """Return predictions at places, or at all sites that are not retired, the best first.
+
+    The parameters are those of `Campaign.predict`; places are names of sites, or points.
+
+    Raises
+    ------
+    ValueError
+        If there are no places and the campaign does not play on sites, or `Campaign.predict` refuses.
+    """
+    if places is None:
+        candidates = candidates_of(campaign.domain)
+        if candidates is None:
+            raise ValueError(
+                f"the campaign plays on {campaign.domain!r}, not on sites: name the places"
+            )
+        places = candidates.active
+    X = campaign.resolve_points(places, context)
+    mean, deviation = campaign.predict(X, t, outcome, relative=relative)
+    half = HALF_WIDTH * deviation
+    bounds = np.column_stack([mean - half, mean + half])
+    order = np.argsort(mean if campaign.recipe.minimize else -mean, kind="stable")
+    return [
+        Prediction(
+            campaign.names.name(X[i]), float(mean[i]), float(deviation[i]), bounds[i].tolist()
+        )
+        for i in order
+    ]

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.forecast import forecast as predictions
+from tvbandits.campaign.campaign import Campaign, forecast as predictions
 from tvbandits.campaign.status import age_text, drop_command
 from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import escape, plural, print_result, without_formula

@@ -15,8 +15,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from tvbandits.validation import clean, error_line
 
-# The policies of the package. The place of a name decides how its curve looks in every picture: a new one
-# comes last.
+# The policies of the package. The place of a name decides how its curve looks in every picture: a new
+# one comes last.
 POLICY_NAMES = (
     "uniform",
     "gp-ucb",
