@@ -358,7 +358,9 @@ def report(file: str, out: str | None) -> None:
     path = file_path("--out", out or f"{file}.html")
     check_file_name(path)
     with open_campaign(Call(file)) as campaign:
-        generator = generator_of(campaign)
+        generator = generator_of(campaign.id)
         write_page(
-            lambda: campaign_page(campaign), path, lambda page: has_generator(page, generator)
+            lambda: campaign_page(campaign.overview),
+            path,
+            lambda page: has_generator(page, generator),
         )
