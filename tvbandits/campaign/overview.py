@@ -6,9 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tvbandits.bandit.info import Info
-from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import State
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.status import PendingPoint, Status
 from tvbandits.clock import Clock
@@ -16,6 +13,10 @@ from tvbandits.validation import Array
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from tvbandits.bandit.info import Info
+    from tvbandits.bandit.recipe import Recipe
+    from tvbandits.bandit.state import State
 
 
 @dataclass(frozen=True, eq=False)
