@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tvbandits.cli.main import main
+from tvbandits.__main__ import main
 
 
 class Said(NamedTuple):

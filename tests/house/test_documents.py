@@ -15,7 +15,7 @@ import typer.main
 import tvbandits
 from tests.helpers.modules import absent, modules
 from tests.places import ROOT
-from tvbandits.cli.main import SEVERAL, app, spread
+from tvbandits.__main__ import SEVERAL, app, spread
 from tvbandits.comparison.arguments import READS_FILES, as_width, make_problem
 from tvbandits.comparison.compare import compare
 from tvbandits.datasets import DriftingBump
