@@ -1,7 +1,12 @@
-"""Errors about points and times, which keep both as values for whoever has other words for them."""
+"""Errors about points and times, which keep both as values for whoever has other words for them.
+
+And warnings that name the line of the caller.
+"""
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -60,6 +65,19 @@ class PlayError(ValueError):
 
 class CallWithinCallError(RuntimeError):
     """A bandit was called from inside of one of its own calls, such as by the expert that it asks."""
+
+
+def warn_caller(warning: Warning) -> None:
+    """Give a warning that names the line outside of this package which led here.
+
+    Another bandit's warning on that line is no reason to be silent.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tvbandits."):
+        frame = frame.f_back
+    warnings.warn_explicit(
+        warning, type(warning), frame.f_code.co_filename, frame.f_lineno, registry={}
+    )
 
 
 def _restore(kind: type[PlayError], sentence: str, values: Mapping[str, Any]) -> PlayError:

@@ -22,8 +22,8 @@ import typer
 from tests.attack.bad_values import TEXTS
 from tests.attack.children import Ended, in_a_child
 from tests.attack.report import CRASHED, Count, Found, Trial, in_the_loop, some
+from tvbandits.__main__ import app, main
 from tvbandits.cli import comparing, fetching
-from tvbandits.cli.main import app, main
 from tvbandits.comparison.arguments import PROBLEMS, READS_FILES
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.policies import POLICIES

@@ -15,8 +15,8 @@ from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, VARIANTS, made,
 from tests.helpers.refusals import refused
 from tests.oracles.states import fingerprint
 from tvbandits import Bandit, Box, Candidates, Limit, NothingAvailableError, Recipe, Space, policies
-from tvbandits.acquisition.batches import check_search
 from tvbandits.domains.domain import Domain
+from tvbandits.domains.space import check_search
 from tvbandits.queries import RandomPoints
 from tvbandits.queries.plans import Asking
 from tvbandits.validation import Array

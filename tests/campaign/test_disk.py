@@ -355,7 +355,7 @@ CALLS: dict[str, Callable[[Campaign], Any]] = {
     "journal": lambda c: c.journal(),
     "backup": lambda c: c.backup("copy.db"),
     "verify": lambda c: c.verify(),
-    "page": campaign_page,
+    "page": lambda campaign: campaign_page(campaign.overview),
     "with": lambda c: c.__enter__(),
     **{
         name: lambda c, name=name: getattr(c, name)

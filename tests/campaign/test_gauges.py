@@ -81,12 +81,12 @@ def test_page_and_campaign_name_gauges_until_they_are_retired(
         # An offset that is worse attracts nobody.
         assert {*found} == ({"P2"} if minimize else {"P2", "P6"})
         assert found["P2"].startswith("silent: no reading in the last 10 times")
-        states = {each.name: each.problems for each in Facts(campaign).stations}
+        states = {each.name: each.problems for each in Facts(campaign.overview).stations}
         assert states["P2"] == (found["P2"],)
         assert states["P0"] == ()
         campaign.change_sites(retire=["P2"])
         assert "P2" not in campaign.doubtful_sites
-        (retired,) = [each for each in Facts(campaign).stations if each.retired]
+        (retired,) = [each for each in Facts(campaign.overview).stations if each.retired]
         assert (retired.name, retired.problems) == ("P2", ())
 
 

@@ -154,7 +154,7 @@ def test_title_unit_and_map(command: Command) -> None:
     fine(command("ask", "c.db", "--at", hour(9), "--available", "AQ05"))
     assert " ppb (95%)\n" in fine(command("forecast", "c.db", "--at", hour(9), "--site", "AQ01"))
     with Campaign.open("c.db") as campaign:
-        facts, text = Facts(campaign), campaign_page(campaign)
+        facts, text = Facts(campaign.overview), campaign_page(campaign.overview)
         plot = sites_map(facts, facts.plane)
     layout = plot.layout
     assert layout["xaxis"]["title"]["text"] == "longitude"

@@ -237,7 +237,7 @@ def test_status_on_the_command_line_imports_no_model(tmp_path: Path) -> None:
     with Campaign.create(place, RECIPES["limits"](), clock=Clock("1h", "2024-01-01")) as campaign:
         campaign.ask(1.0)
     call = (
-        "import atexit, sys; from tvbandits.cli.main import main; heavy = 'sklearn', 'pandas', 'scipy'; "
+        "import atexit, sys; from tvbandits.__main__ import main; heavy = 'sklearn', 'pandas', 'scipy'; "
         "atexit.register(lambda: print([m for m in heavy if m in sys.modules])); main()"
     )
     said = subprocess.run(

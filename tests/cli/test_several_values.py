@@ -7,7 +7,7 @@ import pytest
 import typer.main
 
 from tests.helpers.commands import Command
-from tvbandits.cli.main import app
+from tvbandits.__main__ import app
 
 # What is said beside, the function that is called, and two values of each option.
 SEVERAL: dict[tuple[str, ...], tuple[tuple[str, ...], str, dict[str, tuple[Any, Any]]]] = {

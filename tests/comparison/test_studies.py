@@ -19,8 +19,8 @@ import pytest
 
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, policies
+from tvbandits.__main__ import main
 from tvbandits.cli import comparing
-from tvbandits.cli.main import main
 from tvbandits.cli.options import BoardOptions
 from tvbandits.comparison import board as suites, files, plots
 from tvbandits.comparison.arguments import make_problem

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 import typer.main
 
-from tvbandits.cli.main import main
+from tvbandits.__main__ import main
 
 # A process builds the parser of all commands once, for the one command line that it gets.
 parser = cache(typer.main.get_command)

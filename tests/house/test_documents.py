@@ -15,11 +15,12 @@ import typer.main
 import tvbandits
 from tests.helpers.modules import absent, modules
 from tests.places import ROOT
-from tvbandits.cli.main import SEVERAL, app, spread
-from tvbandits.comparison.arguments import READS_FILES, as_width, label_policies, make_problem
-from tvbandits.comparison.compare import compare, simulator
+from tvbandits.__main__ import SEVERAL, app, spread
+from tvbandits.comparison.arguments import READS_FILES, as_width, make_problem
+from tvbandits.comparison.compare import compare
 from tvbandits.datasets import DriftingBump
 from tvbandits.policies.names import parse_spec
+from tvbandits.policies.registry import label_policies
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in PAGES}
@@ -131,7 +132,7 @@ def check_command(line: str) -> None:
     for text in found.get("problem") or ():
         if parse_spec(text)[0] not in READS_FILES:
             assert make_problem(text, [], None).horizon > 0
-    makers = label_policies(found.get("policy") or ["uniform"], simulator)
+    makers = label_policies(found.get("policy") or ["uniform"], has_expert=True)
     saved = {block.module for block in PYTHON if block.module is not None}
     mine = {name: maker for name, maker in makers.items() if name.partition(":")[0] in saved}
     if mine:

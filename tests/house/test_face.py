@@ -64,5 +64,5 @@ def test_an_import_in_a_notebook_without_widgets_is_silent(tmp_path: Path) -> No
 @pytest.mark.slow
 def test_help_imports_no_heavy_package() -> None:
     heavy = {"numpy", "scipy", "pandas", "sklearn", "matplotlib", "joblib"}
-    code = f"import sys, tvbandits.cli.main; print({heavy} & sys.modules.keys())"
+    code = f"import sys, tvbandits.__main__; print({heavy} & sys.modules.keys())"
     assert outcome(code).stdout == "set()\n"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.helpers.refusals import refused
-from tvbandits.cli.main import spread
+from tvbandits.__main__ import spread
 from tvbandits.policies.names import parameters_of, parse_call, parse_spec
 
 

@@ -32,45 +32,12 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from tvbandits.domains.candidates import Candidates, candidates_of
+from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
-from tvbandits.domains.space import ENUMERATED, Space
 from tvbandits.gp import linalg
 from tvbandits.gp.posterior import AppendBuffer, CandidateGrid, Data, Groups, Posterior, Prior
 from tvbandits.ties import TOLERANCE, draw_of_largest
 from tvbandits.validation import Array, Index, finite_number, require, whole_number
-
-# Most points of one ask; and most where each is searched for: up to about 20 s on one core. A point
-# takes 0.04 s where bounds have slopes; elsewhere, with 50 readings, up to 0.1 s in 2 dimensions, 0.5 s
-# in 4, 1.7 s in 6, and 1.9 s in 8.
-MOST_POINTS, MOST_SEARCHED, FEWEST_SEARCHED = 100_000, 100, 10
-
-
-def check_search(n: int, domain: Domain, obstacle: str = "") -> None:
-    """Raise a `ValueError` if so many points would be searched for one by one for minutes.
-
-    Parameters
-    ----------
-    n : int
-    domain : Domain
-    obstacle : str
-        Why the search cannot climb along slopes and has to look at many points; empty if it can.
-    """
-    choices = domain.action_domain
-    few = isinstance(choices, Space) and choices.size <= ENUMERATED  # which are all looked at
-    if candidates_of(choices) is not None or few:
-        return
-    p = len(choices.names) if isinstance(choices, Space) else choices.dimension
-    most = max(FEWEST_SEARCHED, min(MOST_SEARCHED, 240 >> p)) if obstacle else MOST_SEARCHED
-    if n > most:
-        points = "domain.sample(1000, rng)"
-        drawn = f"domain.table({points})" if isinstance(choices, Space) else f"Candidates({points})"
-        why = f" in {p} dimensions {obstacle}" if obstacle else ""
-        raise ValueError(
-            f"n must be at most {most} where each point is searched for{why}, got {n}: ask for "
-            f"fewer, or play on points that are drawn from it, as {drawn}"
-        )
-
 
 # So many candidates at the least are up to date in a batch.
 FEWEST_UP_TO_DATE = 64

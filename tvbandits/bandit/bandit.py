@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from tvbandits.acquisition.batches import MOST_POINTS, check_search
 from tvbandits.bandit.extremes import warn_of_outlier
 from tvbandits.bandit.history import as_html, history_columns
 from tvbandits.bandit.inference import Inference
@@ -39,15 +38,33 @@ from tvbandits.bandit.observations import (
     values_and_variance,
 )
 from tvbandits.bandit.options import OptionChanges, Options, check_changes
-from tvbandits.bandit.querying import pending_queries, question_time, update_answers
+from tvbandits.bandit.querying import (
+    concerns_questions,
+    pending_queries,
+    query_after_tell,
+    query_before_ask,
+    question_time,
+    update_answers,
+)
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of, same_value
-from tvbandits.bandit.step import Outcomes, Request, observe, recommend, replay, suggest, warm_start
+from tvbandits.bandit.step import (
+    Outcomes,
+    Request,
+    check_reachable,
+    find_place,
+    observe,
+    recommend,
+    replay,
+    suggest,
+    warm_start,
+)
 from tvbandits.counts import Counted
 from tvbandits.domains.availability import Availability, availability_of, decision_domain
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.domains.domain import Context, add_context, as_inputs
 from tvbandits.domains.parameters import Named
+from tvbandits.domains.space import MOST_POINTS, check_search
 from tvbandits.errors import PlayError
 from tvbandits.experts.protocol import restore_state, state_of
 from tvbandits.gp.noise import NoiseEstimate
@@ -398,7 +415,14 @@ class Bandit:
             check_search(n, recipe.domain, obstacle)
         request = self._request(now, n, available, context, near)
         rng = self._inference.generator(state.random)
-        state, X = suggest(self._inference, self._outcomes, state, request, rng)
+        # Where it may play is checked first: an expert is not paid for a call that is refused.
+        place = find_place(recipe, state, request)
+        domain, mask = request.domain, request.available
+        if recipe.asking is not None and concerns_questions(recipe, state, domain, mask):
+            if recipe.asking.expert is not None:
+                check_reachable(request, place)
+            state = query_before_ask(self._inference, state, now, domain, mask, rng)
+        state, X = suggest(self._inference, self._outcomes, state, request, place, rng)
         self._state = replace(state, random=self._inference.random_state(rng))
         return X
 
@@ -517,6 +541,7 @@ class Bandit:
         new = validate_observations(recipe, before.record, X, y, t, noise_variance)
         rng = self._inference.generator(before.random)
         state = observe(self._inference, self._outcomes, before, new, outcomes, rng)
+        state = query_after_tell(self._inference, before, state, new, rng)
         if not recipe.options.robust:
             column, _ = values_and_variance("y", y, len(new.X), None, None)
             warn_of_outlier(before.rewards.y, column)

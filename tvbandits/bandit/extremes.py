@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvbandits.bandit.querying import warn_caller
+from tvbandits.errors import warn_caller
 from tvbandits.validation import Array
 
 # A reward is an outlier if it lies farther outside of all others than so many of their ranges, and they

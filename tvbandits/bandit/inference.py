@@ -34,6 +34,7 @@ from tvbandits.forgetting.aging import (
 from tvbandits.gp import noise, standardisation
 from tvbandits.gp.kernels.space_time import is_space_time
 from tvbandits.gp.learned_rate import learn_rate
+from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.online import Every, Learned, at_step, refit
 from tvbandits.gp.posterior import (
     NOISE_LIMITS,
@@ -455,6 +456,14 @@ class Inference:
             value = f"got {describe(beta)} of {describe(self.recipe.beta)}"
             raise ValueError(f"a width must be finite and not negative, {value}")
         return beta
+
+    def joint_posterior(
+        self, state: State, view: ScaledPosterior, points: Array, about: float
+    ) -> JointPosterior:
+        """Return what a conditioned state says of points (n, d) together, asked about a time."""
+        stated = state.queries.variance
+        noise = self.noise_variance(state) if stated is None else stated
+        return view.look_ahead(points, about, self.beta(state, view), noise)
 
     def decision(
         self,

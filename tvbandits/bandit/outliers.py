@@ -18,16 +18,17 @@ value.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import comb, ndtr, ndtri, stdtrit
 
-from tvbandits.bandit.inference import Inference
 from tvbandits.bandit.state import State
 from tvbandits.data import Dataset, NewObservations, Outliers
-from tvbandits.validation import Array
+from tvbandits.validation import Array, Index
 
 
 @dataclass(frozen=True)
@@ -67,14 +68,29 @@ class OutlierConfig:
 CONFIG = OutlierConfig()
 
 
+class Model(Protocol):
+    """What readings are judged by: the `Inference` of a bandit, or another one of these methods."""
+
+    def noise_variance(self, state: State) -> float:
+        """Return that of a reward without one of its own."""
+
+    def with_noise(self, state: State, data: Dataset) -> Dataset:
+        """Return data with the noise variance that was learned, where they have none."""
+
+    def prediction_errors(
+        self, state: State, data: Dataset, t: float
+    ) -> tuple[Array, Array, Callable[[Index], Array]]:
+        """Return errors (n,) of readings, their variances, and the prior covariance of some rows."""
+
+
 def set_outliers_aside(
-    inference: Inference, state: State, new: NewObservations
+    model: Model, state: State, new: NewObservations
 ) -> tuple[State, NewObservations]:
     """Return the state and what it is told, with readings beyond belief moved to the outliers, or back.
 
     Parameters
     ----------
-    inference : Inference
+    model : Model
     state : State
         Before.
     new : NewObservations
@@ -94,12 +110,12 @@ def set_outliers_aside(
         if len(data) > CONFIG.first:
             latest = _extend(latest, every, is_outlier_there, is_outlier)
             is_outlier_there = is_outlier
-            is_outlier = _judge(inference, latest, data, is_outlier)
+            is_outlier = _judge(model, latest, data, is_outlier)
             continue
-        is_outlier = far_from_the_others(data.y, inference.noise_variance(state))
+        is_outlier = far_from_the_others(data.y, model.noise_variance(state))
         if is_outlier.any():
             without = state.with_outliers(data, is_outlier)
-            is_outlier = _judge(inference, without, data, is_outlier)
+            is_outlier = _judge(model, without, data, is_outlier)
     if (is_outlier[:before] != was).any():
         state = state.with_outliers(readings, is_outlier[:before])
     if is_outlier[before:].any():
@@ -154,13 +170,13 @@ def far_from_the_others(y: Array, noise_variance: float) -> NDArray[np.bool_]:
 
 
 def _judge(
-    inference: Inference, state: State, every: Dataset, before: NDArray[np.bool_]
+    model: Model, state: State, every: Dataset, before: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Tell which of all readings (n,) are outliers, by a state that knows neither these nor the last.
 
     Parameters
     ----------
-    inference : Inference
+    model : Model
     state : State
     every : Dataset
     before : boolean array of shape (m,)
@@ -172,8 +188,8 @@ def _judge(
     if not first:
         lately = lately[~_refuted(every.take(lately), every.take(np.flatnonzero(~before)))]
     rows = np.concatenate([lately, np.arange(m, n)])
-    data = inference.with_noise(state, every.take(rows))
-    error, variance, prior = inference.prediction_errors(state, data, float(every.t[-1]))
+    data = model.with_noise(state, every.take(rows))
+    error, variance, prior = model.prediction_errors(state, data, float(every.t[-1]))
     # Of thousands of readings a matrix would not fit into memory.
     parts = np.array_split(np.arange(len(data)), len(data) // CONFIG.chunk + 1)
     own = np.concatenate([np.diagonal(prior(some)) for some in parts])

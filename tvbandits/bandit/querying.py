@@ -8,8 +8,6 @@ Python raises for mistakes in a program, is broken: that is an `ExpertError`, an
 from __future__ import annotations
 
 import statistics
-import sys
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +20,7 @@ from tvbandits.data import Dataset, NewObservations, answers_of, step_of
 from tvbandits.domains.availability import Available, availability_of
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain, move_to_context
+from tvbandits.errors import warn_caller
 from tvbandits.experts.protocol import (
     Answers,
     Expert,
@@ -31,8 +30,6 @@ from tvbandits.experts.protocol import (
     inform,
     is_mistake,
 )
-from tvbandits.gp.lookahead import JointPosterior
-from tvbandits.gp.predictions import ScaledPosterior
 from tvbandits.queries.plans import Asking, Pool
 from tvbandits.validation import Array, as_rows, as_time, error_line
 
@@ -68,6 +65,14 @@ def query_after_tell(
     if state.queries.due or (unasked and _is_new(state.queries, about)):
         return query_expert(inference, state, about, rng)
     return state
+
+
+def concerns_questions(
+    recipe: Recipe, state: State, domain: Domain, available: Available | None
+) -> bool:
+    """Return whether a decision may have questions before it, or changes what questions are about."""
+    changes = available is not state.queries.available or domain is not recipe.domain
+    return changes or state.queries.due or recipe.consult == "before ask"
 
 
 def query_before_ask(
@@ -155,7 +160,7 @@ def choose_questions(
     points, beliefs = query_candidates(recipe, state, rng), None
     if config.plan.looks_at_posterior and len(points):
         state, view = inference.condition(state, decision, rng)
-        beliefs = joint_posterior(inference, state, view, points, about)
+        beliefs = inference.joint_posterior(state, view, points, about)
     pool = Pool(
         points,
         state.count,
@@ -219,18 +224,6 @@ def query_candidates(recipe: Recipe, state: State, rng: np.random.Generator) -> 
     if available is None and isinstance(domain, Candidates) and domain.retired:  # not asked about
         available = availability_of(domain, None, None, any_context=True)
     return points if available is None else points[available(points)]
-
-
-def joint_posterior(
-    inference: Inference, state: State, view: ScaledPosterior, points: Array, about: float
-) -> JointPosterior:
-    """Return what a state that is conditioned for a decision says of points (n, d) together.
-
-    In the unit of reward; answers speak about the time `about`.
-    """
-    stated = state.queries.variance
-    noise = inference.noise_variance(state) if stated is None else stated
-    return view.look_ahead(points, about, inference.beta(state, view), noise)
 
 
 def question_time(recipe: Recipe, state: State, t: float | None) -> float:
@@ -357,16 +350,3 @@ def warn_of(failure: Exception, t: float) -> None:
         warn_caller(ExpertDownWarning(message))
     except ExpertDownWarning as strict:
         raise strict from failure
-
-
-def warn_caller(warning: Warning) -> None:
-    """Give a warning that names the line outside of this package which led here.
-
-    Another bandit's warning on that line is no reason to be silent.
-    """
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tvbandits."):
-        frame = frame.f_back
-    warnings.warn_explicit(
-        warning, type(warning), frame.f_code.co_filename, frame.f_lineno, registry={}
-    )

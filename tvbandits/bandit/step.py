@@ -1,9 +1,10 @@
 """The two steps of a bandit: from a state and rewards to the next state, and from a state to points.
 
-They are written for any policy; SparQ-GP-UCB's Algorithm 1 reads like this: `observe` is line 3, the
-queries in it are lines 5 and 6, and `suggest` is line 4 and lines 7 and 8. What surrounds a decision,
-where it may play (availability, `near`), what comes first (a control) and what a move costs, is here,
-and so are steps that are taken again: once a reward is corrected, or with what another bandit was told.
+They are written for any policy; SparQ-GP-UCB's Algorithm 1 reads like this: `observe` is line 3,
+`suggest` is line 4 and lines 7 and 8, and the queries between them (`tvbandits.bandit.querying`) are
+lines 5 and 6. What surrounds a decision, where it may play (availability, `near`), what comes first (a
+control) and what a move costs, is here, and so are steps that are taken again: once a reward is
+corrected, or with what another bandit was told.
 """
 
 from __future__ import annotations
@@ -38,12 +39,6 @@ from tvbandits.bandit.observations import (
     values_and_variance,
 )
 from tvbandits.bandit.outliers import set_outliers_aside
-from tvbandits.bandit.querying import (
-    joint_posterior,
-    query_after_tell,
-    query_before_ask,
-    warn_caller,
-)
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of
 from tvbandits.data import Dataset, NewObservations
@@ -51,7 +46,7 @@ from tvbandits.domains.availability import Available, ChoiceSet, NothingAvailabl
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain, move_to_context
 from tvbandits.domains.moving import Move, Position, check_near, distances, tour
-from tvbandits.errors import PlayError
+from tvbandits.errors import PlayError, warn_caller
 from tvbandits.forgetting.aging import has_rate
 from tvbandits.gp.calibration import IntervalCalibration
 from tvbandits.gp.online import at_step
@@ -90,14 +85,11 @@ def observe(
     readings: Mapping[str, ArrayLike] | None,
     rng: np.random.Generator,
 ) -> State:
-    """Return the state once it knows rewards and outcomes, and its expert was asked if it is due."""
+    """Return the state once it knows rewards and outcomes."""
     states = before.outcomes
     if states or readings is not None:
         states = outcomes.update(before, new, readings)
-    state = update(inference, before, new, rng)
-    if inference.recipe.asking is not None:
-        state = query_after_tell(inference, before, state, new, rng)
-    return replace(state, outcomes=states)
+    return replace(update(inference, before, new, rng), outcomes=states)
 
 
 def suggest(
@@ -105,23 +97,17 @@ def suggest(
     outcomes: Outcomes,
     state: State,
     request: Request,
+    place: Place | None,
     rng: np.random.Generator,
 ) -> tuple[State, Array]:
-    """Return the state after a decision, and its points (b, d), which are pending from now on."""
-    recipe, domain, available = inference.recipe, request.domain, request.available
-    # Where it may play is checked first: an expert is not paid for a call that is refused.
-    place = None
-    if not (recipe.is_unrestricted and request.near is None):
-        place = find_place(recipe, state, request)
-    changes = available is not state.queries.available or domain is not recipe.domain
-    changes = changes or state.queries.due or recipe.consult == "before ask"
-    if recipe.asking is not None and changes:
-        if recipe.asking.expert is not None:
-            check_reachable(place or Place(domain, available, state.pending.X[:0], request.n))
-        state = query_before_ask(inference, state, request.t, domain, available, rng)
+    """Return the state after a decision, and its points (b, d), which are pending from now on.
+
+    `place` is that of `find_place`.
+    """
+    recipe = inference.recipe
     state, view = inference.condition(state, request.t, rng)
     beta = inference.beta(state, view)
-    decision = inference.decision(state, view, beta, request.n, domain, available)
+    decision = inference.decision(state, view, beta, request.n, request.domain, request.available)
     if place is None and request.n is None:
         X = recipe.acquisition.choose(decision, rng)
     elif place is None:
@@ -329,8 +315,8 @@ class Place:
     start: Position | None = None
 
 
-def find_place(recipe: Recipe, state: State, request: Request) -> Place:
-    """Return what a decision may choose from.
+def find_place(recipe: Recipe, state: State, request: Request) -> Place | None:
+    """Return what a decision may choose from; None if nothing restricts it but the request's domain.
 
     Raises
     ------
@@ -340,6 +326,8 @@ def find_place(recipe: Recipe, state: State, request: Request) -> Place:
         If nothing available is within `near`.
     """
     domain, available, near = request.domain, request.available, request.near
+    if recipe.is_unrestricted and near is None:
+        return None
     start = None
     if near is not None or recipe.options.move_cost is not None:
         start = _position(recipe, state)
@@ -354,13 +342,15 @@ def find_place(recipe: Recipe, state: State, request: Request) -> Place:
     return Place(domain, available, control, left, start)
 
 
-def check_reachable(place: Place) -> None:
+def check_reachable(request: Request, place: Place | None) -> None:
     """Raise a `NothingAvailableError` if points at random of a domain that is not finite say so.
 
     Of candidates it is known already.
     """
-    domain, available = place.domain, place.available
-    if available is None or place.n == 0 or isinstance(domain, Candidates):
+    domain, available, n = request.domain, request.available, request.n
+    if place is not None:
+        domain, available, n = place.domain, place.available, place.n
+    if available is None or n == 0 or isinstance(domain, Candidates):
         return
     rng = np.random.default_rng(0)
     if not available(domain.sample(LIMIT_CONFIG.first_tries, rng)).any():
@@ -577,7 +567,7 @@ class Outcomes:
             inner, view = inference.condition(state.outcomes[name], now, rng)
             own = np.random.default_rng(rng.integers(2**62))
             states[name] = replace(inner, random=rng.bit_generator.state)
-            joint = partial(joint_posterior, inference, inner, view, about=now)
+            joint = partial(inference.joint_posterior, inner, view, about=now)
             readings, risk = inner.rewards, inner.model.information_gain
             domain = inference.recipe.domain
             far = max(LIMIT_CONFIG.far * inner.info.model.scale, 1e-150)

@@ -15,6 +15,7 @@ import os
 import platform
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from tvbandits.campaign import verbs
 from tvbandits.campaign.names import Names
+from tvbandits.campaign.overview import Overview
 from tvbandits.campaign.records import history_with_changes
 from tvbandits.campaign.shared import (
     Errors,
@@ -30,7 +32,14 @@ from tvbandits.campaign.shared import (
     check_key_and_name,
     collect_errors,
 )
-from tvbandits.campaign.status import PendingPoint, Status, Verification, bandit_summary
+from tvbandits.campaign.status import (
+    HALF_WIDTH,
+    PendingPoint,
+    Prediction,
+    Status,
+    Verification,
+    bandit_summary,
+)
 from tvbandits.campaign.store.errors import report_damage
 from tvbandits.campaign.store.journal import to_points
 from tvbandits.campaign.store.store import Row, Store, check_name, open_store
@@ -391,6 +400,31 @@ class Campaign:
         with self._shared.outline() as outline:
             return outline.status
 
+    @property
+    def overview(self) -> Overview:
+        """All that a page shows of it."""
+        recipe = self.recipe
+        relative = recipe.options.control is not None
+        return Overview(
+            id=self.id,
+            about=self.about,
+            clock=self.clock,
+            names=self.names,
+            sites=self.sites,
+            doubtful_sites=self.doubtful_sites,
+            recipe=recipe,
+            state=self.state,
+            info=self.info,
+            status=self.status,
+            history=self.history,
+            pending=self.pending,
+            pending_points=self.pending_points,
+            budget=self.budget,
+            drop_after=self.drop_after,
+            format_time=self.format_time,
+            predict=partial(self.predict, relative=relative),
+        )
+
     def journal(self, since: int = 0) -> list[Row]:
         """Return the rows after row `since`: what happened, who did it, and when."""
         return [*self._store.rows(whole_number("since", since, at_least=0))]
@@ -687,3 +721,41 @@ def _check_options(trusted: object, who: object, timeout: object, snapshot_every
         check_name("who", who)
     not_negative("timeout", timeout)
     whole_number("snapshot_every", snapshot_every)
+
+
+def forecast(
+    campaign: Campaign,
+    places: ArrayLike | Named | None,
+    t: float | str | None,
+    outcome: str | None = None,
+    context: Context = None,
+    *,
+    relative: bool = False,
+) -> list[Prediction]:
+    """Return predictions at places, or at all sites that are not retired, the best first.
+
+    The parameters are those of `Campaign.predict`; places are names of sites, or points.
+
+    Raises
+    ------
+    ValueError
+        If there are no places and the campaign does not play on sites, or `Campaign.predict` refuses.
+    """
+    if places is None:
+        candidates = candidates_of(campaign.domain)
+        if candidates is None:
+            raise ValueError(
+                f"the campaign plays on {campaign.domain!r}, not on sites: name the places"
+            )
+        places = candidates.active
+    X = campaign.resolve_points(places, context)
+    mean, deviation = campaign.predict(X, t, outcome, relative=relative)
+    half = HALF_WIDTH * deviation
+    bounds = np.column_stack([mean - half, mean + half])
+    order = np.argsort(mean if campaign.recipe.minimize else -mean, kind="stable")
+    return [
+        Prediction(
+            campaign.names.name(X[i]), float(mean[i]), float(deviation[i]), bounds[i].tolist()
+        )
+        for i in order
+    ]

@@ -306,3 +306,27 @@ def age_text(moment: str | None) -> str:
 def drop_command(file: str, place: str) -> str:
     """Return the command that drops a pending point."""
     return f"tvbandits campaign drop {shlex.quote(file)} --site {shlex.quote(place)}"
+
+
+class Prediction(NamedTuple):
+    """What is predicted at one place.
+
+    Attributes
+    ----------
+    site : str
+        The name of the place.
+    mean, deviation : float
+        Posterior mean and standard deviation, in the unit of the reward or outcome.
+    interval_95 : list of float
+        The ends of the interval that has the value with 95%.
+    """
+
+    site: str
+    mean: float
+    deviation: float
+    interval_95: list[float]
+
+    @property
+    def half(self) -> float:
+        """Half of the width of the interval."""
+        return HALF_WIDTH * self.deviation

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.forecast import forecast as predictions
+from tvbandits.campaign.campaign import Campaign, forecast as predictions
 from tvbandits.campaign.status import age_text, drop_command
 from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import escape, plural, print_result, without_formula
@@ -39,7 +38,7 @@ def open_campaign(call: Call) -> Iterator[Campaign]:
         if expert_name is None:
             yield campaign
             return
-        from tvbandits.cli.campaign_config import check_expert, make_expert
+        from tvbandits.cli.campaign_expert import check_expert, make_expert
         from tvbandits.policies.names import load
 
         check_expert(expert_name, campaign.about.get("expert", ""))
@@ -359,7 +358,9 @@ def report(file: str, out: str | None) -> None:
     path = file_path("--out", out or f"{file}.html")
     check_file_name(path)
     with open_campaign(Call(file)) as campaign:
-        generator = generator_of(campaign)
+        generator = generator_of(campaign.id)
         write_page(
-            lambda: campaign_page(campaign), path, lambda page: has_generator(page, generator)
+            lambda: campaign_page(campaign.overview),
+            path,
+            lambda page: has_generator(page, generator),
         )

@@ -24,6 +24,7 @@ from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.store.databases import database_at
 from tvbandits.campaign.store.store import check_name
+from tvbandits.cli.campaign_expert import check_expert, make_expert
 from tvbandits.cli.output import escape
 from tvbandits.clock import Clock, is_date_text
 from tvbandits.datasets.sensor_field import find_degrees, places_in_readings, places_text, points_of
@@ -41,16 +42,14 @@ from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Integer, Log, Periodic
 from tvbandits.domains.space import Arms, Space
-from tvbandits.experts.budgeted import Budgeted
 from tvbandits.experts.protocol import Expert
 from tvbandits.io import check_regular, naming
 from tvbandits.policies import POLICIES
-from tvbandits.policies.names import find_spec, instance_of, load, means_none, parse_call
+from tvbandits.policies.names import find_spec, load, means_none, parse_call
 from tvbandits.policies.setting import Policy
 from tvbandits.validation import (
     LARGEST_VALUE,
     as_floats,
-    check_part,
     choice,
     describe,
     finite_number,
@@ -464,20 +463,6 @@ def _expert(section: Section, expert_name: str | None) -> Expert | None:
             f"the expert {maker} is your own code: allow its import with --expert {maker}"
         )
     return make_expert(load(maker), section.get("budget"))
-
-
-def check_expert(name: str, maker: str) -> None:
-    """Raise a `ValueError` unless --expert is the maker in the configuration: the only code imported."""
-    if name != maker:
-        needs = f"must be {maker}, as in its" if maker else "is for a campaign with a maker in its"
-        raise ValueError(f"--expert {needs} configuration, got {name}")
-
-
-def make_expert(maker: Any, budget: int | None) -> Expert:
-    """Return an expert from the function that makes it, or from itself, with a budget of questions."""
-    expert: Expert = instance_of(maker)
-    check_part("[expert] what the maker returns", expert, "an object with query(X, t)", "query")
-    return expert if budget is None else Budgeted(expert, total=budget)
 
 
 # --- a new campaign ---------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The arguments of a comparison: problems and policies, checked and labelled before the first run.
+"""The arguments of a comparison: problems, widths and experts, checked before the first run.
 
 Problems have names: "drifting-bump:horizon=200", "table:FILE", "package.module:problem".
 """
@@ -10,27 +10,23 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import getattr_static, signature
+from inspect import getattr_static
 from pathlib import Path
-from types import FunctionType, MappingProxyType
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.acquisition.widths import Confidence, as_confidence
-from tvbandits.comparison.setup import MakeExpert
 from tvbandits.datasets import FileOptions, table
 from tvbandits.datasets.environment import Environment
 from tvbandits.datasets.registry import problems
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.problem import NoiseOfItsOwn, Problem
-from tvbandits.experts.functions import CallableExpert
 from tvbandits.experts.protocol import Expert
-from tvbandits.policies import POLICIES, Setting
 from tvbandits.policies.names import (
     PATH,
+    POLICY_NAMES,
     TABLE,
     find_spec,
     instance_of,
@@ -40,101 +36,14 @@ from tvbandits.policies.names import (
     parse_spec,
     path_of,
 )
-from tvbandits.policies.registry import NamedPolicy
-from tvbandits.policies.setting import Maker
 from tvbandits.validation import (
     as_variances,
     describe,
     optional,
     positive_number,
     require,
-    several,
     whole_number,
 )
-
-# --- policies -----------------------------------------------------------------------------------------
-
-
-# Names, recipes of the package, functions of a Setting, and classes that are called with one.
-Policies = str | Maker | Sequence[str | Maker] | Mapping[str, str | Maker]
-
-
-def label_policies(policies: Policies, expert: MakeExpert | None) -> dict[str, Maker]:
-    """Return the makers of policies by label.
-
-    Each named policy is made once for a problem of two points, so that a mistake in its text is reported
-    before the first run and not after hours.
-    """
-    if isinstance(policies, Mapping):
-        labelled: list[tuple[str | None, Any]] = list(policies.items())
-    else:
-        one = isinstance(policies, str | pd.DataFrame) or not isinstance(policies, Iterable)
-        needs = "names, makers, or a mapping of labels to them"
-        each = [policies] if one else several("policies", policies, needs)
-        labelled = [(None, policy) for policy in each]
-    makers: dict[str, Maker] = {}
-    for label, policy in labelled:
-        name, maker = _maker(label, policy, expert)
-        if name in makers and makers[name] != maker:
-            raise ValueError(
-                f'two policies are named "{name}"; give a mapping of labels of yours to policies'
-            )
-        makers[name] = maker
-    if not makers:
-        raise ValueError("policies must name at least one policy, got none")
-    return makers
-
-
-def _maker(label: str | None, policy: Any, expert: MakeExpert | None) -> tuple[str, Maker]:
-    """Return label and maker of a policy: of a name, a recipe of the package, a function or a class."""
-    recipes = {each.recipe: name for name, each in POLICIES.items()}
-    if isinstance(policy, FunctionType) and policy in recipes:
-        policy = recipes[policy]
-    if isinstance(policy, str):
-        spec = find_spec("policy", policy, POLICIES)
-        named = NamedPolicy(policy if spec is None else spec)
-        named.options()
-        if spec is not None:
-            named(_two_points(expert))
-        return named.text if label is None else label, named
-    if not (callable(policy) and _takes_setting(policy)):
-        what = "policies" if label is None else f'policy "{label}"'
-        raise TypeError(
-            f"{what} must be names, or makers: functions or classes of a Setting; got "
-            f"{describe(policy)}"
-        )
-    if label is not None:
-        return label, policy
-    if not isinstance(policy, FunctionType | type) or policy.__name__ == "<lambda>":
-        raise TypeError(f"{describe(policy)} has no name: give a mapping of labels to policies")
-    return policy.__name__, policy
-
-
-def _takes_setting(maker: Callable[..., Any]) -> bool:
-    """Return whether a function or class can be called with a Setting alone."""
-    try:
-        signature(maker).bind(None)
-    except (TypeError, ValueError):  # it needs more, or takes nothing, or does not say
-        return False
-    return True
-
-
-def _two_points(expert: MakeExpert | None) -> Setting:
-    """Return the setting of a problem of two points."""
-    return Setting(
-        domain=Candidates(np.array([[0.0], [1.0]])),
-        kernel=RBF(),
-        noise_variance=1.0,
-        horizon=10,
-        variation=1.0,
-        scale=1.0,
-        forgetting_rate=0.1,
-        information_gain=1.0,
-        beta=None,
-        expert=None if expert is None else lambda: CallableExpert(lambda X, t: X[:, 0] * t, 1.0),
-        seed=0,
-    )
-
 
 # --- widths and experts -------------------------------------------------------------------------------
 
@@ -301,7 +210,7 @@ def problem_label(text: str) -> str:
         return find_spec("problem", text, PROBLEMS) or text
     except ValueError as error:
         name = text.partition(":")[0].strip()
-        if name.casefold() in POLICIES:
+        if name.casefold() in POLICY_NAMES:
             raise ValueError(f'{error}; "{name}" is a policy: write --policy {text}') from None
         raise
 

@@ -23,22 +23,16 @@ from typing import Any
 import pandas as pd
 from joblib import Parallel, delayed
 
-from tvbandits.acquisition.batches import MOST_POINTS
 from tvbandits.acquisition.widths import Confidence
-from tvbandits.comparison.arguments import (
-    Policies,
-    Problems,
-    as_width,
-    label_policies,
-    label_problems,
-    steps_of,
-)
+from tvbandits.comparison.arguments import Problems, as_width, label_problems, steps_of
 from tvbandits.comparison.run import Conditions, play_equally, play_run, text_of_width
 from tvbandits.comparison.setup import MakeExpert, prepare
 from tvbandits.comparison.summary import Key, Run, as_seeds
 from tvbandits.domains.problem import Problem
+from tvbandits.domains.space import MOST_POINTS
 from tvbandits.experts.functions import SimulatorExpert
 from tvbandits.experts.protocol import Expert
+from tvbandits.policies.registry import Policies, label_policies
 from tvbandits.threads import one_blas_thread
 from tvbandits.validation import flag, function, is_whole, optional, require, settle, whole_number
 
@@ -84,7 +78,7 @@ class Comparison:
 
     def __post_init__(self) -> None:
         problems = label_problems(self.problems, self.horizon)
-        policies = label_policies(self.policies, self.expert)
+        policies = label_policies(self.policies, has_expert=self.expert is not None)
         width = as_width(self.beta)
         seeds = tuple(as_seeds(self.seeds))
         optional(whole_number, "batch", self.batch, at_most=MOST_POINTS)

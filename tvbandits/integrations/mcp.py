@@ -22,8 +22,7 @@ except ImportError as error:
     raise ImportError("the MCP server needs more packages: pip install 'tvbandits[mcp]'") from error
 
 from tvbandits._version import __version__
-from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.forecast import forecast
+from tvbandits.campaign.campaign import Campaign, forecast
 from tvbandits.campaign.store.errors import DoubtfulReadingError
 from tvbandits.clock import parse_time
 from tvbandits.experts.protocol import ExpertError

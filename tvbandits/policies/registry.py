@@ -6,12 +6,18 @@ A text names one of them with its parameters, or a maker of the user's (`NamedPo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import signature
+from types import FunctionType
 from typing import Any
 
+import numpy as np
+import pandas as pd
+from sklearn.gaussian_process.kernels import RBF
+
 from tvbandits.acquisition.widths import BKBWidth, ThompsonWidth
-from tvbandits.bandit.info import Player
+from tvbandits.domains.candidates import Candidates
+from tvbandits.experts.functions import CallableExpert
 from tvbandits.policies import (
     adaptive,
     baselines,
@@ -24,10 +30,10 @@ from tvbandits.policies import (
     theory,
     thompson_sampling,
 )
-from tvbandits.policies.names import is_needed, load, parameters_of, parse_call, parse_spec, path_of
+from tvbandits.policies.names import find_spec, load, parse_spec, path_of
 from tvbandits.policies.rivals import balancing, multi_scale, opkb, predictive, time_as_input, wdbo
-from tvbandits.policies.setting import Policy, Setting
-from tvbandits.validation import require
+from tvbandits.policies.setting import Maker, NamedMaker, Policy, Setting
+from tvbandits.validation import describe, several
 
 
 def recommend_window(setting: Setting, _: Mapping[str, Any]) -> int:
@@ -109,14 +115,8 @@ FIRST_COMPARISON = tuple(policy.name for policy in _POLICIES[:8])
 """The policies of a comparison that names none: those of the paper of SparQ-GP-UCB, and two more."""
 
 
-@dataclass(frozen=True)
-class NamedPolicy:
-    """A maker of a policy by its text, "name:key=value" or "package.module:maker:key=value".
-
-    It can be sent to another process, where it is looked up again.
-    """
-
-    text: str
+class NamedPolicy(NamedMaker):
+    """A maker of a policy of the package, or of the user's, by its text."""
 
     @property
     def policy(self) -> Policy | None:
@@ -125,53 +125,83 @@ class NamedPolicy:
         target = load(name) if path_of(self.text) else POLICIES[name]
         return target if isinstance(target, Policy) else None
 
-    def options(self) -> dict[str, Any]:
-        """Return the parameters in the text.
 
-        Raises
-        ------
-        ValueError
-            If there is no such maker, or it has no such parameters.
-        """
-        policy = self.policy
-        if policy is not None:
-            return parse_call(policy.parameters, self.text)
-        path = path_of(self.text)
-        maker = load(path)
-        require(callable(maker), f'"{path}"', "a policy, or a function of a Setting", maker)
-        parameters = parameters_of(maker, given=1)
-        options = parse_call(parameters, self.text)
-        missing = [
-            name for name, each in parameters.items() if is_needed(each) and name not in options
-        ]
-        if missing:
+# Names, recipes of the package, functions of a Setting, and classes that are called with one.
+Policies = str | Maker | Sequence[str | Maker] | Mapping[str, str | Maker]
+
+
+def label_policies(policies: Policies, *, has_expert: bool) -> dict[str, Maker]:
+    """Return the makers of policies by label.
+
+    Each named policy is made once for a problem of two points, so that a mistake in its text is reported
+    before the first run and not after hours.
+    """
+    if isinstance(policies, Mapping):
+        labelled: list[tuple[str | None, Any]] = list(policies.items())
+    else:
+        one = isinstance(policies, str | pd.DataFrame) or not isinstance(policies, Iterable)
+        needs = "names, makers, or a mapping of labels to them"
+        each = [policies] if one else several("policies", policies, needs)
+        labelled = [(None, policy) for policy in each]
+    makers: dict[str, Maker] = {}
+    for label, policy in labelled:
+        name, maker = _maker(label, policy, has_expert)
+        if name in makers and makers[name] != maker:
             raise ValueError(
-                f'"{self.text}": a maker is called with a Setting and the values of the text; '
-                f"there is nothing for {', '.join(missing)}"
+                f'two policies are named "{name}"; give a mapping of labels of yours to policies'
             )
-        return options
+        makers[name] = maker
+    if not makers:
+        raise ValueError("policies must name at least one policy, got none")
+    return makers
 
-    def __call__(self, setting: Setting) -> Player:
-        """Make the policy; a `ValueError` names the text."""
-        policy, options = self.policy, self.options()
-        make = load(path_of(self.text)) if policy is None else policy.make
-        try:
-            player: Player = make(setting, **options)
-        except (TypeError, ValueError) as error:
-            message = str(error)
-            if self.text not in message:
-                message = f'"{self.text}": {message}'
-            raise ValueError(message) from error
-        return player
 
-    @property
-    def takes_width(self) -> bool:
-        """Whether it has a width, as far as its text tells."""
-        return self.policy is None or "beta" in self.policy.parameters
+def _maker(label: str | None, policy: Any, has_expert: bool) -> tuple[str, Maker]:
+    """Return label and maker of a policy: of a name, a recipe of the package, a function or a class."""
+    recipes = {each.recipe: name for name, each in POLICIES.items()}
+    if isinstance(policy, FunctionType) and policy in recipes:
+        policy = recipes[policy]
+    if isinstance(policy, str):
+        spec = find_spec("policy", policy, POLICIES)
+        named = NamedPolicy(policy if spec is None else spec)
+        named.options()
+        if spec is not None:
+            named(_two_points(has_expert))
+        return named.text if label is None else label, named
+    if not (callable(policy) and _takes_setting(policy)):
+        what = "policies" if label is None else f'policy "{label}"'
+        raise TypeError(
+            f"{what} must be names, or makers: functions or classes of a Setting; got "
+            f"{describe(policy)}"
+        )
+    if label is not None:
+        return label, policy
+    if not isinstance(policy, FunctionType | type) or policy.__name__ == "<lambda>":
+        raise TypeError(f"{describe(policy)} has no name: give a mapping of labels to policies")
+    return policy.__name__, policy
 
-    def width(self, width: Any) -> Any:
-        """Return its own width, or that of the comparison; None if neither is known."""
-        own = parse_spec(self.text)[1].get("beta", width)
-        if own is None and self.policy is not None:
-            own = self.policy.parameters["beta"].default
-        return own
+
+def _takes_setting(maker: Callable[..., Any]) -> bool:
+    """Return whether a function or class can be called with a Setting alone."""
+    try:
+        signature(maker).bind(None)
+    except (TypeError, ValueError):  # it needs more, or takes nothing, or does not say
+        return False
+    return True
+
+
+def _two_points(has_expert: bool) -> Setting:
+    """Return the setting of a problem of two points."""
+    return Setting(
+        domain=Candidates(np.array([[0.0], [1.0]])),
+        kernel=RBF(),
+        noise_variance=1.0,
+        horizon=10,
+        variation=1.0,
+        scale=1.0,
+        forgetting_rate=0.1,
+        information_gain=1.0,
+        beta=None,
+        expert=(lambda: CallableExpert(lambda X, t: X[:, 0] * t, 1.0)) if has_expert else None,
+        seed=0,
+    )

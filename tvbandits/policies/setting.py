@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -14,7 +15,8 @@ from tvbandits.bandit.info import Player
 from tvbandits.bandit.options import Options
 from tvbandits.domains.domain import Domain
 from tvbandits.experts.protocol import Expert
-from tvbandits.policies.names import parameters_of
+from tvbandits.policies.names import is_needed, load, parameters_of, parse_call, parse_spec, path_of
+from tvbandits.validation import require
 
 
 @dataclass(frozen=True)
@@ -217,3 +219,69 @@ class Policy:
             if width == WIDTHS[name]:
                 return of_its_paper(delta=1 / max(setting.horizon, 2))
         return width
+
+
+@dataclass(frozen=True)
+class NamedMaker(ABC):
+    """A maker of a policy by its text, "name:key=value" or "package.module:maker:key=value".
+
+    It can be sent to another process, where it is looked up again.
+    """
+
+    text: str
+
+    @property
+    @abstractmethod
+    def policy(self) -> Policy | None:
+        """The record of the policy, unless the text names a maker."""
+
+    def options(self) -> dict[str, Any]:
+        """Return the parameters in the text.
+
+        Raises
+        ------
+        ValueError
+            If there is no such maker, or it has no such parameters.
+        """
+        policy = self.policy
+        if policy is not None:
+            return parse_call(policy.parameters, self.text)
+        path = path_of(self.text)
+        maker = load(path)
+        require(callable(maker), f'"{path}"', "a policy, or a function of a Setting", maker)
+        parameters = parameters_of(maker, given=1)
+        options = parse_call(parameters, self.text)
+        missing = [
+            name for name, each in parameters.items() if is_needed(each) and name not in options
+        ]
+        if missing:
+            raise ValueError(
+                f'"{self.text}": a maker is called with a Setting and the values of the text; '
+                f"there is nothing for {', '.join(missing)}"
+            )
+        return options
+
+    def __call__(self, setting: Setting) -> Player:
+        """Make the policy; a `ValueError` names the text."""
+        policy, options = self.policy, self.options()
+        make = load(path_of(self.text)) if policy is None else policy.make
+        try:
+            player: Player = make(setting, **options)
+        except (TypeError, ValueError) as error:
+            message = str(error)
+            if self.text not in message:
+                message = f'"{self.text}": {message}'
+            raise ValueError(message) from error
+        return player
+
+    @property
+    def takes_width(self) -> bool:
+        """Whether it has a width, as far as its text tells."""
+        return self.policy is None or "beta" in self.policy.parameters
+
+    def width(self, width: Any) -> Any:
+        """Return its own width, or that of the comparison; None if neither is known."""
+        own = parse_spec(self.text)[1].get("beta", width)
+        if own is None and self.policy is not None:
+            own = self.policy.parameters["beta"].default
+        return own

@@ -41,7 +41,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
             campaign.tell(SITES.X[[3]], [np.nan], float(t))
             campaign.tell(SITES.X[[5]], [0.5], float(t))
         campaign.ask(15.0, n=4)
-        (folder / "page.html").write_text(campaign_page(campaign), encoding="utf-8")
+        (folder / "page.html").write_text(campaign_page(campaign.overview), encoding="utf-8")
     return folder / "page.html"
 
 
@@ -100,7 +100,7 @@ def test_names_on_the_map_do_not_cover_each_other(tmp_path: Path, width: int) ->
     with Campaign.create(tmp_path / "c.db", bandit, about=about) as campaign:
         campaign.tell(X, np.sin(X[:, 0]), 1.0)
         campaign.ask(2.0, n=8)
-        (tmp_path / "page.html").write_text(campaign_page(campaign), encoding="utf-8")
+        (tmp_path / "page.html").write_text(campaign_page(campaign.overview), encoding="utf-8")
         out = len(campaign.pending)
     with looking((tmp_path / "page.html").as_uri(), width) as looked:
         wait(looked)
@@ -216,7 +216,7 @@ def test_a_line_that_is_minimized(tmp_path: Path, played: bool) -> None:
         for t in range(1, 6 if played else 1):
             X = campaign.ask(float(t))
             campaign.tell(X, np.cos(X[:, 0]), float(t))
-        text = campaign_page(campaign)
+        text = campaign_page(campaign.overview)
         best = campaign.recommend(5.0) if played else None
     (tmp_path / "page.html").write_text(text, encoding="utf-8")
     assert "Nothing is pending" in text

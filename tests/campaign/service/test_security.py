@@ -18,10 +18,10 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.campaign.service.serving import Served, serving
 from tests.helpers.browser import looking
 from tvbandits import Box, Campaign, policies
-from tvbandits.acquisition.batches import MOST_SEARCHED
 from tvbandits.campaign.service import Tokens
 from tvbandits.campaign.service.app import HEADERS
 from tvbandits.campaign.service.bodies import MOST
+from tvbandits.domains.space import MOST_SEARCHED
 
 pytestmark = pytest.mark.slow
 

@@ -138,7 +138,7 @@ def test_an_extra_that_is_not_there_is_one_line() -> None:
     code = (
         "import sys; sys.modules['sqlalchemy'] = None; "
         "sys.argv = ['tvbandits', 'campaign', 'status', 'c.db']; "
-        "from tvbandits.cli.main import main; main()"
+        "from tvbandits.__main__ import main; main()"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.returncode == 2

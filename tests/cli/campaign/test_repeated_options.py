@@ -10,7 +10,7 @@ import typer
 
 from tests.helpers.commands import Command, commands, fine, one_line
 from tvbandits import Campaign
-from tvbandits.cli.main import app
+from tvbandits.__main__ import app
 
 # Options that take several values, and the test here or elsewhere that all of them are used.
 SEVERAL = {

@@ -24,8 +24,8 @@ from markupsafe import Markup
 from tvbandits._version import __version__
 from tvbandits.acquisition.limits import Limit
 from tvbandits.acquisition.widths import DEFAULT_WIDTH
-from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
+from tvbandits.campaign.overview import Overview
 from tvbandits.campaign.status import HALF_WIDTH, age_text, drop_command
 from tvbandits.datasets.sensor_field import find_degrees
 from tvbandits.digits import interval_text, number_text
@@ -96,12 +96,13 @@ def _escape_markup(value: Any) -> Any:
     return escape(value, quote=False) if isinstance(value, str) else value
 
 
-def campaign_page(campaign: Campaign) -> str:
+def campaign_page(campaign: Overview) -> str:
     """Return the campaign as one page of HTML, which needs no network.
 
     Parameters
     ----------
-    campaign : Campaign
+    campaign : Overview
+        That of `Campaign.overview`.
 
     Raises
     ------
@@ -116,7 +117,8 @@ def campaign_page(campaign: Campaign) -> str:
     >>> from tvbandits.campaign.service.page import campaign_page
     >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     >>> with Campaign.create("campaign.db", bandit) as campaign:
-    ...     size = Path("campaign.html").write_text(campaign_page(campaign), encoding="utf-8")
+    ...     page = campaign_page(campaign.overview)
+    >>> size = Path("campaign.html").write_text(page, encoding="utf-8")
     >>> print(size > 1000)
     True
     """
@@ -125,7 +127,7 @@ def campaign_page(campaign: Campaign) -> str:
     return _render(
         facts=facts,
         title=campaign.about.get("title", "Campaign"),
-        generator=generator_of(campaign),
+        generator=generator_of(campaign.id),
         glance=_glance(facts),
         pending=_pending(facts),
         plots=[*([sites_map(facts, plane)] if plane else []), belief(facts)],
@@ -143,9 +145,9 @@ def sign_in_page(complaint: str = "") -> str:
     )
 
 
-def generator_of(campaign: Campaign) -> str:
+def generator_of(campaign_id: str) -> str:
     """Return the text by which a page names its generator and its campaign."""
-    return f"tvbandits campaign {campaign.id}"
+    return f"tvbandits campaign {campaign_id}"
 
 
 def has_generator(path: Path, generator: str) -> bool:
@@ -525,7 +527,7 @@ class Facts:
 
     Attributes
     ----------
-    campaign : Campaign
+    campaign : Overview
     places : array of shape (N, d)
         The places with beliefs.
     names : list of str
@@ -537,7 +539,7 @@ class Facts:
     pending : array of shape (k, d)
     """
 
-    def __init__(self, campaign: Campaign) -> None:
+    def __init__(self, campaign: Overview) -> None:
         history = campaign.history
         history = history[~history["kind"].isin(("corrected", "retracted"))].reset_index(drop=True)
         history = history.assign(time=history["t"]) if campaign.clock else history
@@ -586,8 +588,7 @@ class Facts:
 
     def predict(self, t: float) -> tuple[Array, Array]:
         """Return mean and deviation at every place at a time, shapes (N,)."""
-        relative = self.campaign.recipe.options.control is not None
-        return self.campaign.predict(self.places, t, relative=relative)
+        return self.campaign.predict(self.places, t)
 
     @cached_property
     def course(self) -> list[tuple[float, Array, Array]]:
