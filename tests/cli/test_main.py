@@ -501,7 +501,13 @@ def test_interrupting_a_policy_before_its_last_seed(
 
 @pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(
-    "place", ["main.app", "comparing.files.read", "comparing.say", "comparing.problem_references"]
+    "place",
+    [
+        "__main__.app",
+        "cli.comparing.files.read",
+        "cli.comparing.say",
+        "cli.comparing.problem_references",
+    ],
 )
 def test_interrupted_anywhere(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
@@ -511,9 +517,9 @@ def test_interrupted_anywhere(
 
     given = ["compare", SMALL, "--policy=uniform", "--horizon=3", "--seeds=1", "--jobs=1"]
     assert command(*given, "--out", tmp_path).status == 0
-    if place in ("comparing.files.read", "comparing.say"):
+    if place in ("cli.comparing.files.read", "cli.comparing.say"):
         given = ["plot", str(tmp_path)]
-    monkeypatch.setattr(f"tvbandits.cli.{place}", interrupted)
+    monkeypatch.setattr(f"tvbandits.{place}", interrupted)
     assert command(*given) == (130, "", "tvbandits: interrupted\n")
 
 
