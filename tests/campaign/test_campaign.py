@@ -23,6 +23,7 @@ from tvbandits.campaign import (
     ExpertNeededError,
     NoCampaignError,
     StorageError,
+    shared,
 )
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.replay import JournaledExpert, Replay
@@ -76,6 +77,20 @@ def test_reopened_it_goes_on_as_a_bandit_that_nobody_stopped(tmp_path: Path) -> 
         found = campaign.verify()
         assert (found.consistent, found.operations, found.rows) == (True, 24, 24)
         assert found.snapshots == 3
+
+
+def test_what_takes_long_to_replay_is_replayed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "campaign.db"
+    Campaign.create(place, plain()).close()
+    for seconds, rows in (1e9, 2), (0.0, 4):
+        monkeypatch.setattr(shared, "SLOW_REPLAY", seconds)
+        with Campaign.open(place) as campaign:
+            t = float(rows)
+            campaign.tell(campaign.ask(t), [0.1], t)
+            # The first call of a process follows the rows of the one before.
+            assert campaign.verify().snapshots == (seconds == 0.0)
 
 
 def test_an_expert_is_asked_once_and_its_budget_goes_on(tmp_path: Path) -> None:

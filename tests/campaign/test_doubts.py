@@ -88,6 +88,19 @@ def test_a_time_far_ahead_is_refused(tmp_path: Path) -> None:
         campaign.tell("pier", [19.0], "2226-01-01T06:00", sure=True)
 
 
+def test_a_time_far_before_all_others_is_refused(tmp_path: Path) -> None:
+    with campaign_at(tmp_path, clock=Clock("1h", "2026-03-01")) as campaign:
+        campaign.tell("pier", [19.0], "2026-02-28T00:00")  # few readings do not tell what is far
+        for hour in range(8):
+            campaign.tell("pier", [19.0 + hour / 10.0], f"2026-03-01T{hour:02}:00")
+        campaign.tell("dune", [19.0], "2026-02-27T12:00")  # a late reading
+        message = r"pier at 2025-03-01 .* is far before 2026-02-27 12:00:00, the first time"
+        with pytest.raises(DoubtfulReadingError, match=message) as caught:
+            campaign.tell("pier", [19.0], "2025-03-01T05:00")
+        assert caught.value.usual is None
+        campaign.tell("pier", [19.0], "2025-03-01T05:00", sure=True)
+
+
 def test_an_answer_beyond_belief_is_refused_and_told_if_somebody_is_sure(tmp_path: Path) -> None:
     brought = policies.frugal_gp_ucb(SITES, noise_variance=0.01, expert=None, queries_per_step=2)
     with campaign_at(tmp_path, brought) as campaign:

@@ -22,6 +22,10 @@ FEWEST, FEWEST_OF_PLACE = 3, 10
 # `ENOUGH` the range may be small by chance, and a value must be far from the prediction, too.
 FAR_RANGES, ENOUGH = 10.0, 8
 
+# A time is far before all others by more than so many spans of these; fewer readings than `ENOUGH` may
+# have a short span by chance.
+SPANS_BEFORE = 3.0
+
 # So many deviations from the prediction are far.
 FAR_DEVIATIONS = 6.0
 
@@ -86,7 +90,7 @@ class Doubts:
         rewards = state.readings.append(state.answers)
         self._now = math.inf if clock is None else clock.now
         self._format_time = format_time
-        self._count = len(rewards)
+        self._count = self._told = len(rewards)
         # If the noise is learned, the values alone have to do.
         self._noise_variance = bandit.recipe.noise_variance or 0.0
         self._times = _range(np.concatenate([rewards.t, state.failed.t, state.pending.t]))
@@ -96,9 +100,13 @@ class Doubts:
             self._count = len(table)
 
     def about_time(self, t: float, ahead_of_now: float | None = None) -> str:
-        """Return a sentence if a time is far ahead of the others, or of now; else an empty text."""
+        """Return a sentence if a time is far ahead of the others, or of now, or far before; else ""."""
         ahead_of_now = self._far_ahead if ahead_of_now is None else ahead_of_now
         first, last = self._times or (t, t)
+        if self._told >= ENOUGH and first - t > SPANS_BEFORE * (last - first) > 0:
+            return (
+                f"{self._format_time(t)} is far before {self._format_time(first)}, the first time"
+            )
         far = t - last > self._far_ahead * (last - first) > 0
         if not far and not t > self._now + ahead_of_now:
             return ""

@@ -8,6 +8,7 @@ journal, the answers are those in the journal, and the expert is not queried. Th
 from __future__ import annotations
 
 import json
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -227,6 +228,8 @@ class Replay:
         The latest row and its checksum.
     snapshot_seq : int
         The row of the latest snapshot.
+    seconds : float
+        Processor time that the rows after it took to replay.
     open_rows : list of Row
         The rows of an operation that was announced and is not finished.
     """
@@ -241,7 +244,7 @@ class Replay:
     ) -> None:
         self._location = snapshot.location
         self.seq, self.head = snapshot.seq, snapshot.head
-        self.snapshot_seq = snapshot.seq
+        self.snapshot_seq, self.seconds = snapshot.seq, 0.0
         self.expert = JournaledExpert(expert, unsaved) if has_expert else None
         self.open_rows: list[Row] = []
         content = snapshot.read(trusted).value()
@@ -253,11 +256,11 @@ class Replay:
                 recipe = replace(recipe, asking=replace(recipe.asking, expert=self.expert))
             self.bandit = Bandit.from_state(recipe, content["state"])
 
-    def skip_to(self, state: State, seq: int, head: str) -> None:
+    def skip_to(self, state: State, seq: int, head: str, seconds: float) -> None:
         """Take over the state of another replay, if that is further on and has the same domain."""
         if seq > self.seq and state.domain == self.bandit.recipe.domain:
             self.bandit = Bandit.from_state(self.bandit.recipe, state)
-            self.seq, self.head, self.open_rows = seq, head, []
+            self.seq, self.head, self.seconds, self.open_rows = seq, head, seconds, []
 
     def follow(self, row: Row) -> None:
         """Replay a row.
@@ -269,6 +272,7 @@ class Replay:
         DamagedCampaignError
             If the content of the row has another form.
         """
+        start = time.process_time()
         with report_damage(f"{self._location}: row {row.seq} ({row.kind})"):
             if row.kind in ("intent", "query", "reply"):
                 self.open_rows.append(row)
@@ -279,6 +283,7 @@ class Replay:
                     self.expert.skip(self.open_rows)
                 self.open_rows = []
         self.seq, self.head = row.seq, row.digest
+        self.seconds += time.process_time() - start
 
     def _replay(self, row: Row) -> None:
         where = f"{self._location}: row {row.seq} ({row.kind})"

@@ -52,6 +52,10 @@ log = logging.getLogger("tvbandits.campaign")
 # Who the journal names for points that are dropped because nobody has reported them in time.
 EXPIRY = "expiry"
 
+# A snapshot is due once the rows since the last one take so many seconds to replay: each command that a
+# person types would take that long.
+SLOW_REPLAY = 1.0
+
 # A site is silent after so many times that were asked for in vain.
 SILENT_ASKS = 4
 
@@ -97,7 +101,7 @@ class SharedBandit:
         self._writer_lock, self._reader_lock = threading.RLock(), threading.RLock()
         self._writer: Replay | None = None
         self._reader: Replay | None = None
-        self._latest: tuple[State, int, str] | None = None
+        self._latest: tuple[State, int, str, float] | None = None
         self._unsaved: Unsaved = {}
         self._names: tuple[int, Names] | None = None
 
@@ -227,7 +231,7 @@ class SharedBandit:
         for row in self.store.rows(replay.seq, replay.head):
             replay.follow(row)
         if not replay.open_rows:
-            self._latest = replay.bandit.state, replay.seq, replay.head
+            self._latest = replay.bandit.state, replay.seq, replay.head, replay.seconds
         return replay
 
     @contextmanager
@@ -475,14 +479,15 @@ class SharedBandit:
                 if not writer.uncertain:  # else the replay may be ahead of the disk
                     self._writer = replay = writer.replay
                     # Readers need not compute it again.
-                    self._latest = replay.bandit.state, replay.seq, replay.head
+                    self._latest = replay.bandit.state, replay.seq, replay.head, replay.seconds
 
     def _snapshot(self, writer: Writer, *, always: bool = False) -> None:
         """Write a snapshot if it is time for one and the state of the expert is available."""
         from tvbandits.campaign.replay import snapshot_data
 
         replay = writer.replay
-        if not always and replay.seq - replay.snapshot_seq < self._snapshot_every:
+        is_slow = replay.seconds > SLOW_REPLAY
+        if not (always or is_slow or replay.seq - replay.snapshot_seq >= self._snapshot_every):
             return
         if replay.expert is not None and not replay.expert.present:
             return
@@ -492,7 +497,7 @@ class SharedBandit:
         except StorageError as error:  # the operation itself is on the disk
             warnings.warn(f"no snapshot was written: {error}", RuntimeWarning, stacklevel=5)
         else:
-            replay.snapshot_seq = replay.seq
+            replay.snapshot_seq, replay.seconds = replay.seq, 0.0
 
 
 @contextmanager

@@ -299,14 +299,23 @@ def forecast(
     """Print the mean and 95% interval at one site or at all, the best first."""
     with open_campaign(call) as campaign:
         t, places = parse_at(campaign, at), None if site is None else [site]
+        time = campaign.state.record.decision_time if t is None else t
         where = parse_context(campaign, context)
         rows = predictions(campaign, places, t, outcome, where, relative=relative)
         unit = campaign.about.get("unit", "") if outcome is None else ""
+    if t is None and call.form != "json":
+        about = f"for {campaign.format_time(time)}, one unit of time after the last reading"
+        print(f"tvbandits: {about}: --at says another time", file=sys.stderr)
     lines = []
     for row in rows:
         value = f"{interval_text(row.mean, row.half, '+-')} {unit}".rstrip()
         lines.append(f"{row.site}: {value} (95%)")
-    values = {"t": t, "unit": unit, "forecast": [row._asdict() for row in rows]}
+    values = {
+        "t": time,
+        "at": campaign.format_time(time),
+        "unit": unit,
+        "forecast": [row._asdict() for row in rows],
+    }
     print_result(call.form, lines, values)
 
 

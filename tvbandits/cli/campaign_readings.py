@@ -185,7 +185,10 @@ def tell(
     refused = [{"line": line, "error": error} for line, error in by_line]
     values: dict[str, Any] = {"refused": refused} if refused else {}
     values |= {"left_out": omissions} if omissions else {}
-    _print_recorded(call, campaign, total, new, values)
+    is_failed = path is None and reading.value is not None and math.isnan(reading.value)
+    _print_recorded(
+        call, campaign, total, new, values, noun="failed reading" if is_failed else "reading"
+    )
     for line in lines:
         print(f"tvbandits: {escape(line)}; it is left out", file=sys.stderr)
     return lines

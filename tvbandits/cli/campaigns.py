@@ -419,7 +419,10 @@ def forecast_command(
     context: Context = None,
     relative: Annotated[bool, Option("--relative", help="Relative to the control.")] = False,
 ) -> None:
-    """Predict the reward at one site or at all, the best first."""
+    """Predict the reward at one site or at all, the best first.
+
+    +- is half of a 95% interval of the level there, without the noise of a single reading.
+    """
     actions.forecast(call, at, site, outcome, context, relative=relative)
 
 

@@ -341,6 +341,20 @@ def test_forecasts_are_predictions_best_first(command: Command, played: Path) ->
     bounds = np.array([row["interval_95"] for row in said["forecast"]])
     np.testing.assert_allclose(bounds, np.stack([low, high], axis=1)[order])
     assert fine(command("forecast", played, "--at", 9, "--site", "2.5,1")) == one
+    assert said["at"] == "2024-01-01 09:00:00"
+
+
+def test_forecasts_say_which_time_they_are_for(command: Command, played: Path) -> None:
+    (said,) = objects(fine(command("forecast", played, "--format", "json")))
+    usual = command("forecast", played)
+    assert f"for {said['at']}, one unit of time after the last reading" in usual.err
+    assert usual.out == fine(command("forecast", played, "--at", said["at"]))
+    assert command("forecast", played, "--at", said["at"]).err == ""
+
+
+def test_tell_says_that_a_reading_failed(command: Command, played: Path) -> None:
+    said = fine(command("tell", played, "--site", "mill", "--reward", "nan", "--at", 40, "--yes"))
+    assert said.startswith("1 new failed reading; ")
 
 
 def test_a_forecast_beside_the_control(command: Command, place: Path) -> None:
@@ -349,9 +363,10 @@ def test_a_forecast_beside_the_control(command: Command, place: Path) -> None:
     fine(command("new", "k.db", "--config", "k.toml"))
     for site, reward in (("mill", 7.0), ("north", 9.0)):
         fine(command("tell", "k.db", "--site", site, "--reward", reward, "--at", 1))
-    assert re.match(r"north: (8[.]9\d|9[.]0\d) [+]- ", fine(command("forecast", "k.db")))
+    assert re.match(r"north: (8[.]9\d|9[.]0\d) [+]- ", fine(command("forecast", "k.db", "--at", 2)))
     assert re.match(
-        r"north: (1[.]9\d|2[.]0\d) [+]- ", fine(command("forecast", "k.db", "--relative"))
+        r"north: (1[.]9\d|2[.]0\d) [+]- ",
+        fine(command("forecast", "k.db", "--at", 2, "--relative")),
     )
     one_line(command("forecast", place, "--relative"), "nothing is relative without a control")
 

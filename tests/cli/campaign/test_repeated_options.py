@@ -95,8 +95,8 @@ def test_every_repeated_context_is_used(command: Command, place: Path) -> None:
     said = "--context", "outside=3", "--context", "tariff=1"
     fine(command("ask", place, "--at", 1, *said))
     fine(command("tell", place, "--site", "A", "--reward", 1, "--at", 1, *said))
-    for verb in ("forecast", "status"):
-        fine(command(verb, place, *said, *(["--best"] if verb == "status" else [])))
+    fine(command("forecast", place, "--at", 2, *said))
+    fine(command("status", place, "--best", *said))
     history = json.loads(fine(command("history", place, "--format", "json")))
     assert {(row["outside"], row["tariff"]) for row in history} == {(3.0, 1.0)}
     twice = "--context", "outside=3", "--context", "outside=4, tariff=0"
