@@ -376,7 +376,7 @@ def test_what_ask_prints_tell_takes(command: Command) -> None:
         out = fine(reading(command, "tell", place, "--reward", t, "--at", t))
         assert out == f"1 new reading; {t} reading{'s' * (t > 1)} in all, 0 pending\n"
     best = fine(command("campaign", "status", "c.db", "--best")).strip().partition("best: ")[2]
-    assert best in fine(command("campaign", "forecast", "c.db", "--site", best))
+    assert best in fine(command("campaign", "forecast", "c.db", "--site", best, "--at", 4))
     Path("day.csv").write_text('flow,pump,hyst,mode,time,reward\n40,12,3,"fast, loud",4,2\n')
     assert "4 readings in all" in fine(command("campaign", "tell", "c.db", "--csv", "day.csv"))
     Path("out.csv").write_text(fine(command("campaign", "history", "c.db")))

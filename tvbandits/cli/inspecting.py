@@ -176,7 +176,7 @@ def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
     ]
     if facts["left_out"]:
         numbers = ", ".join(map(str, facts["left_out"]))
-        lines.append(f"  lines {numbers} are titles, units or an end")
+        lines.append(f"  without readings (titles, units or an end): line {numbers}")
     if facts["repeated_headers"]:
         lines.append(f"  {plural(facts['repeated_headers'], 'repeated header')} left out")
     if facts["form"] == "sites":
