@@ -15,7 +15,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.testing import pytest_samplers  # noqa: E402
 
 from tests.helpers.refusals import refused  # noqa: E402
-from tvbandits import Options, OutlierWarning, Space, policies  # noqa: E402
+from tvbandits import OutlierWarning, Space, policies  # noqa: E402
 from tvbandits.integrations.optuna import CodedSpace, TVSampler  # noqa: E402
 from tvbandits.integrations.playing import set_pending  # noqa: E402
 
@@ -121,8 +121,18 @@ def test_a_loss_of_a_training_that_diverged_is_named_once() -> None:
     with pytest.warns(OutlierWarning, match="10000") as given:
         study.optimize(loss, n_trials=14)
     assert len(given) == 1
-    robust = sampler(policy=partial(quick, options=Options(robust=True)))
-    optuna.create_study(sampler=robust).optimize(loss, n_trials=14)
+
+
+def test_the_default_sets_a_training_that_diverged_aside() -> None:
+    def loss(trial: Any) -> float:
+        x = trial.suggest_float("x", 0.0, 1.0)
+        return 1e4 if trial.number == 9 else 0.3 + (x - 0.3) ** 2
+
+    study = optuna.create_study(sampler=TVSampler(time=numbered, seed=0))
+    study.optimize(loss, n_trials=16)  # without a warning, which would be an error
+    bandit = study.sampler.bandit
+    assert bandit.history.loc[bandit.history.kind == "outlier", "reward"].tolist() == [1e4]
+    assert all(abs(trial.params["x"] - 0.3) < 0.2 for trial in study.trials[-4:])
 
 
 def test_what_runs_elsewhere_is_pending() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -28,6 +29,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tvbandits import policies
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.bandit.options import Options
 from tvbandits.domains.domain import as_context_parameters, columns_by_name
 from tvbandits.domains.parameters import EXACT, Integer
 from tvbandits.domains.space import Space
@@ -212,6 +214,10 @@ class PlayedTrial:
         return noise_variance_number(name, self.trial.user_attrs[NOISE_VARIANCE])
 
 
+# A loss of 10,000 among losses of 0.3 is common where trainings diverge, and no model survives it.
+DEFAULT_POLICY: Maker = partial(policies.adaptive_gp_ucb, options=Options(robust=True))
+
+
 class TVSampler(optuna.samplers.BaseSampler):
     """A sampler that asks a bandit, and tells it the times of the trials.
 
@@ -223,7 +229,8 @@ class TVSampler(optuna.samplers.BaseSampler):
     Parameters
     ----------
     policy : callable, optional
-        A recipe of a `Bandit`, by default `policies.adaptive_gp_ucb`; set options by
+        A recipe of a `Bandit`, by default `policies.adaptive_gp_ucb` with `Options(robust=True)`, which
+        sets aside what a training that diverged returns (`bandit.history` shows it); set options by
         `partial(policies.sw_gp_ucb, window=30)`.
     time : str or callable, optional
         The name of a user attribute that holds the time of a trial, set before its first `suggest`; or a
@@ -257,7 +264,7 @@ class TVSampler(optuna.samplers.BaseSampler):
 
     def __init__(
         self,
-        policy: Maker = policies.adaptive_gp_ucb,
+        policy: Maker = DEFAULT_POLICY,
         *,
         time: str | Callable[[FrozenTrial], float] | None = None,
         context: Mapping[str, Any] | None = None,
