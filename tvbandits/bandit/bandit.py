@@ -35,7 +35,6 @@ from tvbandits.bandit.observations import (
     validate_answers,
     validate_correction,
     validate_observations,
-    values_and_variance,
 )
 from tvbandits.bandit.options import OptionChanges, Options, check_changes
 from tvbandits.bandit.querying import (
@@ -543,8 +542,7 @@ class Bandit:
         state = observe(self._inference, self._outcomes, before, new, outcomes, rng)
         state = query_after_tell(self._inference, before, state, new, rng)
         if not recipe.options.robust:
-            column, _ = values_and_variance("y", y, len(new.X), None, None)
-            warn_of_outlier(before.rewards.y, column)
+            warn_of_outlier(before.rewards.y, new, y)
         self._state = replace(state, random=self._inference.random_state(rng))
         return self._state.info
 

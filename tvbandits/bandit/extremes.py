@@ -7,7 +7,11 @@ it. Heavy tails do not go so far.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from tvbandits.bandit.observations import values_and_variance
+from tvbandits.counts import Counted
+from tvbandits.data import NewObservations
 from tvbandits.errors import warn_caller
 from tvbandits.validation import Array
 
@@ -56,8 +60,8 @@ def outlier_of(y: Array) -> tuple[float, tuple[float, float]] | None:
     return None
 
 
-def warn_of_outlier(before: Array, y: Array) -> None:
-    """Give an `OutlierWarning` if one of the rewards of a call (n,) is an outlier.
+def warn_of_outlier(before: Array, new: NewObservations, y: ArrayLike | Counted) -> None:
+    """Give an `OutlierWarning` if one of the rewards of a call is an outlier.
 
     One that was told before is none: who comes near to an optimum leaves the first play behind.
 
@@ -65,10 +69,13 @@ def warn_of_outlier(before: Array, y: Array) -> None:
     ----------
     before : array of shape (m,)
         All earlier rewards.
+    new : NewObservations
     y : array of shape (n,)
-        NaN where a reward is missing.
+        The rewards of the call, as it has them; NaN where there is no reading.
     """
-    outlier = outlier_of(np.concatenate([before, y[np.isfinite(y)]]))
-    if outlier is not None and outlier[0] in y:
+    rewards = new.rewards.y
+    outlier = outlier_of(np.concatenate([before, rewards]))
+    if outlier is not None and outlier[0] in rewards:
         value, usual = outlier
-        warn_caller(OutlierWarning(int(np.flatnonzero(y == value)[0]), value, usual))
+        column, _ = values_and_variance("y", y, len(new.X), None, None)
+        warn_caller(OutlierWarning(int(np.flatnonzero(column == value)[0]), value, usual))
