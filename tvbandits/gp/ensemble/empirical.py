@@ -276,12 +276,16 @@ def empirical_models(table: Array, step: float) -> tuple[ModelSpec, ...]:
     times = -step / np.log(correlations)
     drift_space = EmpiricalSpace.of(components, variances / drift, np.zeros_like(own))
     # A place that varies much may also change for long by much.
-    statics = [between + share * own for share in CONFIG.static_shares]
+    variances_of_static = [between + share * own for share in CONFIG.static_shares]
+    statics = [
+        (float(each.mean()), EmpiricalSpace.of(components, np.zeros_like(own), each / each.mean()))
+        for each in variances_of_static
+    ]
     return tuple(
         ModelSpec(
-            EmpiricalSpace.of(components, np.zeros_like(own), static / static.mean()),
+            static_space,
             drift_space,
-            static=float(static.mean()) / total,
+            static=static / total,
             drift=drift / total,
             trend=0.0,
             nugget=CONFIG.nugget * drift / total,
@@ -290,7 +294,7 @@ def empirical_models(table: Array, step: float) -> tuple[ModelSpec, ...]:
             trend_time=1.0,
             component_times=tuple((factor * times[:-1]).tolist()),
         )
-        for factor, static in product(CONFIG.time_factors, statics)
+        for factor, (static, static_space) in product(CONFIG.time_factors, statics)
     )
 
 
