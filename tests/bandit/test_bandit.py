@@ -275,19 +275,37 @@ def test_a_generator_as_seed_is_not_advanced_and_serves_several_bandits() -> Non
     np.testing.assert_array_equal(points, play(make(seed=np.random.default_rng(7)), 10))
 
 
-def test_a_bandit_made_anew_from_a_log_needs_another_seed_each_time() -> None:
-    def next_plays(seed_of: Callable[[int], int]) -> list[float]:
-        log: list[tuple[Array, Array]] = []
-        for t in range(12):
-            bandit: Any = policies.uniform(LINE, seed=seed_of(len(log)))
-            for then, (X, y) in enumerate(log):
-                bandit.tell(X, y, then)
-            X = bandit.ask(t)
-            log.append((X, wave(X, t)))
-        return [float(X[0, 0]) for X, _ in log]
+@pytest.mark.parametrize("policy", [policies.uniform, policies.thompson])
+def test_a_bandit_made_anew_from_a_longer_log_draws_other_numbers(policy: Any) -> None:
+    log: list[float] = []
+    for t in range(12):
+        bandit = policy(LINE, seed=0)
+        if log:  # rewards of no information: what differs is drawn
+            bandit.tell(
+                LINE.X[:1].repeat(len(log), axis=0), np.zeros(len(log)), np.arange(len(log)), 1e9
+            )
+        log.append(float(bandit.ask(t)[0, 0]))
+    assert len({*log}) > 6
 
-    assert len({*next_plays(lambda _: 0)}) == 1
-    assert len({*next_plays(lambda length: length)}) > 6
+
+@pytest.mark.parametrize("policy", [policies.uniform, policies.gp_ucb])
+def test_the_numbers_depend_on_how_many_rewards_were_told_not_on_the_calls(policy: Any) -> None:
+    X, y = LINE.X[:6], np.zeros(6)
+    once, in_turn = policy(LINE, seed=3), policy(LINE, seed=3)
+    once.tell(X, y, np.arange(6.0))
+    for t in range(6):
+        in_turn.tell(X[t : t + 1], y[:1], t)
+    np.testing.assert_array_equal(once.ask(7, n=3), in_turn.ask(7, n=3))
+
+
+def test_numbers_are_not_skipped_for_rewards_that_were_asked_for() -> None:
+    bandit, other = policies.uniform(LINE, seed=3), policies.uniform(LINE, seed=3)
+    for t in range(3):
+        X = bandit.ask(t)
+        bandit.tell(X, [0.0], t)
+    for t in range(3):
+        other.ask(t)
+    np.testing.assert_array_equal(bandit.ask(3), other.ask(3))
 
 
 @pytest.mark.parametrize("bits", [np.random.PCG64DXSM, np.random.MT19937, np.random.SFC64])

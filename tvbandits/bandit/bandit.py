@@ -31,7 +31,9 @@ from tvbandits.bandit.initial_state import (
 from tvbandits.bandit.observations import (
     ReadingTable,
     corrected_answers,
+    count_unasked,
     find_readings,
+    skip_numbers,
     validate_answers,
     validate_correction,
     validate_observations,
@@ -79,8 +81,8 @@ class Bandit:
     ----------
     recipe : Recipe
     seed : int or numpy.random.Generator
-        The only source of randomness. A generator is not advanced: a child is spawned from it. If you
-        make a bandit anew from a log each time, give another seed each time, such as `seed=len(log)`.
+        The only source of randomness. A generator is not advanced: a child is spawned from it. What a
+        bandit draws depends on the seed and on the number of rewards told that it did not ask for.
 
     Examples
     --------
@@ -543,6 +545,7 @@ class Bandit:
         state = query_after_tell(self._inference, before, state, new, rng)
         if not recipe.options.robust:
             warn_of_outlier(before.rewards.y, new, y)
+        skip_numbers(rng, count_unasked(before.record, state.record, len(new.X)))
         self._state = replace(state, random=self._inference.random_state(rng))
         return self._state.info
 

@@ -463,3 +463,21 @@ def _edges(domain: Domain, X: Array) -> list[str]:
         for end, near in ends
         for i in np.flatnonzero(near.all(axis=0)).tolist()
     ]
+
+
+# --- rewards that nobody asked for ----------------------------------------------------------------
+
+
+def count_unasked(before: Record, after: Record, points: int) -> int:
+    """Return how many of so many points told were not pending between two records."""
+    return points - len(before.pending) + len(after.pending)
+
+
+def skip_numbers(rng: np.random.Generator, rewards: int) -> None:
+    """Skip the random numbers that belong to so many rewards that nobody asked for.
+
+    Else a bandit that is made anew from a longer log each night, with the same seed, would draw the
+    numbers of its first play again. A generator of another kind than NumPy's usual one goes on as it is.
+    """
+    if rewards and isinstance(rng.bit_generator, np.random.PCG64):
+        rng.bit_generator.advance(rewards << 64)

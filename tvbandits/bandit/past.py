@@ -6,6 +6,7 @@ of a bandit that was told all of it, and asked its expert nothing about it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pandas as pd
 
 from tvbandits.bandit.inference import Inference
 from tvbandits.bandit.initial_state import first_state
-from tvbandits.bandit.observations import ReadingTable, validate_observations
+from tvbandits.bandit.observations import ReadingTable, skip_numbers, validate_observations
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State
 from tvbandits.bandit.step import update
@@ -46,7 +47,8 @@ def state_with_history(recipe: Recipe, history: Any, rng: np.random.Generator) -
     table = ReadingTable(*columns)
     for readings in table.in_turn():
         state = update(inference, state, readings, rng)
-    return state
+    skip_numbers(rng, len(rewards))
+    return replace(state, random=rng.bit_generator.state)
 
 
 def history_readings(domain: Any, history: Any) -> tuple[Array, Array, Array]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.bandit.inference import Inference
+from tvbandits.bandit.observations import count_unasked
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import QueryState, State
 from tvbandits.data import Dataset, NewObservations, answers_of, step_of
@@ -61,7 +62,7 @@ def query_after_tell(
     # The present, as far as it is known.
     asked_for = state.record.asked_for
     about = latest if asked_for is None else max(latest, asked_for)
-    unasked = len(before.pending.t) - len(state.pending.t) < len(new.X)
+    unasked = count_unasked(before.record, state.record, len(new.X))
     if state.queries.due or (unasked and _is_new(state.queries, about)):
         return query_expert(inference, state, about, rng)
     return state
