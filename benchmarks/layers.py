@@ -103,7 +103,7 @@ LAYERS: dict[str, tuple[Switch, ...]] = {
     ),
     "lasting width": ((ENSEMBLE, "persistent_share", lambda self, _: np.ones(len(self.points))),),
     "search for seasons": ((seasons.SeasonSearch, "is_due", False),),
-    "every fourth question": ((plans, "DISCOVER_EVERY", 10**9),),
+    "every fourth question": (constants(plans, discover_every=10**9),),
 }
 
 ASKED_ONLY = {"every fourth question"}
