@@ -109,16 +109,40 @@ def test_an_answer_beyond_belief_is_refused_and_told_if_somebody_is_sure(tmp_pat
         rows = campaign.status.rows
         refused(DoubtfulReadingError, "1927", campaign.answer, asked, [1927.0], 13)
         assert campaign.status.rows == rows
-        campaign.answer(asked, [1927.0], 13, sure=True)
-        campaign.correct_answers(asked, [1928.0], 13)
+        campaign.answer(asked, [19.0], 13)
+        refused(DoubtfulReadingError, "1928", campaign.correct_answers, asked, [1928.0], 13)
+        assert campaign.state.answers.y.tolist() == [19.0]
+        campaign.correct_answers(asked, [1928.0], 13, sure=True)
         assert campaign.state.answers.y.tolist() == [1928.0]
+        campaign.correct_answers(asked, [np.nan], 13)  # to withdraw one is no doubt
+        assert len(campaign.state.answers) == 0
 
 
-def test_corrections_imports_and_repeated_calls_are_not_doubted(tmp_path: Path) -> None:
+def test_a_correction_beyond_belief_is_refused_and_made_if_somebody_is_sure(tmp_path: Path) -> None:
     with campaign_at(tmp_path) as campaign:
         tell_usual(campaign)
-        campaign.correct("pier", [1927.0], 12)
-        campaign.retract("pier", 12)
+        with pytest.raises(DoubtfulReadingError, match=r"1927.*sure=True") as caught:
+            campaign.correct(["dune", "pier"], [3.0, 1927.0], 12)
+        error = caught.value
+        assert (error.row, error.site, error.value, error.usual) == (1, "pier", 1927.0, (3.0, 19.4))
+        refused(DoubtfulReadingError, "far ahead", campaign.correct, "pier", None, 12, to=1e6)
+        assert campaign.journal()[-1].kind == "tell"
+        campaign.correct("pier", None, 12, 0.02)  # of its value nothing is said
+        campaign.correct("pier", [1927.0], 12, sure=True)
+        assert 1927.0 in campaign.state.readings.y
+        assert campaign.verify().consistent
+
+
+def test_a_correction_at_a_time_that_was_believed_does_not_doubt_the_time(tmp_path: Path) -> None:
+    with campaign_at(tmp_path, clock=Clock("1h", "2026-01-01")) as campaign:
+        campaign.tell("pier", [19.0], "2226-01-01T06:00", sure=True)
+        campaign.correct("pier", [19.5], "2226-01-01T06:00")
+        assert campaign.state.readings.y.tolist() == [19.5]
+
+
+def test_imports_and_repeated_calls_are_not_doubted(tmp_path: Path) -> None:
+    with campaign_at(tmp_path) as campaign:
+        tell_usual(campaign)
         campaign.tell("pier", [1927.0], 13, sure=True, key="k")
         rows = campaign.status.rows
         campaign.tell("pier", [1927.0], 13, key="k")

@@ -569,14 +569,20 @@ class Campaign:
         *,
         to: Any = None,
         outcomes: Outcomes = None,
+        sure: bool = False,
         key: str | None = None,
         who: str | None = None,
     ) -> Info:
         """Replace rewards, as `Bandit.correct`.
 
         The journal keeps both. To replay a correction takes long, so that a snapshot is written now.
+
+        Raises
+        ------
+        DoubtfulReadingError
+            If a right reading or time is beyond belief, as for `tell`, unless you are `sure` of it.
         """
-        request = verbs.correct(self.clock, X, y, t, noise_variance, to, outcomes)
+        request = verbs.correct(self.clock, X, y, t, noise_variance, to, outcomes, sure=sure)
         return self._info(request, key, who)
 
     def retract(
@@ -659,14 +665,20 @@ class Campaign:
         t: Any = None,
         noise_variance: ArrayLike | None = None,
         *,
+        sure: bool = False,
         key: str | None = None,
         who: str | None = None,
     ) -> Info:
         """Replace answers of an expert, or withdraw them (NaN), as `Bandit.correct_answers`.
 
         The journal keeps both.
+
+        Raises
+        ------
+        DoubtfulReadingError
+            If a right answer is beyond belief, as for `tell`, unless you are `sure` of it.
         """
-        request = verbs.correct_answers(self.clock, X, values, t, noise_variance)
+        request = verbs.correct_answers(self.clock, X, values, t, noise_variance, sure=sure)
         return self._info(request, key, who)
 
     def snapshot(self) -> None:

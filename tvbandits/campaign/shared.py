@@ -387,21 +387,26 @@ class SharedBandit:
         """Raise a `DoubtfulReadingError` if a reading or an answer is beyond belief."""
         from tvbandits.campaign.doubts import refuse_doubtful
 
-        column = "y" if request.kind == "tell" else "values"
-        X, said = to_points(arguments["X"], names.domain.dimension), request.payload.get("t")
+        is_reading = request.kind in ("tell", "correct")
+        column = "y" if is_reading else "values"
+        X, to = to_points(arguments["X"], names.domain.dimension), request.payload.get("to")
+        said = request.payload.get("t") if to is None else to
         noise = arguments.get("noise_variance")
         values, variance = values_and_variance(
             column,
-            to_array(arguments[column]),
+            to_array(arguments.get(column, [math.nan] * len(X))),
             len(X),
             None if noise is None else to_array(noise),
             None,
         )
         t = None if said is None else as_times(to_array(said), len(X))
-        if request.kind == "tell" and bandit.recipe.options.robust:
+        if is_reading and bandit.recipe.options.robust:
             values = np.full(len(X), np.nan)  # the bandit sets them aside by itself; times it takes
         doubts = self.doubts(bandit, values[~np.isnan(values)].tolist())
-        refuse_doubtful(doubts, names.name, X, t, values, None if noise is None else variance)
+        # The time of what is corrected was believed before.
+        is_new = request.kind in ("tell", "answer") or to is not None
+        noises = None if noise is None else variance
+        refuse_doubtful(doubts, names.name, X, t, values, noises, is_new_time=is_new)
 
     def _set_aside(self, replay: Replay, X: Array, answers: Answers) -> Answers:
         """Return the answers of an expert in a program without those that are beyond belief.

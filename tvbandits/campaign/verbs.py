@@ -138,9 +138,18 @@ def tell_reading(clock: Clock | None, reading: Mapping[str, Any]) -> Request:
 
 
 def correct(
-    clock: Clock | None, X: Any, y: Any, t: Any, noise_variance: Any, to: Any, outcomes: Outcomes
+    clock: Clock | None,
+    X: Any,
+    y: Any,
+    t: Any,
+    noise_variance: Any,
+    to: Any,
+    outcomes: Outcomes,
+    *,
+    sure: object = True,
 ) -> Request:
     """Return the request to replace rewards."""
+    is_sure = flag("sure", sure)
     times, right_times = to_numbers(clock, t), to_numbers(clock, to, "to")
     values = _values("y", [float("nan")] if y is None else y, noise_variance, outcomes)
     if y is None:
@@ -157,7 +166,7 @@ def correct(
             )
         return points
 
-    return Request("correct", payload, resolve)
+    return Request("correct", payload, resolve, is_sure)
 
 
 def retract(clock: Clock | None, X: Any, t: Any) -> Request:
@@ -221,15 +230,15 @@ def answer(
 
 
 def correct_answers(
-    clock: Clock | None, X: Any, values: Any, t: Any, noise_variance: Any
+    clock: Clock | None, X: Any, values: Any, t: Any, noise_variance: Any, *, sure: object = True
 ) -> Request:
     """Return the request to replace answers of an expert, or to withdraw them."""
+    is_sure = flag("sure", sure)
     payload = _plain(
         X=_places(X), t=to_number(clock, t), **_values("values", values, noise_variance)
     )
-    return Request(
-        "correct_answers", payload, _resolve_points(X, None, payload.get("t"), played=True)
-    )
+    resolve = _resolve_points(X, None, payload.get("t"), played=True)
+    return Request("correct_answers", payload, resolve, is_sure)
 
 
 def _question_time(bandit: Bandit, t: float | None) -> float:

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -27,7 +27,7 @@ from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.shared import Errors, collect_errors
-from tvbandits.campaign.store.errors import ConflictError
+from tvbandits.campaign.store.errors import ConflictError, DoubtfulReadingError
 from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import escape, plural, print_result
 from tvbandits.clock import Clock, parse_time, to_number
@@ -116,17 +116,13 @@ def confirm_time(campaign: Campaign, t: float, yes: bool) -> None:
     confirm([doubt] if doubt else [], yes)
 
 
-def confirm_reading(
-    campaign: Campaign,
-    X: Array,
-    t: float | None,
-    value: float | None,
-    variance: float | None,
-    yes: bool,
-) -> None:
-    """Ask about a reading or an answer at a point (1, d) if it is unusual."""
-    name = campaign.names.name(X[0])
-    confirm(campaign.doubts().about_reading(name, t, value, variance, X), yes)
+def make_change(change: Callable[..., object], yes: bool) -> None:
+    """Call a method of a campaign; ask about a reading or an answer that it refuses as unusual."""
+    try:
+        change(sure=yes)
+    except DoubtfulReadingError as error:
+        confirm([error.reason], yes)
+        change(sure=True)
 
 
 def as_column(number: float | None) -> list[float] | None:
@@ -282,9 +278,9 @@ def answer(
 ) -> None:
     """Record an answer, once for its place and time unless it has a key."""
     before, X = campaign.status.rows, campaign.resolve_points(site, t=t)
-    confirm_reading(campaign, X, t, value, variance, yes)
+    noise = as_column(variance)
     try:
-        campaign.answer(X, [value], t, as_column(variance), sure=True, key=call.key)
+        make_change(partial(campaign.answer, X, [value], t, noise, key=call.key), yes)
     except ConflictError as error:
         if not error.same:
             raise
@@ -302,8 +298,8 @@ def correct_answer(
     yes: bool,
 ) -> None:
     """Replace the answer about a place."""
-    confirm_reading(campaign, X, t, value, variance, yes)
-    campaign.correct_answers(X, [value], t, as_column(variance), key=call.key)
+    noise = as_column(variance)
+    make_change(partial(campaign.correct_answers, X, [value], t, noise, key=call.key), yes)
     print_change(call, campaign, "corrected", "correct_answers", value)
 
 

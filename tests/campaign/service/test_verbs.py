@@ -294,6 +294,21 @@ def test_a_reading_beyond_belief_is_refused_unless_the_request_is_sure(served: S
     assert served.campaign.status.rows == rows + 1
 
 
+def test_a_correction_beyond_belief_is_refused_as_a_reading_is(served: Served) -> None:
+    for t in range(1, 13):
+        served.post("/tell", points=["S1"], rewards=[19.0 + t % 3 / 10], t=t)
+    wrong: dict[str, Any] = {"points": ["S1"], "rewards": [1927.0], "t": 12}
+    told, corrected = (
+        served.post(path, **wrong | change)
+        for path, change in (("/tell", {"t": 13}), ("/correct", {}))
+    )
+    assert (corrected.status_code, corrected.json()) == (409, told.json())
+    assert served.campaign.state.readings.y.max() < 20.0
+    assert served.post("/correct", **wrong, sure=True).json() == {"changed": 1}
+    answers = {"points": ["S1"], "values": [1.0], "sure": "yes"}
+    assert served.post("/correct_answers", **answers).status_code == 422
+
+
 def test_an_ask_says_which_silent_sites_it_left_out(served: Served) -> None:
     remote = remote_of(served)
     for t in range(4):

@@ -181,7 +181,7 @@ async def tell(
 
 @api.post("/answer")
 async def answer(
-    request: Request, body: bodies.AnswerBody, who: Teller, campaign: Served
+    request: Request, body: bodies.AnswersBody, who: Teller, campaign: Served
 ) -> bodies.Recorded:
     """Report answers of the expert."""
     await in_turn(request, campaign.answer, body, who)

@@ -115,6 +115,7 @@ class RewardsBody(Body):
     t: Time = None
     noise_variance: Variance = None
     outcomes: Outcomes = None
+    sure: Sure = False
     key: Key = None
 
     def arguments(self) -> dict[str, Any]:
@@ -141,7 +142,6 @@ class TellBody(RewardsBody):
     """The content of /tell."""
 
     context: Context = None
-    sure: Sure = False
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments for `Campaign.tell`."""
@@ -173,19 +173,14 @@ class DropBody(Body):
 
 
 class AnswersBody(Body):
-    """The content of /correct_answers."""
+    """The content of /answer and /correct_answers."""
 
     points: Points
     values: Values
     t: Time = None
     noise_variance: Variance = None
-    key: Key = None
-
-
-class AnswerBody(AnswersBody):
-    """The content of /answer."""
-
     sure: Sure = False
+    key: Key = None
 
 
 class SitesBody(Body):
