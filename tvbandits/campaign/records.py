@@ -14,6 +14,7 @@ from tvbandits.bandit.observations import usual_variance, validate_observations
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.campaign.store.journal import to_array, to_points
 from tvbandits.campaign.store.store import Row
+from tvbandits.counts import Counted
 from tvbandits.data import Dataset, NewObservations, Plays, at_times, row_keys
 from tvbandits.validation import Array, as_values
 
@@ -65,10 +66,12 @@ def observations_of(recipe: Recipe, state: State, arguments: Mapping[str, Any]) 
         If they cannot be used.
     """
     X, y = to_points(arguments["X"], recipe.domain.dimension), to_array(arguments["y"])
-    t, variance = (
+    t, variance, trials = (
         None if (column := arguments.get(name)) is None else to_array(column)
-        for name in ("t", "noise_variance")
+        for name in ("t", "noise_variance", "trials")
     )
+    if trials is not None and variance is not None:
+        return validate_observations(recipe, state.record, X, Counted(y, variance, trials), t, None)
     return validate_observations(recipe, state.record, X, y, t, variance)
 
 

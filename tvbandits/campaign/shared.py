@@ -340,9 +340,10 @@ class SharedBandit:
             resolved |= self._answered_time(payload, resolved, names, key)
         resolution = {name: value for name, value in resolved.items() if value != payload.get(name)}
         arguments = {**payload, **resolution}
-        if kind == "tell" and key is None:
+        if kind == "tell":
             new = observations_of(bandit.recipe, bandit.state, arguments)
-            readings.check_new(bandit.state, new, arguments, names.name, self.format_time)
+            if key is None:
+                readings.check_new(bandit.state, new, arguments, names.name, self.format_time)
         if not request.sure:
             self._refuse_doubtful(bandit, request, arguments, names)
         if kind == "ask" and self.drop_after is not None:

@@ -100,7 +100,7 @@ def test_successes_and_events(tmp_path: Path) -> None:
             return served.post(path, points=DOMAIN.X[:2].tolist(), t=t, **said)
 
         assert told(1, successes=[0, 3], trials=[100, 50]).json() == {"recorded": 2, "failed": 0}
-        assert told(2, events=[0, 6], exposure=[2.0, None]).json() == {"recorded": 1, "failed": 1}
+        assert told(2, successes=[0, 6], trials=[2, None]).json() == {"recorded": 1, "failed": 1}
         assert told(1, "/correct", successes=[1, 3], trials=[100, 50]).status_code == 200
         rewards, counted = served.campaign.state.rewards, rate([1, 3], [100, 50])
         assert rewards.y[:2].tolist() == counted.values.tolist()
@@ -112,11 +112,16 @@ def test_successes_and_events(tmp_path: Path) -> None:
             told(3, successes=[1, 3]),
             told(3, successes=[9, 3], trials=[5, 5]),
             told(3, rewards=[1, 2], trials=[5, 5]),
+            told(3, rewards=[0.1, 0.2]),
+            told(3, events=[0, 6], exposure=[2.0, 3.0]),
+            told(1, "/correct", rewards=[0.1, 0.2]),
             told(3),
             served.get("/history", lst=5),
         ):
             assert refusal.status_code == 422
         assert served.campaign.status.rows == rows
+        detail = told(3, rewards=[None, 37.0]).json()["detail"]
+        assert detail.startswith("row 1: S1: 37 is no share of trials")
 
 
 def test_repeated_request_has_the_same_reply(served: Served) -> None:
