@@ -307,3 +307,22 @@ def test_an_expert_without_answers_is_no_fault(tmp_path: Path) -> None:
     with campaign_at(tmp_path, policies.frugal_gp_ucb(SITES, expert=Silent())) as campaign:
         play(campaign, 3)
         assert len(campaign.state.answers) == 0
+
+
+def test_each_door_names_the_remedy_of_a_conflict_in_its_own_words(tmp_path: Path) -> None:
+    from tvbandits.campaign.service.app import WORDS as OF_THE_SERVICE
+    from tvbandits.cli.output import WORDS as OF_THE_COMMAND_LINE
+    from tvbandits.integrations.mcp import WORDS as OF_AN_AGENT
+
+    with campaign_at(tmp_path) as campaign:
+        campaign.tell("pier", [19.0], 1)
+        with pytest.raises(ConflictError) as caught:
+            campaign.tell("pier", [20.0], 1)
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert str(error).startswith("there is already a reading of pier at t = 1: 19; give key= if")
+    assert "--" not in str(error)
+    for words in (OF_THE_SERVICE, OF_THE_COMMAND_LINE, OF_AN_AGENT):
+        assert words.keys() == error.words.keys()
+        assert words["key"] in error.message(words)
+        assert words["correct"] in error.message(words)
+    assert OF_THE_COMMAND_LINE["key"] not in error.message(OF_THE_SERVICE)

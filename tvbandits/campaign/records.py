@@ -167,8 +167,8 @@ class RecordedReadings:
         value = by_play.get(plays[first], [[np.nan]])[-1][0]
         raise ConflictError(
             f"there is already a reading of {name(new.X[first])} at {format_time(float(new.t[first]))}: "
-            f"{value:g}; give a key (--key) if both readings are to count, or replace the old one by "
-            "`campaign correct`",
+            f"{value:g}",
+            "give {key} if both readings are to count, or replace the old one by {correct}",
             same=bool(same),
         )
 

@@ -27,9 +27,9 @@ from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.shared import Errors, collect_errors
-from tvbandits.campaign.store.errors import ConflictError, DoubtfulReadingError
+from tvbandits.campaign.store.errors import CampaignError, ConflictError, DoubtfulReadingError
 from tvbandits.cli.options import Call, Change
-from tvbandits.cli.output import escape, plural, print_result
+from tvbandits.cli.output import WORDS, escape, plural, print_result
 from tvbandits.clock import Clock, parse_time, to_number
 from tvbandits.counts import Counted, count, rate
 from tvbandits.domains.candidates import as_finite
@@ -173,7 +173,7 @@ def tell(
     refusals = len(errors or ())
     new = _record(campaign, rows, errors)
     total = len(rows) - (len(errors or ()) - refusals)
-    texts = [(line, str(error)) for line, error in errors or ()]
+    texts = [(line, _text(error)) for line, error in errors or ()]
     by_line = sorted(dict.fromkeys(texts), key=lambda each: each[0])
     lines = [f"{path}, line {line}: {error}" for line, error in by_line]
     if lines and not total:
@@ -188,6 +188,10 @@ def tell(
     for line in lines:
         print(f"tvbandits: {escape(line)}; it is left out", file=sys.stderr)
     return lines
+
+
+def _text(error: ValueError) -> str:
+    return error.message(WORDS) if isinstance(error, CampaignError) else str(error)
 
 
 def read_history(
@@ -227,7 +231,7 @@ def read_history(
     if errors:
         line, error = min(errors, key=lambda each: each[0])
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        raise ValueError(f"{path}, line {line}: {error}{more}; nothing has changed")
+        raise ValueError(f"{path}, line {line}: {_text(error)}{more}; nothing has changed")
     if len(rewards) == 0:
         raise ValueError(f"{path} has no reading of a site")
     if np.isfinite(rewards.variance).any() or rewards.trials.any():

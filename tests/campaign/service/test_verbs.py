@@ -259,6 +259,9 @@ def test_request_without_a_reply_counts_once(
     (key,) = re.findall("key='(.*)'", str(failed.value))
     remote.tell(DOMAIN.X[:1], [0.5], 1, key=key)
     assert served.campaign.status.readings == 1
+    detail = served.post("/tell", points=["S0"], rewards=[0.9], t=1).json()["detail"]
+    assert 'give a "key"' in detail
+    assert "/correct" in detail
 
 
 def test_a_reading_beyond_belief_is_refused_unless_the_request_is_sure(served: Served) -> None:
@@ -420,3 +423,40 @@ def test_every_body_and_reply_of_the_docs_is_one_of_the_service(tmp_path: Path) 
             got = served.post(path, **body)
             assert got.status_code == 200, f"{path}: {got.text}"
             assert set(got.json()) == set(reply), path
+
+
+INVALID: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a decimal comma": ("/tell", {"rewards": ["12,5"]}, r"rewards\[0\] .*'12,5': write 12.5,"),
+    "and two numbers of it": ("/tell", {"rewards": [12, 5]}, r"rewards .* 1, got 2: .* 12\.5"),
+    "no list": ("/tell", {"rewards": "12,5"}, r"rewards must be a list.*: write \[12.5\]"),
+    "an empty text": ("/tell", {"rewards": [""]}, r"rewards\[0\] .*'': write null if"),
+    "NaN as a text": ("/tell", {"rewards": ["NaN"]}, r"rewards\[0\] .*'NaN': write null if"),
+    "a truth value": ("/tell", {"rewards": [True]}, r"rewards\[0\] must be a number, got true"),
+    "no place": ("/tell", {"points": [None]}, r"points\[0\] must be a list or a text, got null"),
+    "a text in a place": ("/tell", {"points": [["1,5"]]}, r"points\[0\]\[0\] .*: write 1.5"),
+    "no list of places": ("/tell", {"points": "S1"}, r"points must be a list.*: write \[\"S1\"\]"),
+    "an unknown field": ("/tell", {"reward": [1]}, "reward is no field"),
+    "a date without a clock": ("/tell", {"t": "31.01.2026"}, "t must be a number.*31.01.2026"),
+    "a time that is a list": ("/tell", {"t": [1]}, r"t must be a number or a text, got \[1\]"),
+    "an outcome": ("/tell", {"outcomes": {"a": ["1,2"]}}, r"outcomes.a\[0\] .*: write 1.2"),
+    "one outcome of two": ("/tell", {"outcomes": {"a": [1, 2]}}, "a must have a value for each"),
+    "an answer": ("/answer", {"values": ["1,5"], "rewards": None}, r"values\[0\] .*: write 1.5"),
+    "a number of points": (
+        "/ask",
+        {"n": "1,5", "points": None, "rewards": None},
+        "n must be a whole number",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_an_invalid_body_names_its_field_the_value_and_what_to_write(
+    served: Served, name: str
+) -> None:
+    path, change, message = INVALID[name]
+    usual = {"points": ["S1"], "rewards": [1.0], "t": 1}
+    body = {field: each for field, each in (usual | change).items() if each is not None}
+    reply = served.post(path, **body)
+    assert reply.status_code == 422
+    assert re.match(message, reply.json()["detail"]), reply.json()["detail"]
+    assert served.campaign.status.rows == 0
