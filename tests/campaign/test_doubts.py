@@ -326,3 +326,14 @@ def test_each_door_names_the_remedy_of_a_conflict_in_its_own_words(tmp_path: Pat
         assert words["key"] in error.message(words)
         assert words["correct"] in error.message(words)
     assert OF_THE_COMMAND_LINE["key"] not in error.message(OF_THE_SERVICE)
+
+
+def test_a_correction_to_a_time_that_is_taken_is_a_conflict_without_a_key(tmp_path: Path) -> None:
+    with campaign_at(tmp_path) as campaign:
+        campaign.tell(["pier", "pier", "dune"], [1.0, 2.0, 3.0], [1, 2, 3])
+        refused(ConflictError, "pier at t = 2", campaign.correct, "pier", None, 1, to=2)
+        campaign.correct(["pier", "pier"], None, [1, 2], to=[2, 1])  # exchanged
+        campaign.correct("dune", None, 3, to=2)
+        campaign.correct("pier", None, 1, to=2, key="both count")
+        assert campaign.state.readings.t.tolist() == [2.0, 2.0, 2.0]
+        assert campaign.verify().consistent

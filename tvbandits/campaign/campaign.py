@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.campaign import verbs
-from tvbandits.campaign.names import Names
+from tvbandits.campaign.names import Names, check_sites
 from tvbandits.campaign.overview import Overview
 from tvbandits.campaign.records import history_with_changes
 from tvbandits.campaign.shared import (
@@ -167,7 +167,9 @@ class Campaign:
             of_kind("about", about, Mapping, "a mapping of names to texts, or None")
         about = {name: str(value) for name, value in (about or {}).items()}
         parse_duration(about.get("drop_after", ""))
-        Names(bandit.recipe.domain, about, "about")
+        names = Names(bandit.recipe.domain, about, "about")
+        if "names" in about:
+            check_sites("names of sites", names.sites)
         _check_options(trusted, who, timeout, snapshot_every)
         recipe, state = bandit.recipe, bandit.state
         expert = None if recipe.asking is None else recipe.asking.expert

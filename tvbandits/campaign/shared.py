@@ -22,7 +22,7 @@ import numpy as np
 from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.bandit.observations import values_and_variance
 from tvbandits.campaign.names import Names, apply_change
-from tvbandits.campaign.records import RecordedReadings, observations_of
+from tvbandits.campaign.records import RecordedReadings, observations_of, refuse_taken_times
 from tvbandits.campaign.status import Outline, PendingPoint, Place
 from tvbandits.campaign.store.errors import (
     CampaignError,
@@ -344,6 +344,9 @@ class SharedBandit:
             new = observations_of(bandit.recipe, bandit.state, arguments)
             if key is None:
                 readings.check_new(bandit.state, new, arguments, names.name, self.format_time)
+        if kind == "correct" and key is None and "to" in payload:
+            recipe, now = bandit.recipe, bandit.state
+            refuse_taken_times(recipe, now, arguments, names.name, self.format_time)
         if not request.sure:
             self._refuse_doubtful(bandit, request, arguments, names)
         if kind == "ask" and self.drop_after is not None:

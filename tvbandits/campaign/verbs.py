@@ -17,7 +17,7 @@ import numpy as np
 
 from tvbandits.acquisition.limits import as_outcomes
 from tvbandits.bandit.observations import zero_or_one
-from tvbandits.campaign.names import Names
+from tvbandits.campaign.names import Names, check_sites
 from tvbandits.campaign.store.journal import to_json
 from tvbandits.campaign.store.store import check_name
 from tvbandits.clock import Clock, to_number, to_numbers
@@ -186,6 +186,7 @@ def change_sites(add: Mapping[str, Any] | Sequence[str], retire: Sequence[str | 
     new = list(add) if isinstance(add, Mapping) else several("add", add, "names")
     for name in new:
         check_name("each of add", name)
+    check_sites("names of sites to add", new)
     places = add if isinstance(add, Mapping) else dict.fromkeys(new)
     points = {k: x if x is None else as_floats(x, f"add: {k}") for k, x in places.items()}
     retire = [*several("retire", retire, "names of sites")]
