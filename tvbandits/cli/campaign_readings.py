@@ -664,7 +664,10 @@ def _parse_row(
     """Return the reading of a row, of which `columns` have counts."""
 
     def number(name: str) -> float:
-        return float(cells[name] or "nan")
+        try:
+            return float(cells[name] or "nan")
+        except ValueError:
+            raise ValueError(f'{name} must be a number, got "{cells[name]}"') from None
 
     context = {name: cells.get(name.lower()) for name in names.context_names}
     context_texts = [f"{name}={cell}" for name, cell in context.items() if cell and "site" in cells]
