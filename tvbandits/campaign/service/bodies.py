@@ -287,7 +287,8 @@ def invalid_text(errors: Sequence[Any]) -> str:
     if "a number" in needs and "a whole number" in needs:
         needs.remove("a whole number")
     value = error["input"]
-    shown = describe(value) if isinstance(value, str | list | dict) else json.dumps(value)
+    is_plain = value is None or isinstance(value, bool | int | float)  # else it may be bytes
+    shown = json.dumps(value) if is_plain else describe(value)
     if not needs:
         return f"{field}: {error['msg']}, got {shown}"
     return f"{field} must be {' or '.join(needs)}, got {shown}{_remedy(place, needs, value)}"
