@@ -303,7 +303,7 @@ def _place(location: Sequence[str | int]) -> tuple[str | int, ...]:
 
 def _remedy(place: Sequence[str | int], needs: Sequence[str], value: object) -> str:
     """Return what to write in the place of a value, if that can be told."""
-    is_column = place[0] in {"rewards", "values", "outcomes", *COUNTS}
+    is_column = bool(place) and place[0] in {"rewards", "values", "outcomes", *COUNTS}
     number = _number(value)
     if needs == ["a list"] and isinstance(value, str | float | int):
         shown = json.dumps(value, ensure_ascii=False) if not is_column or number is None else number
