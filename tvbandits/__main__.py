@@ -130,6 +130,8 @@ def _handle_other(error: Exception) -> int:
         if hasattr(cause, "errors"):  # pydantic's error about a number does not show the value
             value = str(cause.errors()[0]["input"])
             message += "" if repr(value) in message else f', got "{value}"'
+            if NUMBER.fullmatch(with_point := value.replace(",", ".")) and with_point != value:
+                message += f": write {with_point}"
         return _print_error(message) if message else 2
     is_extra = isinstance(error, ImportError) and error.name is None  # an extra is not installed
     if is_extra or any(kind.__name__ == "ExpertError" for kind in type(error).__mro__):

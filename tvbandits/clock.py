@@ -390,10 +390,14 @@ def to_number(clock: Clock | None, t: Any, name: str = "t") -> float | None:
             "a number, as the campaign has no clock ([clock] in its campaign.toml)",
             t,
         )
-        return float(clock.number(t))  # type: ignore[union-attr]
+        is_array = isinstance(t, np.ndarray)
+        return float(clock.number(t) if is_array else clock._number(t, name))  # type: ignore[union-attr]
     number = as_time(t, name)
     if clock is not None:
-        clock.text(number)  # raises an error if no date is so far away
+        try:
+            clock.text(number)
+        except ValueError as error:  # no date is so far away
+            raise ValueError(f"{name}: {error}") from error
     return number
 
 

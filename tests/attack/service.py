@@ -118,7 +118,7 @@ WHAT = [
     _of("2 MB", 413, body=b" " * 2_000_000),
     _of("2 MB in chunks", 413, headers=CHUNKED, body=(b"ffff\r\n" + b" " * 65_535 + b"\r\n") * 32),
     _of("20,000 points", 422, body=told(points=[[0.0]] * 20_000, rewards=[0.0] * 20_000)),
-    _of("a reward too many", 422, "must have shape (1,), got (2,)", body=told(rewards=[1.0, 2.0])),
+    _of("a reward too many", 422, "rewards must have a value for each", body=told(rewards=[1.0, 2.0])),
     _of("a truth value", 422, "rewards", body=told(rewards=[True])),
     _of("no points", 422, "points", body=told(points=[], rewards=[])),
     _of("a point elsewhere", 422, "99", body=told(points=[[99.0]])),

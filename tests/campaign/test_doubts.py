@@ -109,16 +109,40 @@ def test_an_answer_beyond_belief_is_refused_and_told_if_somebody_is_sure(tmp_pat
         rows = campaign.status.rows
         refused(DoubtfulReadingError, "1927", campaign.answer, asked, [1927.0], 13)
         assert campaign.status.rows == rows
-        campaign.answer(asked, [1927.0], 13, sure=True)
-        campaign.correct_answers(asked, [1928.0], 13)
+        campaign.answer(asked, [19.0], 13)
+        refused(DoubtfulReadingError, "1928", campaign.correct_answers, asked, [1928.0], 13)
+        assert campaign.state.answers.y.tolist() == [19.0]
+        campaign.correct_answers(asked, [1928.0], 13, sure=True)
         assert campaign.state.answers.y.tolist() == [1928.0]
+        campaign.correct_answers(asked, [np.nan], 13)  # to withdraw one is no doubt
+        assert len(campaign.state.answers) == 0
 
 
-def test_corrections_imports_and_repeated_calls_are_not_doubted(tmp_path: Path) -> None:
+def test_a_correction_beyond_belief_is_refused_and_made_if_somebody_is_sure(tmp_path: Path) -> None:
     with campaign_at(tmp_path) as campaign:
         tell_usual(campaign)
-        campaign.correct("pier", [1927.0], 12)
-        campaign.retract("pier", 12)
+        with pytest.raises(DoubtfulReadingError, match=r"1927.*sure=True") as caught:
+            campaign.correct(["dune", "pier"], [3.0, 1927.0], 12)
+        error = caught.value
+        assert (error.row, error.site, error.value, error.usual) == (1, "pier", 1927.0, (3.0, 19.4))
+        refused(DoubtfulReadingError, "far ahead", campaign.correct, "pier", None, 12, to=1e6)
+        assert campaign.journal()[-1].kind == "tell"
+        campaign.correct("pier", None, 12, 0.02)  # of its value nothing is said
+        campaign.correct("pier", [1927.0], 12, sure=True)
+        assert 1927.0 in campaign.state.readings.y
+        assert campaign.verify().consistent
+
+
+def test_a_correction_at_a_time_that_was_believed_does_not_doubt_the_time(tmp_path: Path) -> None:
+    with campaign_at(tmp_path, clock=Clock("1h", "2026-01-01")) as campaign:
+        campaign.tell("pier", [19.0], "2226-01-01T06:00", sure=True)
+        campaign.correct("pier", [19.5], "2226-01-01T06:00")
+        assert campaign.state.readings.y.tolist() == [19.5]
+
+
+def test_imports_and_repeated_calls_are_not_doubted(tmp_path: Path) -> None:
+    with campaign_at(tmp_path) as campaign:
+        tell_usual(campaign)
         campaign.tell("pier", [1927.0], 13, sure=True, key="k")
         rows = campaign.status.rows
         campaign.tell("pier", [1927.0], 13, key="k")
@@ -283,3 +307,33 @@ def test_an_expert_without_answers_is_no_fault(tmp_path: Path) -> None:
     with campaign_at(tmp_path, policies.frugal_gp_ucb(SITES, expert=Silent())) as campaign:
         play(campaign, 3)
         assert len(campaign.state.answers) == 0
+
+
+def test_each_door_names_the_remedy_of_a_conflict_in_its_own_words(tmp_path: Path) -> None:
+    from tvbandits.campaign.service.app import WORDS as OF_THE_SERVICE
+    from tvbandits.cli.output import WORDS as OF_THE_COMMAND_LINE
+    from tvbandits.integrations.mcp import WORDS as OF_AN_AGENT
+
+    with campaign_at(tmp_path) as campaign:
+        campaign.tell("pier", [19.0], 1)
+        with pytest.raises(ConflictError) as caught:
+            campaign.tell("pier", [20.0], 1)
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert str(error).startswith("there is already a reading of pier at t = 1: 19; give key= if")
+    assert "--" not in str(error)
+    for words in (OF_THE_SERVICE, OF_THE_COMMAND_LINE, OF_AN_AGENT):
+        assert words.keys() == error.words.keys()
+        assert words["key"] in error.message(words)
+        assert words["correct"] in error.message(words)
+    assert OF_THE_COMMAND_LINE["key"] not in error.message(OF_THE_SERVICE)
+
+
+def test_a_correction_to_a_time_that_is_taken_is_a_conflict_without_a_key(tmp_path: Path) -> None:
+    with campaign_at(tmp_path) as campaign:
+        campaign.tell(["pier", "pier", "dune"], [1.0, 2.0, 3.0], [1, 2, 3])
+        refused(ConflictError, "pier at t = 2", campaign.correct, "pier", None, 1, to=2)
+        campaign.correct(["pier", "pier"], None, [1, 2], to=[2, 1])  # exchanged
+        campaign.correct("dune", None, 3, to=2)
+        campaign.correct("pier", None, 1, to=2, key="both count")
+        assert campaign.state.readings.t.tolist() == [2.0, 2.0, 2.0]
+        assert campaign.verify().consistent

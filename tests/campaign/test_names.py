@@ -1,5 +1,6 @@
 """What a campaign, its service and its page call things: names, dates, units; what is out too long."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 
 from tests.cli.test_data import CONFIG as CONFIG_OF_SITES
 from tests.helpers.commands import Command, commands, fine
-from tvbandits import Campaign
+from tests.helpers.refusals import refused
+from tvbandits import Campaign, Candidates, Clock, policies
 
 SITES = (
     "station,latitude,longitude\nAQ01,60.10,11.50\nAQ02,60.14,11.50\nAQ03,60.10,11.56\n"
@@ -197,3 +199,22 @@ def test_a_script_speaks_in_names(served: Any) -> None:
     assert pd.Timestamp(right["time"]) == pd.Timestamp(hour(9))
     assert served.post("/retract", points=["AQ01"]).status_code == 200
     assert served.get("/status").json()["readings"] == 0
+
+
+@pytest.mark.parametrize("names", [["a", "a"], ["a", ""], ["a", "b "]])
+def test_names_of_sites_differ_and_can_be_written_in_a_table(tmp_path: Any, names: Any) -> None:
+    bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]))
+    path, about = tmp_path / "names.db", {"names": json.dumps(names)}
+    refused(ValueError, "names of sites must", Campaign.create, path, bandit, about=about)
+    assert not path.exists()
+    with Campaign.create(path, bandit, about={"names": json.dumps(["a", "b"])}) as campaign:
+        refused(ValueError, "to add must", campaign.change_sites, {" c": [2.0]})
+        refused(ValueError, r"unknown site \"a\\u200b\"", campaign.tell, "a\u200b", [1.0], 1)
+
+
+def test_a_date_of_another_form_is_named_by_its_argument(tmp_path: Any) -> None:
+    bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]))
+    with Campaign.create(tmp_path / "c.db", bandit, clock=Clock("1h", "2026-01-01")) as campaign:
+        for t in ("08:00", 1767225600, ["2026-01-01"]):
+            refused(ValueError, "^t", campaign.ask, t)
+        refused(ValueError, "^to must", campaign.correct, [[0.0]], to="08:00")

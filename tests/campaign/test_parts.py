@@ -176,7 +176,7 @@ def test_limits_on_the_command_line(command: Command) -> None:
     assert slip.status == 2
     assert "there is no outcome 'noise_levl': did you mean \"noise_level\"?" in slip.err
     Path("word.csv").write_text("site,time,reward\nB,4,0.3\nA,4,three\n")
-    assert "word.csv, line 3: could not convert" in command(*tell, "--csv", "word.csv").err
+    assert "word.csv, line 3: reward must be a number" in command(*tell, "--csv", "word.csv").err
     assert "--to must be" in command("correct", "c.db", "--site", "B", "--to", "inf").err
     nothing = command("correct", "c.db", "--site", "B")
     assert "give --reward, --to, --variance or --outcome" in nothing.err

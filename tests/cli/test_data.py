@@ -348,7 +348,7 @@ def test_a_mistyped_year_is_asked_about_and_taken_back(told: Command) -> None:
 def test_a_second_reading_says_how_to_add_or_replace(told: Command) -> None:
     again = ("--reward", 30, "--at", 4)
     error = wrong(reading(told, "tell", "AQ04", *again))
-    assert "AQ04 at t = 4: 24; give a key (--key)" in error
+    assert "AQ04 at t = 4: 24; give a --key if" in error
     assert "`campaign correct`" in error
     assert "0 new readings" in fine(reading(told, "tell", "AQ04", "--reward", 24, "--at", 4))
     assert "5 readings in all" in fine(reading(told, "tell", "AQ04", *again, "--key", "second"))

@@ -271,6 +271,7 @@ def test_version_and_help(command: Command) -> None:
         ("compare drifting-bump --horizon 0", "--horizon.*: .* equal to 1, got .0"),
         ("compare drifting-bump --horizon abc", '--horizon.*: .* a valid integer, .*, got "abc"'),
         ("campaign tell x.db --site A --reward abc", '--reward.*valid number.*, got "abc"'),
+        ("campaign tell x.db --site A --reward 12,5", '--reward.*, got "12,5": write 12.5'),
         ("compare drifting-bump:horizon=9 --horizon 10", "has 9 steps, got horizon = 10"),
         ("compare drifting-bump --out=", '--out must name a folder, got ""'),
         ("compare drifting-bump --jobs -2", "--jobs.*: .* equal to -1, got .-2"),

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from tvbandits.bandit.adapter import PolicyAdapter
 from tvbandits.bandit.bandit import Bandit
+from tvbandits.counts import rate
 from tvbandits.domains.availability import NothingAvailableError
 from tvbandits.io import Encoder, SavedFileError, Trusted, check_regular, check_size, from_bytes
 from tvbandits.validation import error_line, file_path
@@ -90,10 +92,19 @@ def _play_a_step(bandit: Any) -> None:
             mean, deviation = bandit.predict(X)
             if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
                 raise ValueError(f"it predicts {mean} +- {deviation} at {X.tolist()}")
-        bandit.tell(X, mean)
+        bandit.tell(
+            X, rate(np.clip(mean, 0.0, 1.0), np.ones(len(X))) if _is_counted(bandit) else mean
+        )
         if fitted:  # what is told comes into it
             bandit.recommend(context=context)
         _check_numbers(bandit)  # what overflows in a step fails in the next one
+
+
+def _is_counted(bandit: Any) -> bool:
+    """Return whether the rewards of a bandit are shares of trials."""
+    if isinstance(bandit, Bandit):
+        return bool(bandit.state.readings.trials.any())
+    return isinstance(bandit, PolicyAdapter) and bool(bandit.record.rewards.trials.any())
 
 
 def _check_numbers(bandit: Any) -> None:

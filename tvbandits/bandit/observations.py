@@ -64,7 +64,7 @@ def validate_observations(
     Raises
     ------
     ValueError
-        If something has no form that can be used.
+        If something has no form that can be used, or shares of trials and plain numbers are mixed.
     """
     points = recipe.domain.check(X)
     n = len(points)
@@ -72,6 +72,7 @@ def validate_observations(
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
     rewards, variances = values_and_variance("y", y, n, noise_variance, recipe.noise_variance)
     trials = trials_of(y, n)
+    refuse_mixture(points, rewards, trials, record.rewards.trials[-1:])
     if t is not None:
         return NewObservations.of(points, as_times(t, n), rewards, variances, trials)
     usual = record.decision_time if record.asked_for is None else record.asked_for
@@ -175,6 +176,41 @@ def trials_of(y: object, n: int) -> Array:
     if isinstance(y, Counted) and y.trials is not None:
         return y.trials
     return np.zeros(n)
+
+
+def refuse_mixture(X: Array, y: Array, trials: Array, others: Array) -> None:
+    """Raise a `PlayError` about a share of trials among plain numbers, or the other way around.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    y, trials : arrays of shape (n,)
+        What is told of these points.
+    others : array of shape (m,)
+        The trials of other readings.
+    """
+    rows = np.flatnonzero(~np.isnan(y))
+    if len(rows) == 0 or len(others) == 0 or (trials[rows[0]] > 0) in (others > 0):
+        return
+    row = int(rows[0])
+    where = "row {row}: " if len(X) > 1 else ""
+    if trials[row] > 0:
+        text = (
+            "{value} is a share of {trials} trials, but the other readings are plain numbers: tell it "
+            "as one, or correct those to successes and trials first, all at once"
+        )
+    else:
+        text = (
+            "{value} is no share of trials, but the other readings are: tell its successes "
+            "and trials, as by rate(successes, trials)"
+        )
+    raise PlayError(
+        f"{where}{{point}}: {text}",
+        row=row,
+        point=X[row],
+        value=f"{y[row]:g}",
+        trials=f"{trials[row]:g}",
+    )
 
 
 def usual_variance(n: int, noise_variance: float | None) -> Array:
@@ -363,6 +399,9 @@ def validate_correction(
     stays = noise_variance is None and not isinstance(y, Counted)
     variances = table.variance[rows] if stays else variances
     trials = table.trials[rows] if y is None else trials_of(y, count)
+    if y is not None:
+        rest = table.without(rows)
+        refuse_mixture(correction.points, values, trials, rest.trials[~np.isnan(rest.y)])
     times = table.t[rows] if to is None else as_times(to, count, "to")
     return replace(
         correction,

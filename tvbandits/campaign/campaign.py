@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.campaign import verbs
-from tvbandits.campaign.names import Names
+from tvbandits.campaign.names import Names, check_sites
 from tvbandits.campaign.overview import Overview
 from tvbandits.campaign.records import history_with_changes
 from tvbandits.campaign.shared import (
@@ -167,7 +167,9 @@ class Campaign:
             of_kind("about", about, Mapping, "a mapping of names to texts, or None")
         about = {name: str(value) for name, value in (about or {}).items()}
         parse_duration(about.get("drop_after", ""))
-        Names(bandit.recipe.domain, about, "about")
+        names = Names(bandit.recipe.domain, about, "about")
+        if "names" in about:
+            check_sites("names of sites", names.sites)
         _check_options(trusted, who, timeout, snapshot_every)
         recipe, state = bandit.recipe, bandit.state
         expert = None if recipe.asking is None else recipe.asking.expert
@@ -569,14 +571,20 @@ class Campaign:
         *,
         to: Any = None,
         outcomes: Outcomes = None,
+        sure: bool = False,
         key: str | None = None,
         who: str | None = None,
     ) -> Info:
         """Replace rewards, as `Bandit.correct`.
 
         The journal keeps both. To replay a correction takes long, so that a snapshot is written now.
+
+        Raises
+        ------
+        DoubtfulReadingError
+            If a right reading or time is beyond belief, as for `tell`, unless you are `sure` of it.
         """
-        request = verbs.correct(self.clock, X, y, t, noise_variance, to, outcomes)
+        request = verbs.correct(self.clock, X, y, t, noise_variance, to, outcomes, sure=sure)
         return self._info(request, key, who)
 
     def retract(
@@ -659,14 +667,20 @@ class Campaign:
         t: Any = None,
         noise_variance: ArrayLike | None = None,
         *,
+        sure: bool = False,
         key: str | None = None,
         who: str | None = None,
     ) -> Info:
         """Replace answers of an expert, or withdraw them (NaN), as `Bandit.correct_answers`.
 
         The journal keeps both.
+
+        Raises
+        ------
+        DoubtfulReadingError
+            If a right answer is beyond belief, as for `tell`, unless you are `sure` of it.
         """
-        request = verbs.correct_answers(self.clock, X, values, t, noise_variance)
+        request = verbs.correct_answers(self.clock, X, values, t, noise_variance, sure=sure)
         return self._info(request, key, who)
 
     def snapshot(self) -> None:

@@ -120,13 +120,16 @@ class Doubts:
         value: float | None,
         variance: float | None = None,
         X: Array | None = None,
+        *,
+        is_new_time: bool = True,
     ) -> list[Doubt]:
         """Return what is unusual about a reading; if nothing is, compare later ones with it, too.
 
-        With its point `X` (1, d) it is also compared with the past of its place and the prediction.
+        With its point `X` (1, d) it is also compared with the past of its place and the prediction. A
+        time that is not new was believed before.
         """
         doubts = list[Doubt]()
-        if t is not None and (unusual := self.about_time(t, ahead_of_now=1)):
+        if is_new_time and t is not None and (unusual := self.about_time(t, ahead_of_now=1)):
             doubts.append(Doubt(f"{name} at {unusual}"))
         value = None if value is None or math.isnan(value) else value
         if value is not None and self._count >= self._fewest:
@@ -188,6 +191,8 @@ def refuse_doubtful(
     t: Array | None,
     values: Array,
     variance: Array | None,
+    *,
+    is_new_time: bool = True,
 ) -> None:
     """Raise a `DoubtfulReadingError` about the first of some readings or answers that is unusual.
 
@@ -202,13 +207,17 @@ def refuse_doubtful(
     values : array of shape (n,)
         NaN where there is none.
     variance : array of shape (n,), or None
+    is_new_time : bool
+        False: the readings are on record at these times already.
     """
     found, places = list[tuple[int, list[Doubt]]](), row_keys(X)
     names = {place: name(x) for place, x in dict(zip(places, X, strict=True)).items()}
     for row, value in enumerate(values.tolist()):
         time, noise = (None if each is None else float(each[row]) for each in (t, variance))
-        x = X[row : row + 1]
-        if unusual := doubts.about_reading(names[places[row]], time, value, noise, x):
+        x, name_of_place = X[row : row + 1], names[places[row]]
+        if unusual := doubts.about_reading(
+            name_of_place, time, value, noise, x, is_new_time=is_new_time
+        ):
             found.append((row, unusual))
     if found:
         row, unusual = found[0]

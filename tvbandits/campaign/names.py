@@ -40,6 +40,15 @@ from tvbandits.validation import Array, as_points, as_rows, describe, refuse, re
 HISTORY_COLUMNS = {"time", "t", "site", "reward", "value", "variance", "source", "kind"}
 
 
+def check_sites(name: str, sites: Sequence[str]) -> None:
+    """Raise a `ValueError` unless names of sites differ, and each is a text as a table has it."""
+    for site in sites:
+        require(site == site.strip() != "", name, "texts without spaces around them", site)
+    if len({*sites}) < len(sites):
+        twice = next(site for site in sites if list(sites).count(site) > 1)
+        raise ValueError(f"{name} must differ, got {describe(twice)} twice")
+
+
 class Names:
     """The names of the points of a domain.
 
@@ -125,7 +134,8 @@ class Names:
             return rows[0]
         sites = ", ".join(self.sites[:examples]) or f"coordinates {', '.join(self.coordinates)}"
         more = len(self.sites) - examples
-        text = json.dumps(name, ensure_ascii=False)  # escapes control characters
+        # What nobody sees, such as a space of no width, is escaped.
+        text = json.dumps(name, ensure_ascii=not name.isprintable())
         raise ValueError(
             f"unknown site {text}; there are: {sites}{f' and {more} more' if more > 0 else ''}"
         )

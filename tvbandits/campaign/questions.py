@@ -85,9 +85,8 @@ class Questions:
                 continue
             text = "the expert had none" if _is_open(old) else f"{old:g}"
             raise ConflictError(
-                f"there is already an answer about {name(x)} at {format_time(t)}: {text}; replace it "
-                "by `campaign correct --answer`, withdraw it by `campaign retract --answer`, or give "
-                "a key (--key) if both are to count",
+                f"there is already an answer about {name(x)} at {format_time(t)}: {text}",
+                "replace or withdraw it by {correct_answers}, or give {key} if both are to count",
                 same=same,
             )
 

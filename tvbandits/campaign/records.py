@@ -10,12 +10,13 @@ import numpy as np
 
 from tvbandits.acquisition.limits import check_outcome
 from tvbandits.bandit.history import history_columns, in_time
-from tvbandits.bandit.observations import usual_variance, validate_observations
+from tvbandits.bandit.observations import find_readings, usual_variance, validate_observations
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.campaign.store.journal import to_array, to_points
 from tvbandits.campaign.store.store import Row
+from tvbandits.counts import Counted
 from tvbandits.data import Dataset, NewObservations, Plays, at_times, row_keys
-from tvbandits.validation import Array, as_values
+from tvbandits.validation import Array, as_times, as_values
 
 if TYPE_CHECKING:
     from tvbandits.bandit.recipe import Recipe
@@ -65,10 +66,12 @@ def observations_of(recipe: Recipe, state: State, arguments: Mapping[str, Any]) 
         If they cannot be used.
     """
     X, y = to_points(arguments["X"], recipe.domain.dimension), to_array(arguments["y"])
-    t, variance = (
+    t, variance, trials = (
         None if (column := arguments.get(name)) is None else to_array(column)
-        for name in ("t", "noise_variance")
+        for name in ("t", "noise_variance", "trials")
     )
+    if trials is not None and variance is not None:
+        return validate_observations(recipe, state.record, X, Counted(y, variance, trials), t, None)
     return validate_observations(recipe, state.record, X, y, t, variance)
 
 
@@ -164,10 +167,31 @@ class RecordedReadings:
         value = by_play.get(plays[first], [[np.nan]])[-1][0]
         raise ConflictError(
             f"there is already a reading of {name(new.X[first])} at {format_time(float(new.t[first]))}: "
-            f"{value:g}; give a key (--key) if both readings are to count, or replace the old one by "
-            "`campaign correct`",
+            f"{value:g}",
+            "give {key} if both readings are to count, or replace the old one by {correct}",
             same=bool(same),
         )
+
+
+def refuse_taken_times(
+    recipe: Recipe,
+    state: State,
+    arguments: Mapping[str, Any],
+    name: Callable[[Array], str],
+    format_time: Callable[[float], str],
+) -> None:
+    """Raise a `ConflictError` if a reading is moved to a time at which its place has another one."""
+    X, t = to_points(arguments["X"], recipe.domain.dimension), arguments.get("t")
+    moved = find_readings(recipe, state, X, None if t is None else to_array(t))
+    times = as_times(to_array(arguments["to"]), len(X), "to")
+    others = moved.before.without(moved.rows)
+    keys = {*row_keys(at_times(others.X, others.t))}
+    for x, to, key in zip(X, times, row_keys(at_times(X, times)), strict=True):
+        if key in keys:
+            raise ConflictError(
+                f"there is already a reading of {name(x)} at {format_time(float(to))}",
+                "give {key} if both readings are to count, or replace that one by {correct}",
+            )
 
 
 def _play_keys(plays: Dataset | Plays) -> list[bytes]:

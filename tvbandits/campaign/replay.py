@@ -472,8 +472,8 @@ class Writer:
         if expert is not None and kind in ("ask", "tell"):
             if not expert.present:
                 raise ExpertNeededError(
-                    "the expert of the campaign is needed to ask and to tell: give it by "
-                    "expert= or --expert"
+                    "the expert of the campaign is needed to ask and to tell",
+                    "open the campaign with {expert}",
                 )
             self._write("intent", {"kind": kind, "key": key, **body}, None, who)
         return self._complete(kind, body, key, who)

@@ -22,7 +22,7 @@ import numpy as np
 from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.bandit.observations import values_and_variance
 from tvbandits.campaign.names import Names, apply_change
-from tvbandits.campaign.records import RecordedReadings, observations_of
+from tvbandits.campaign.records import RecordedReadings, observations_of, refuse_taken_times
 from tvbandits.campaign.status import Outline, PendingPoint, Place
 from tvbandits.campaign.store.errors import (
     CampaignError,
@@ -340,9 +340,13 @@ class SharedBandit:
             resolved |= self._answered_time(payload, resolved, names, key)
         resolution = {name: value for name, value in resolved.items() if value != payload.get(name)}
         arguments = {**payload, **resolution}
-        if kind == "tell" and key is None:
+        if kind == "tell":
             new = observations_of(bandit.recipe, bandit.state, arguments)
-            readings.check_new(bandit.state, new, arguments, names.name, self.format_time)
+            if key is None:
+                readings.check_new(bandit.state, new, arguments, names.name, self.format_time)
+        if kind == "correct" and key is None and "to" in payload:
+            recipe, now = bandit.recipe, bandit.state
+            refuse_taken_times(recipe, now, arguments, names.name, self.format_time)
         if not request.sure:
             self._refuse_doubtful(bandit, request, arguments, names)
         if kind == "ask" and self.drop_after is not None:
@@ -387,21 +391,26 @@ class SharedBandit:
         """Raise a `DoubtfulReadingError` if a reading or an answer is beyond belief."""
         from tvbandits.campaign.doubts import refuse_doubtful
 
-        column = "y" if request.kind == "tell" else "values"
-        X, said = to_points(arguments["X"], names.domain.dimension), request.payload.get("t")
+        is_reading = request.kind in ("tell", "correct")
+        column = "y" if is_reading else "values"
+        X, to = to_points(arguments["X"], names.domain.dimension), request.payload.get("to")
+        said = request.payload.get("t") if to is None else to
         noise = arguments.get("noise_variance")
         values, variance = values_and_variance(
             column,
-            to_array(arguments[column]),
+            to_array(arguments.get(column, [math.nan] * len(X))),
             len(X),
             None if noise is None else to_array(noise),
             None,
         )
         t = None if said is None else as_times(to_array(said), len(X))
-        if request.kind == "tell" and bandit.recipe.options.robust:
+        if is_reading and bandit.recipe.options.robust:
             values = np.full(len(X), np.nan)  # the bandit sets them aside by itself; times it takes
         doubts = self.doubts(bandit, values[~np.isnan(values)].tolist())
-        refuse_doubtful(doubts, names.name, X, t, values, None if noise is None else variance)
+        # The time of what is corrected was believed before.
+        is_new = request.kind in ("tell", "answer") or to is not None
+        noises = None if noise is None else variance
+        refuse_doubtful(doubts, names.name, X, t, values, noises, is_new_time=is_new)
 
     def _set_aside(self, replay: Replay, X: Array, answers: Answers) -> Answers:
         """Return the answers of an expert in a program without those that are beyond belief.

@@ -17,7 +17,7 @@ import numpy as np
 
 from tvbandits.acquisition.limits import as_outcomes
 from tvbandits.bandit.observations import zero_or_one
-from tvbandits.campaign.names import Names
+from tvbandits.campaign.names import Names, check_sites
 from tvbandits.campaign.store.journal import to_json
 from tvbandits.campaign.store.store import check_name
 from tvbandits.clock import Clock, to_number, to_numbers
@@ -138,9 +138,18 @@ def tell_reading(clock: Clock | None, reading: Mapping[str, Any]) -> Request:
 
 
 def correct(
-    clock: Clock | None, X: Any, y: Any, t: Any, noise_variance: Any, to: Any, outcomes: Outcomes
+    clock: Clock | None,
+    X: Any,
+    y: Any,
+    t: Any,
+    noise_variance: Any,
+    to: Any,
+    outcomes: Outcomes,
+    *,
+    sure: object = True,
 ) -> Request:
     """Return the request to replace rewards."""
+    is_sure = flag("sure", sure)
     times, right_times = to_numbers(clock, t), to_numbers(clock, to, "to")
     values = _values("y", [float("nan")] if y is None else y, noise_variance, outcomes)
     if y is None:
@@ -157,7 +166,7 @@ def correct(
             )
         return points
 
-    return Request("correct", payload, resolve)
+    return Request("correct", payload, resolve, is_sure)
 
 
 def retract(clock: Clock | None, X: Any, t: Any) -> Request:
@@ -177,6 +186,7 @@ def change_sites(add: Mapping[str, Any] | Sequence[str], retire: Sequence[str | 
     new = list(add) if isinstance(add, Mapping) else several("add", add, "names")
     for name in new:
         check_name("each of add", name)
+    check_sites("names of sites to add", new)
     places = add if isinstance(add, Mapping) else dict.fromkeys(new)
     points = {k: x if x is None else as_floats(x, f"add: {k}") for k, x in places.items()}
     retire = [*several("retire", retire, "names of sites")]
@@ -221,15 +231,15 @@ def answer(
 
 
 def correct_answers(
-    clock: Clock | None, X: Any, values: Any, t: Any, noise_variance: Any
+    clock: Clock | None, X: Any, values: Any, t: Any, noise_variance: Any, *, sure: object = True
 ) -> Request:
     """Return the request to replace answers of an expert, or to withdraw them."""
+    is_sure = flag("sure", sure)
     payload = _plain(
         X=_places(X), t=to_number(clock, t), **_values("values", values, noise_variance)
     )
-    return Request(
-        "correct_answers", payload, _resolve_points(X, None, payload.get("t"), played=True)
-    )
+    resolve = _resolve_points(X, None, payload.get("t"), played=True)
+    return Request("correct_answers", payload, resolve, is_sure)
 
 
 def _question_time(bandit: Bandit, t: float | None) -> float:

@@ -17,8 +17,9 @@ import numpy as np
 
 from tvbandits.campaign.campaign import Campaign, forecast as predictions
 from tvbandits.campaign.status import age_text, drop_command
+from tvbandits.campaign.store.errors import CampaignError
 from tvbandits.cli.options import Call, Change
-from tvbandits.cli.output import escape, plural, print_result, without_formula
+from tvbandits.cli.output import WORDS, escape, plural, print_result, without_formula
 from tvbandits.clock import parse_time, to_number
 from tvbandits.digits import interval_text
 from tvbandits.domains.candidates import candidates_of
@@ -32,6 +33,17 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_campaign(call: Call) -> Iterator[Campaign]:
+    """Open the campaign, whose errors speak of options here; its expert only if the call names it."""
+    try:
+        with _opened(call) as campaign:
+            yield campaign
+    except CampaignError as error:
+        error.words = WORDS
+        raise
+
+
+@contextmanager
+def _opened(call: Call) -> Iterator[Campaign]:
     """Open the campaign; its expert is imported only if the call names it."""
     who, expert_name = (call.who, call.expert) if isinstance(call, Change) else (None, None)
     with Campaign.open(call.file, who=who) as campaign:

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -27,9 +27,9 @@ from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.shared import Errors, collect_errors
-from tvbandits.campaign.store.errors import ConflictError
+from tvbandits.campaign.store.errors import CampaignError, ConflictError, DoubtfulReadingError
 from tvbandits.cli.options import Call, Change
-from tvbandits.cli.output import escape, plural, print_result
+from tvbandits.cli.output import WORDS, escape, plural, print_result
 from tvbandits.clock import Clock, parse_time, to_number
 from tvbandits.counts import Counted, count, rate
 from tvbandits.domains.candidates import as_finite
@@ -116,17 +116,13 @@ def confirm_time(campaign: Campaign, t: float, yes: bool) -> None:
     confirm([doubt] if doubt else [], yes)
 
 
-def confirm_reading(
-    campaign: Campaign,
-    X: Array,
-    t: float | None,
-    value: float | None,
-    variance: float | None,
-    yes: bool,
-) -> None:
-    """Ask about a reading or an answer at a point (1, d) if it is unusual."""
-    name = campaign.names.name(X[0])
-    confirm(campaign.doubts().about_reading(name, t, value, variance, X), yes)
+def make_change(change: Callable[..., object], yes: bool) -> None:
+    """Call a method of a campaign; ask about a reading or an answer that it refuses as unusual."""
+    try:
+        change(sure=yes)
+    except DoubtfulReadingError as error:
+        confirm([error.reason], yes)
+        change(sure=True)
 
 
 def as_column(number: float | None) -> list[float] | None:
@@ -177,7 +173,7 @@ def tell(
     refusals = len(errors or ())
     new = _record(campaign, rows, errors)
     total = len(rows) - (len(errors or ()) - refusals)
-    texts = [(line, str(error)) for line, error in errors or ()]
+    texts = [(line, _text(error)) for line, error in errors or ()]
     by_line = sorted(dict.fromkeys(texts), key=lambda each: each[0])
     lines = [f"{path}, line {line}: {error}" for line, error in by_line]
     if lines and not total:
@@ -192,6 +188,10 @@ def tell(
     for line in lines:
         print(f"tvbandits: {escape(line)}; it is left out", file=sys.stderr)
     return lines
+
+
+def _text(error: ValueError) -> str:
+    return error.message(WORDS) if isinstance(error, CampaignError) else str(error)
 
 
 def read_history(
@@ -231,7 +231,7 @@ def read_history(
     if errors:
         line, error = min(errors, key=lambda each: each[0])
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        raise ValueError(f"{path}, line {line}: {error}{more}; nothing has changed")
+        raise ValueError(f"{path}, line {line}: {_text(error)}{more}; nothing has changed")
     if len(rewards) == 0:
         raise ValueError(f"{path} has no reading of a site")
     if np.isfinite(rewards.variance).any() or rewards.trials.any():
@@ -282,9 +282,9 @@ def answer(
 ) -> None:
     """Record an answer, once for its place and time unless it has a key."""
     before, X = campaign.status.rows, campaign.resolve_points(site, t=t)
-    confirm_reading(campaign, X, t, value, variance, yes)
+    noise = as_column(variance)
     try:
-        campaign.answer(X, [value], t, as_column(variance), sure=True, key=call.key)
+        make_change(partial(campaign.answer, X, [value], t, noise, key=call.key), yes)
     except ConflictError as error:
         if not error.same:
             raise
@@ -302,8 +302,8 @@ def correct_answer(
     yes: bool,
 ) -> None:
     """Replace the answer about a place."""
-    confirm_reading(campaign, X, t, value, variance, yes)
-    campaign.correct_answers(X, [value], t, as_column(variance), key=call.key)
+    noise = as_column(variance)
+    make_change(partial(campaign.correct_answers, X, [value], t, noise, key=call.key), yes)
     print_change(call, campaign, "corrected", "correct_answers", value)
 
 
@@ -664,7 +664,10 @@ def _parse_row(
     """Return the reading of a row, of which `columns` have counts."""
 
     def number(name: str) -> float:
-        return float(cells[name] or "nan")
+        try:
+            return float(cells[name] or "nan")
+        except ValueError:
+            raise ValueError(f'{name} must be a number, got "{cells[name]}"') from None
 
     context = {name: cells.get(name.lower()) for name in names.context_names}
     context_texts = [f"{name}={cell}" for name, cell in context.items() if cell and "site" in cells]

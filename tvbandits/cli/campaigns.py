@@ -311,10 +311,10 @@ def correct_command(
                 "correct needs the right reward, time, noise variance or outcome: give --reward, "
                 "--to, --variance or --outcome"
             )
-        when = t if right_time is None else right_time
-        readings.confirm_reading(campaign, X, when, reward, variance, yes)
         y, noise = readings.as_column(reward), readings.as_column(variance)
-        campaign.correct(X, y, t, noise, to=right_time, outcomes=outcomes, key=call.key)
+        change = partial(campaign.correct, X, y, t, noise)
+        change = partial(change, to=right_time, outcomes=outcomes, key=call.key)
+        readings.make_change(change, yes)
         readings.print_change(call, campaign, "corrected", "correct", reward, right_time)
 
 

@@ -14,6 +14,15 @@ Format = Literal["text", "json"]
 # Where a spreadsheet would start a formula; in some countries ; ends a cell.
 _FORMULA = re.compile("(^|[;\t\r\n])(?=\\s*[-=+@\uff0d\uff1d\uff0b\uff20])")
 
+# What a remedy is called on the command line.
+WORDS = {
+    "key": "a --key",
+    "sure": "--yes",
+    "expert": "--expert",
+    "correct": "`campaign correct`",
+    "correct_answers": "`campaign correct --answer` or `campaign retract --answer`",
+}
+
 
 def print_result(form: Format, lines: str | list[str], values: Mapping[str, Any]) -> None:
     """Print one line or several for people, or the values as JSON."""

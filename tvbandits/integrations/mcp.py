@@ -23,7 +23,7 @@ except ImportError as error:
 
 from tvbandits._version import __version__
 from tvbandits.campaign.campaign import Campaign, forecast
-from tvbandits.campaign.store.errors import DoubtfulReadingError
+from tvbandits.campaign.store.errors import CampaignError
 from tvbandits.clock import parse_time
 from tvbandits.experts.protocol import ExpertError
 
@@ -40,6 +40,15 @@ Outcomes = Annotated[
 Key = Annotated[
     str | None, Field(description="A name for this call: repeated under it, the call counts once.")
 ]
+
+# What a remedy is called where an agent calls a tool; corrections are for people.
+WORDS = {
+    "key": "a key",
+    "sure": "sure = true",
+    "expert": "its expert (tvbandits campaign mcp --expert)",
+    "correct": "`tvbandits campaign correct`",
+    "correct_answers": "`tvbandits campaign correct --answer`",
+}
 
 INSTRUCTIONS = (
     "A bandit that chooses where to measure next while the best place drifts. Call ask for the next "
@@ -186,8 +195,8 @@ def _explained(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, A
     def call(*arguments: Any, **options: Any) -> dict[str, Any]:
         try:
             return tool(*arguments, **options)
-        except DoubtfulReadingError as error:
-            raise ToolError(error.message("sure = true")) from error
+        except CampaignError as error:
+            raise ToolError(error.message(WORDS)) from error
         except (ValueError, ExpertError) as error:
             raise ToolError(str(error)) from error
 

@@ -69,8 +69,8 @@ def test_move_cost(tmp_path: Path) -> None:
         remote.tell(DOMAIN.X[:1], [False], 1)
         assert np.linalg.norm(remote.ask(2, near=1.0) - DOMAIN.X[0]) <= 1.0
         assert len(remote.get("/history")["rows"]) == 2
-        for near in (-1.0, "2", True):
-            refused(RemoteError, f"near.*, got {near!r}", remote.ask, 2, near=near)
+        for near, shown in ((-1.0, "-1.0"), ("2", "'2'"), (True, "true")):
+            refused(RemoteError, f"near.*, got {shown}", remote.ask, 2, near=near)
 
 
 def test_limits(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_successes_and_events(tmp_path: Path) -> None:
             return served.post(path, points=DOMAIN.X[:2].tolist(), t=t, **said)
 
         assert told(1, successes=[0, 3], trials=[100, 50]).json() == {"recorded": 2, "failed": 0}
-        assert told(2, events=[0, 6], exposure=[2.0, None]).json() == {"recorded": 1, "failed": 1}
+        assert told(2, successes=[0, 6], trials=[2, None]).json() == {"recorded": 1, "failed": 1}
         assert told(1, "/correct", successes=[1, 3], trials=[100, 50]).status_code == 200
         rewards, counted = served.campaign.state.rewards, rate([1, 3], [100, 50])
         assert rewards.y[:2].tolist() == counted.values.tolist()
@@ -112,11 +112,16 @@ def test_successes_and_events(tmp_path: Path) -> None:
             told(3, successes=[1, 3]),
             told(3, successes=[9, 3], trials=[5, 5]),
             told(3, rewards=[1, 2], trials=[5, 5]),
+            told(3, rewards=[0.1, 0.2]),
+            told(3, events=[0, 6], exposure=[2.0, 3.0]),
+            told(1, "/correct", rewards=[0.1, 0.2]),
             told(3),
             served.get("/history", lst=5),
         ):
             assert refusal.status_code == 422
         assert served.campaign.status.rows == rows
+        detail = told(3, rewards=[None, 37.0]).json()["detail"]
+        assert detail.startswith("row 1: S1: 37 is no share of trials")
 
 
 def test_repeated_request_has_the_same_reply(served: Served) -> None:
@@ -254,6 +259,9 @@ def test_request_without_a_reply_counts_once(
     (key,) = re.findall("key='(.*)'", str(failed.value))
     remote.tell(DOMAIN.X[:1], [0.5], 1, key=key)
     assert served.campaign.status.readings == 1
+    detail = served.post("/tell", points=["S0"], rewards=[0.9], t=1).json()["detail"]
+    assert 'give a "key"' in detail
+    assert "/correct" in detail
 
 
 def test_a_reading_beyond_belief_is_refused_unless_the_request_is_sure(served: Served) -> None:
@@ -292,6 +300,21 @@ def test_a_reading_beyond_belief_is_refused_unless_the_request_is_sure(served: S
     assert served.campaign.status.rows == rows
     assert served.post("/tell", **wrong, sure=True).json() == {"recorded": 2, "failed": 0}
     assert served.campaign.status.rows == rows + 1
+
+
+def test_a_correction_beyond_belief_is_refused_as_a_reading_is(served: Served) -> None:
+    for t in range(1, 13):
+        served.post("/tell", points=["S1"], rewards=[19.0 + t % 3 / 10], t=t)
+    wrong: dict[str, Any] = {"points": ["S1"], "rewards": [1927.0], "t": 12}
+    told, corrected = (
+        served.post(path, **wrong | change)
+        for path, change in (("/tell", {"t": 13}), ("/correct", {}))
+    )
+    assert (corrected.status_code, corrected.json()) == (409, told.json())
+    assert served.campaign.state.readings.y.max() < 20.0
+    assert served.post("/correct", **wrong, sure=True).json() == {"changed": 1}
+    answers = {"points": ["S1"], "values": [1.0], "sure": "yes"}
+    assert served.post("/correct_answers", **answers).status_code == 422
 
 
 def test_an_ask_says_which_silent_sites_it_left_out(served: Served) -> None:
@@ -400,3 +423,40 @@ def test_every_body_and_reply_of_the_docs_is_one_of_the_service(tmp_path: Path) 
             got = served.post(path, **body)
             assert got.status_code == 200, f"{path}: {got.text}"
             assert set(got.json()) == set(reply), path
+
+
+INVALID: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a decimal comma": ("/tell", {"rewards": ["12,5"]}, r"rewards\[0\] .*'12,5': write 12.5,"),
+    "and two numbers of it": ("/tell", {"rewards": [12, 5]}, r"rewards .* 1, got 2: .* 12\.5"),
+    "no list": ("/tell", {"rewards": "12,5"}, r"rewards must be a list.*: write \[12.5\]"),
+    "an empty text": ("/tell", {"rewards": [""]}, r"rewards\[0\] .*'': write null if"),
+    "NaN as a text": ("/tell", {"rewards": ["NaN"]}, r"rewards\[0\] .*'NaN': write null if"),
+    "a truth value": ("/tell", {"rewards": [True]}, r"rewards\[0\] must be a number, got true"),
+    "no place": ("/tell", {"points": [None]}, r"points\[0\] must be a list or a text, got null"),
+    "a text in a place": ("/tell", {"points": [["1,5"]]}, r"points\[0\]\[0\] .*: write 1.5"),
+    "no list of places": ("/tell", {"points": "S1"}, r"points must be a list.*: write \[\"S1\"\]"),
+    "an unknown field": ("/tell", {"reward": [1]}, "reward is no field"),
+    "a date without a clock": ("/tell", {"t": "31.01.2026"}, "t must be a number.*31.01.2026"),
+    "a time that is a list": ("/tell", {"t": [1]}, r"t must be a number or a text, got \[1\]"),
+    "an outcome": ("/tell", {"outcomes": {"a": ["1,2"]}}, r"outcomes.a\[0\] .*: write 1.2"),
+    "one outcome of two": ("/tell", {"outcomes": {"a": [1, 2]}}, "a must have a value for each"),
+    "an answer": ("/answer", {"values": ["1,5"], "rewards": None}, r"values\[0\] .*: write 1.5"),
+    "a number of points": (
+        "/ask",
+        {"n": "1,5", "points": None, "rewards": None},
+        "n must be a whole number",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_an_invalid_body_names_its_field_the_value_and_what_to_write(
+    served: Served, name: str
+) -> None:
+    path, change, message = INVALID[name]
+    usual = {"points": ["S1"], "rewards": [1.0], "t": 1}
+    body = {field: each for field, each in (usual | change).items() if each is not None}
+    reply = served.post(path, **body)
+    assert reply.status_code == 422
+    assert re.match(message, reply.json()["detail"]), reply.json()["detail"]
+    assert served.campaign.status.rows == 0

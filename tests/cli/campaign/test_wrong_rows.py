@@ -16,6 +16,7 @@ GOOD = "site,time,reward\nA,1,1.0\nB,2,1.1\nC,3,0.9\nA,4,1.2\n"
 WRONG = {
     "a gross error": ("B,5,9999", "9999"),
     "a word": ("B,5,much", "much"),
+    "swapped columns": ("1.0,5,north", 'reward must be a number, got "north"'),
     "an unknown site": ("west,5,1.0", '"west"'),
     "no time": ("B,,1.0", "time"),
     "the same place and time": ("A,1,1.1", "line 2"),

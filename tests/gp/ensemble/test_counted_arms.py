@@ -118,13 +118,9 @@ def test_late_counts_and_saved_bandits_come_to_the_same_beliefs(tmp_path: Any) -
     np.testing.assert_array_equal(load(tmp_path / "bandit").ask(13, n=20), bandit.ask(13, n=20))
 
 
-def test_a_measured_reward_beside_counts_makes_all_of_them_measured_shares() -> None:
+def test_shares_of_trials_are_counts_and_events_are_measured() -> None:
     bandit = told(policies.adaptive_gp_ucb(ARMS), 3)
     assert type(filters_of(bandit)) is CountFilters
-    bandit.tell(["red"], [0.03], 13)
-    assert type(filters_of(bandit, 14.0)) is ArmFilters
-    bandit.retract(["red"], 13)
-    assert type(filters_of(bandit, 14.0)) is CountFilters
     events = policies.adaptive_gp_ucb(ARMS)
     events.tell(ARMS.X, count([1, 2, 0, 3], [2.0] * 4), 1)
     assert type(filters_of(events)) is ArmFilters

@@ -56,7 +56,7 @@ from tvbandits.campaign.store.errors import (
 from tvbandits.clock import parse_time
 from tvbandits.experts.protocol import ExpertError
 from tvbandits.io import without_nan
-from tvbandits.validation import Array, describe
+from tvbandits.validation import Array
 
 T = TypeVar("T")
 
@@ -72,6 +72,16 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
+}
+
+
+# What a remedy is called where somebody writes a request.
+WORDS = {
+    "key": 'a "key"',
+    "sure": '"sure": true',
+    "expert": "its expert (tvbandits campaign serve --expert)",
+    "correct": "/correct",
+    "correct_answers": "/correct_answers",
 }
 
 
@@ -181,7 +191,7 @@ async def tell(
 
 @api.post("/answer")
 async def answer(
-    request: Request, body: bodies.AnswerBody, who: Teller, campaign: Served
+    request: Request, body: bodies.AnswersBody, who: Teller, campaign: Served
 ) -> bodies.Recorded:
     """Report answers of the expert."""
     await in_turn(request, campaign.answer, body, who)
@@ -351,24 +361,20 @@ def _detail(
     status: int, **headers: str
 ) -> Callable[[Request, Exception], Coroutine[Any, Any, Response]]:
     async def reply(_: Request, error: Exception) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, status, headers)
+        text = error.message(WORDS) if isinstance(error, CampaignError) else str(error)
+        return JSONResponse({"detail": text}, status, headers)
 
     return reply
 
 
 async def _invalid(_: Request, error: Any) -> JSONResponse:
-    """Reply which part of a request is invalid, and why; of a value of several types, the last."""
-    first, *others = error.errors()
-    last = [first, *(each for each in others if each["loc"][:2] == first["loc"][:2])][-1]
-    field = ".".join(str(each) for each in last["loc"][1:])
-    has_value = last["type"] not in ("missing", "json_invalid")
-    text = last["msg"] + (f", got {describe(last['input'])}" if has_value else "")
-    return JSONResponse({"detail": f"{field}: {text}" if field else text}, 422)
+    """Reply which part of a request is invalid, and why."""
+    return JSONResponse({"detail": bodies.invalid_text(error.errors())}, 422)
 
 
 async def _conflict(request: Request, error: Any) -> JSONResponse:
     """Reply with the earlier request only if the holder may read."""
-    text = str(error)
+    text = error.message(WORDS)
     if "read" not in request.state.holder.roles:
         earlier = f"with the key {error.key!r}" if error.key else "for that place and time"
         text = f"there is another entry {earlier}"
@@ -382,7 +388,7 @@ async def _doubtful(request: Request, error: Any) -> JSONResponse:
     what = "the time" if value is None else f"{value:g}"
     reason = None if may_read else f"{error.site}: {what} is beyond belief"
     reply = bodies.DoubtError(
-        detail=error.message('"sure": true', reason),
+        detail=error.message(WORDS, reason),
         row=error.row,
         site=error.site,
         value=value,

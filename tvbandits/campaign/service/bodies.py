@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 from pydantic import (
@@ -16,6 +21,7 @@ from pydantic import (
 )
 
 from tvbandits.counts import count, rate
+from tvbandits.validation import describe
 
 # Whole numbers up to here can be represented as floats.
 EXACT = 2**53
@@ -84,6 +90,16 @@ class Body(BaseModel):
         return {"X" if name == "points" else name: value for name, value in fields.items()}
 
 
+def _check_lengths(points: list[Any], columns: Mapping[str, list[Any]]) -> None:
+    """Raise a `ValueError` unless each column that is there has a value for each point."""
+    for name, column in columns.items():
+        if len(column) != len(points):
+            raise ValueError(
+                f"{name} must have a value for each of the points, {len(points)}, got {len(column)}: "
+                "null for none, and decimals with a point, 12.5"
+            )
+
+
 class AskBody(Body):
     """The content of /ask."""
 
@@ -115,13 +131,15 @@ class RewardsBody(Body):
     t: Time = None
     noise_variance: Variance = None
     outcomes: Outcomes = None
+    sure: Sure = False
     key: Key = None
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments for the campaign's method, with `y` if there are rewards or counts."""
         arguments = super().arguments()
-        names = "rewards", "successes", "trials", "events", "exposure"
+        names = ("rewards", *COUNTS)
         columns = {name: each for name in names if (each := arguments.pop(name, None)) is not None}
+        _check_lengths(self.points, {**(self.outcomes or {}), **columns})
         match sorted(columns):
             case []:
                 return arguments
@@ -141,7 +159,6 @@ class TellBody(RewardsBody):
     """The content of /tell."""
 
     context: Context = None
-    sure: Sure = False
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments for `Campaign.tell`."""
@@ -173,19 +190,19 @@ class DropBody(Body):
 
 
 class AnswersBody(Body):
-    """The content of /correct_answers."""
+    """The content of /answer and /correct_answers."""
 
     points: Points
     values: Values
     t: Time = None
     noise_variance: Variance = None
+    sure: Sure = False
     key: Key = None
 
-
-class AnswerBody(AnswersBody):
-    """The content of /answer."""
-
-    sure: Sure = False
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments for the campaign's method."""
+        _check_lengths(self.points, {"values": self.values})
+        return super().arguments()
 
 
 class SitesBody(Body):
@@ -222,6 +239,87 @@ class HistoryQuery(Body):
 
 class NoQuery(Body):
     """The empty query."""
+
+
+# --- what is wrong with a request
+
+# Columns in the place of rewards.
+COUNTS = ("successes", "trials", "events", "exposure")
+
+# What must stand there, by the type of pydantic's error.
+NEEDS = {
+    "bool_type": "true or false",
+    "dict_type": "an object",
+    "finite_number": "a number",
+    "float_type": "a number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "model_attributes_type": "a JSON object",
+    "string_too_short": "a text that is not empty",
+    "string_type": "a text",
+    "too_short": "a list that is not empty",
+}
+
+# Names of the types of a value of several types, which pydantic puts into its place.
+_TYPE = re.compile(r"float|int|str|constrained-.*|(list|dict|nullable|union|function.*)\[.*")
+
+
+def invalid_text(errors: Sequence[Any]) -> str:
+    """Return where a request is invalid, what must stand there, what does, and what to write.
+
+    Of a value that may have several types, the deepest errors tell: they are of the type that was meant.
+    """
+    first = errors[0]
+    places = [_place(each["loc"]) for each in errors]
+    beside = [i for i, each in enumerate(errors) if each["loc"][:2] == first["loc"][:2]]
+    place = max((places[i] for i in beside), key=len)
+    found = [errors[i] for i in beside if places[i] == place]
+    error, types = found[-1], [each["type"] for each in found]
+    field = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in place)[1:] or "the body"
+    if "json_invalid" in types:
+        return f"the body is no JSON: {error['ctx']['error']}"
+    if "missing" in types:
+        return f"{field} is missing"
+    if "extra_forbidden" in types:
+        return f"{field} is no field of this request: /openapi.json lists those that are"
+    needs = [*dict.fromkeys(NEEDS[each] for each in types if each in NEEDS)]
+    if "a number" in needs and "a whole number" in needs:
+        needs.remove("a whole number")
+    value = error["input"]
+    is_plain = value is None or isinstance(value, bool | int | float)  # else it may be bytes
+    shown = json.dumps(value) if is_plain else describe(value)
+    if not needs:
+        return f"{field}: {error['msg']}, got {shown}"
+    return f"{field} must be {' or '.join(needs)}, got {shown}{_remedy(place, needs, value)}"
+
+
+def _place(location: Sequence[str | int]) -> tuple[str | int, ...]:
+    """Return the place of an error in the body, without the names of types."""
+    field, *rest = location[1:] or ("",)
+    named = [each for each in rest if isinstance(each, int) or not _TYPE.fullmatch(each)]
+    return (field, *named) if isinstance(field, str) and field else ()
+
+
+def _remedy(place: Sequence[str | int], needs: Sequence[str], value: object) -> str:
+    """Return what to write in the place of a value, if that can be told."""
+    is_column = bool(place) and place[0] in {"rewards", "values", "outcomes", *COUNTS}
+    number = _number(value)
+    if needs == ["a list"] and isinstance(value, str | float | int):
+        shown = json.dumps(value, ensure_ascii=False) if not is_column or number is None else number
+        return f": write [{shown}]"
+    if "a number" in needs and number is not None:
+        return f": write {number}, without quotes"
+    return ": write null if there is none" if is_column and needs == ["a number"] else ""
+
+
+def _number(value: object) -> str | None:
+    """Return the number in a text such as "12,5", with a decimal point; None if it has none."""
+    text = str(value).strip().replace(",", ".")
+    with suppress(ValueError):
+        if isinstance(value, str) and math.isfinite(float(text)):
+            return text
+    return None
 
 
 # --- replies

@@ -6,9 +6,45 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+# What a remedy is called where somebody writes Python.
+PYTHON = {
+    "key": "key=",
+    "sure": "sure=True",
+    "expert": "expert=",
+    "correct": "`correct`",
+    "correct_answers": "`correct_answers`",
+}
+
 
 class CampaignError(ValueError):
-    """Something is wrong with a campaign, or with what it was asked to do."""
+    """Something is wrong with a campaign, or with what it was asked to do.
+
+    Parameters
+    ----------
+    reason : str
+        What is wrong.
+    remedy : str
+        What to do about it, with the names of arguments and methods in braces: "give {key}".
+
+    Attributes
+    ----------
+    words : mapping of str to str
+        What `str` calls these: as in Python, unless another door says its own words.
+    """
+
+    words: Mapping[str, str] = PYTHON
+
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        super().__init__(reason, remedy)
+        self.reason, self.remedy = reason, remedy
+
+    def __str__(self) -> str:
+        return self.message(self.words)
+
+    def message(self, words: Mapping[str, str], reason: str | None = None) -> str:
+        """Return the message in the words of a door; `reason` replaces what is wrong."""
+        text = self.reason if reason is None else reason
+        return f"{text}; {self.remedy.format_map(words)}" if self.remedy else text
 
 
 class NoCampaignError(CampaignError):
@@ -35,15 +71,17 @@ class ConflictError(CampaignError):
 
     Parameters
     ----------
-    message : str
+    reason, remedy : str
     same : bool
         Whether the entry in the journal is equal to the new one.
     key : str, optional
         The key of the entry, if it was found by its key.
     """
 
-    def __init__(self, message: str, *, same: bool = False, key: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self, reason: str, remedy: str = "", *, same: bool = False, key: str | None = None
+    ) -> None:
+        super().__init__(reason, remedy)
         self.same, self.key = same, key
 
 
@@ -78,29 +116,19 @@ class DoubtfulReadingError(CampaignError):
         usual: tuple[float, float] | None = None,
         more: int = 0,
     ) -> None:
-        super().__init__(reason)
-        self.reason, self.row, self.site, self.value = reason, row, site, value
+        super().__init__(reason, "nothing was recorded: if it is right, add {sure}")
+        self.row, self.site, self.value = row, site, value
         self.usual, self.more = usual, more
 
     def __reduce__(self) -> tuple[Any, ...]:
         names = ("row", "site", "value", "usual", "more")
         return _restore, (self.reason, {name: getattr(self, name) for name in names})
 
-    def __str__(self) -> str:
-        return self.message("sure=True")
-
-    def message(self, remedy: str, reason: str | None = None) -> str:
-        """Return the message with what the caller can write to have the reading recorded.
-
-        Parameters
-        ----------
-        remedy : str
-        reason : str, optional
-            Another text for what is unusual.
-        """
+    def message(self, words: Mapping[str, str], reason: str | None = None) -> str:
+        """Return the message with its row; `reason` replaces what is unusual."""
         more = f" (and {self.more} more like it)" if self.more else ""
         text = self.reason if reason is None else reason
-        return f"row {self.row}: {text}{more}; nothing was recorded: if it is right, add {remedy}"
+        return super().message(words, f"row {self.row}: {text}{more}")
 
 
 class DamagedCampaignError(CampaignError):
