@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.clock import day_or_month, is_date_text, iso_date
+from tvbandits.datasets.tables.headings import latitude_and_longitude, plain
 from tvbandits.datasets.tables.spreadsheets import (
     is_parquet,
     read_csv,
@@ -71,8 +72,6 @@ VALUES = (
 )
 UNITS = ("unit", "units", "units_of_measure")
 NO_VALUES = {*UNITS, "status", "flag", "qualifier", "quality"}
-LATITUDE = {"latitude", "lat", "site_latitude"}
-LONGITUDE = {"longitude", "lon", "lng", "long", "site_longitude"}
 
 # Texts of no reading, in small letters.
 GAPS = {
@@ -108,6 +107,8 @@ class FileOptions:
         The columns of them; "Date+Hour" joins several.
     parameter : str, optional
         The parameter to read, where a table has several.
+    degrees : str, optional
+        The columns of latitude and longitude, "Y+X"; "none": coordinates are no degrees.
     missing : sequence of str
         Cells that stand for no reading, such as "-999"; "none" says that such numbers are readings.
 
@@ -125,6 +126,7 @@ class FileOptions:
     station: str | None = None
     parameter: str | None = None
     value: str | None = None
+    degrees: str | None = None
     missing: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -132,7 +134,7 @@ class FileOptions:
         for name, words in (("decimal", ("comma", "point")), ("dates", ("day", "month"))):
             if getattr(self, name) is not None:
                 choice(name, getattr(self, name), words)
-        for name in ("time", "station", "parameter", "value"):
+        for name in ("time", "station", "parameter", "value", "degrees"):
             optional(text, name, getattr(self, name))
         missing = several("missing", self.missing, "the cells of no reading, a list")
         object.__setattr__(self, "missing", tuple(str(each).strip() for each in missing))
@@ -142,7 +144,7 @@ NO_OPTIONS = FileOptions()
 
 
 def columns_of_option(options: FileOptions, name: str) -> list[str]:
-    """Return the columns that `time`, `station` or `value` names, several in "Date+Hour"."""
+    """Return the columns that an option such as `time` names, several in "Date+Hour"."""
     return [each.strip() for each in (getattr(options, name) or "").split("+") if each.strip()]
 
 
@@ -467,11 +469,12 @@ def find_columns(cells: pd.DataFrame, options: FileOptions) -> Layout:
     time, station = columns.time(), columns.station()
     if not (time and station):
         return Layout(time or tuple(map(str, cells.columns[:1])))
-    latitude, longitude = (columns.first(sorted(each)) for each in (LATITUDE, LONGITUDE))
+    degrees = latitude_and_longitude(cells.columns)
+    places = columns.present("degrees") or tuple(each for each in degrees if each is not None)
     parameter, unit = columns.first(PARAMETERS), columns.first(UNITS)
     value = columns.by_option("value") or columns.first(VALUES)
     if not value:
-        others = {*time, *station, *latitude, *longitude, *parameter, *unit}
+        others = {*time, *station, *places, *parameter, *unit}
         other_names = {*STATIONS, *TIMES, *NO_VALUES, *AQS}
         value = tuple(
             column
@@ -480,7 +483,7 @@ def find_columns(cells: pd.DataFrame, options: FileOptions) -> Layout:
             and plain(column) not in other_names
             and _has_numbers(cells[column])
         )
-    places = latitude + longitude if latitude and longitude else ()
+    places = places if len(places) == 2 else ()
     return Layout(time, station, "".join(parameter), value, "".join(unit), places)
 
 
@@ -503,6 +506,11 @@ class _Columns:
                 listed = ", ".join(map(str, self._cells.columns))
                 raise ValueError(f"--{option} {each}: there is no such column; there are: {listed}")
         return tuple(self._names[plain(each)] for each in columns)
+
+    def present(self, option: str) -> tuple[str, ...]:
+        """Return those columns that an option names that are there: another table may have them."""
+        columns = map(plain, columns_of_option(self._options, option))
+        return tuple(self._names[each] for each in columns if each in self._names)
 
     def time(self) -> tuple[str, ...]:
         """Return the columns of the time, of which a second one has hours."""
@@ -771,8 +779,3 @@ def ids_of(column: pd.Series[Any]) -> pd.Series[str]:
     codes, cells = pd.factorize(column, use_na_sentinel=False)
     ids = np.array([as_id(cell) for cell in cells], dtype=object)
     return pd.Series(ids[codes], column.index)
-
-
-def plain(column: object) -> str:
-    """Return a heading without the differences of case and punctuation between files."""
-    return re.sub(r"[^0-9a-z]+", "_", str(column).lower()).strip("_")

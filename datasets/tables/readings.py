@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tvbandits.datasets.tables.headings import plain
 from tvbandits.datasets.tables.layout import (
     LINE,
     NO_OPTIONS,
@@ -30,7 +31,6 @@ from tvbandits.datasets.tables.layout import (
     check_sentinels,
     find_columns,
     iso_times,
-    plain,
     read_sheet,
     tidy,
     times_of,

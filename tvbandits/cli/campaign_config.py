@@ -27,7 +27,13 @@ from tvbandits.campaign.store.store import check_name
 from tvbandits.cli.campaign_expert import check_expert, make_expert
 from tvbandits.cli.output import escape
 from tvbandits.clock import Clock, is_date_text
-from tvbandits.datasets.sensor_field import find_degrees, places_in_readings, places_text, points_of
+from tvbandits.datasets.sensor_field import (
+    find_degrees,
+    places_in_readings,
+    places_text,
+    points_of,
+    warn_of_degrees,
+)
 from tvbandits.datasets.tables.layout import (
     FileOptions,
     find_columns,
@@ -307,6 +313,7 @@ def _sites(
             {str(c): finite_column(frame[c], str(c)) for c in columns}, index=names
         )
         sites = Candidates(points_of(places))
+        warn_of_degrees(places, options)
     degrees = find_degrees(places.columns)
     about = {"names": json.dumps(names), "coordinates": json.dumps([*places.columns])}
     if degrees is not None:

@@ -13,7 +13,13 @@ import pandas as pd
 from tvbandits.cli.options import TableOptions
 from tvbandits.cli.output import Format, plural, print_result
 from tvbandits.clock import is_date_text
-from tvbandits.datasets.sensor_field import find_degrees, places_text, read_places
+from tvbandits.datasets.sensor_field import (
+    degrees_doubt,
+    find_degrees,
+    places_text,
+    read_places,
+    with_degrees,
+)
 from tvbandits.datasets.tables.layout import (
     SEPARATORS,
     FileOptions,
@@ -77,7 +83,9 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
         "columns": [str(column) for column in cells.columns],
     }
     own = options_of_sites(options, cells)
-    is_sites = find_degrees(facts["columns"]) and not find_columns(cells, own).is_long
+    is_sites = (
+        find_degrees(with_degrees(cells, own).columns) and not find_columns(cells, own).is_long
+    )
     if is_sites or _are_places(cells):
         with _asking(questions):
             places = read_places(cells, own)
@@ -87,6 +95,7 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
                 "coordinates": list(places.columns),
                 "places": places_text(places.columns),
                 "others": others,
+                "notes": [text] if (text := degrees_doubt(places, own)) else [],
             }
         return {"form": "sites", **facts, "questions": questions}
     layout = find_columns(cells, options)
@@ -191,6 +200,7 @@ def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
             )
     else:
         lines += _reading_lines(facts)
+    lines += [f"  note: {note}" for note in facts.get("notes", ())]
     lines += [f"  open: {question}" for question in facts["questions"]]
     if facts["form"] != "sites" and not facts["questions"]:
         places = file if facts["places"] else sites

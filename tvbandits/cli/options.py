@@ -90,6 +90,14 @@ class TableOptions:
         Option("--parameter", metavar="NAME", help="The parameter to read, if there are several."),
     ] = None
     value: Annotated[Text, Option("--value", metavar="COLUMN", help="The column of values.")] = None
+    degrees: Annotated[
+        Text,
+        Option(
+            "--degrees",
+            metavar="LAT+LON",
+            help="The columns of latitude and longitude; none if coordinates are no degrees.",
+        ),
+    ] = None
     missing: Annotated[
         Texts,
         Option(
