@@ -21,7 +21,6 @@ from tvbandits.datasets.tables.layout import (
     check_sentinels,
     columns_of_option,
     find_columns,
-    find_step,
     options_of_sites,
     stations_of,
 )
@@ -37,6 +36,7 @@ from tvbandits.datasets.tables.readings import (
     select_times,
     with_index_as_column,
 )
+from tvbandits.datasets.tables.rounds import doubts_about, find_step
 from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import Array, finite_number, of_kind
 
@@ -177,6 +177,8 @@ def sensor_field(
         numbers = select_times(as_numbers(table[common], options=options), start, end)
         check_sentinels(numbers, options)
         readings = _complete_readings(numbers, every, minimum_completeness)
+        if doubts := doubts_about(readings):
+            warnings.warn("; ".join(doubts), UserWarning, stacklevel=2)
     with naming_source(sites):
         points = points_of(places.loc[readings.columns])
         warn_of_degrees(places, options)

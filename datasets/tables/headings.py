@@ -1,10 +1,13 @@
-"""Headings of columns: how they are compared, and which of them are latitude and longitude."""
+"""Names of columns and stations: how they are compared, and which are latitude and longitude."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
 
 # Letters that have no accent to take off.
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "æ": "ae", "ß": "ss", "đ": "d", "ı": "i"})
@@ -23,6 +26,15 @@ def plain(column: object) -> str:
     return re.sub(
         r"[\W_]+", "_", "".join(c for c in letters if not unicodedata.combining(c))
     ).strip("_")
+
+
+def as_id(value: Any) -> str:
+    """Return the id of a sensor: 7, 7.0 and "7.0" are "7", "007" stays, and a missing value is empty."""
+    if value is None or pd.isna(value):
+        return ""
+    written = str(value).strip()
+    # A column of whole numbers with a gap is read, and written, as floats.
+    return written.partition(".")[0] if re.fullmatch(r"(0|-?[1-9]\d*)\.0+", written) else written
 
 
 # Words, as `plain` writes them, that mean nothing else.

@@ -12,16 +12,17 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from tvbandits.clock import day_or_month, is_date_text, iso_date
-from tvbandits.datasets.tables.headings import latitude_and_longitude, plain
+from tvbandits.datasets.tables.headings import as_id, latitude_and_longitude, plain
 from tvbandits.datasets.tables.spreadsheets import (
     is_parquet,
     read_csv,
@@ -111,6 +112,8 @@ class FileOptions:
         The columns of latitude and longitude, "Y+X"; "none": coordinates are no degrees.
     missing : sequence of str
         Cells that stand for no reading, such as "-999"; "none" says that such numbers are readings.
+    without : sequence of str
+        Stations to leave out.
 
     Examples
     --------
@@ -128,6 +131,7 @@ class FileOptions:
     value: str | None = None
     degrees: str | None = None
     missing: Sequence[str] = ()
+    without: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         optional(whole_number, "header", self.header, at_least=1)
@@ -138,6 +142,8 @@ class FileOptions:
             optional(text, name, getattr(self, name))
         missing = several("missing", self.missing, "the cells of no reading, a list")
         object.__setattr__(self, "missing", tuple(str(each).strip() for each in missing))
+        without = several("without", self.without, "the names of stations, a list")
+        object.__setattr__(self, "without", tuple(map(as_id, without)))
 
 
 NO_OPTIONS = FileOptions()
@@ -582,6 +588,22 @@ def stations_of(cells: pd.DataFrame, layout: Layout) -> pd.Series[str]:
     return parts[0].str.cat(parts[1:], sep="-")  # type: ignore[arg-type]  # as above
 
 
+def stations_used(names: Iterable[str], options: FileOptions) -> NDArray[np.bool_]:
+    """Return which of some stations the options do not leave out.
+
+    Raises
+    ------
+    ValueError
+        If they leave out one that is not there.
+    """
+    stations = list(names)
+    for each in options.without:
+        if each not in stations:
+            listed = ", ".join(dict.fromkeys(stations))
+            raise ValueError(f"--without {each}: there is no such station; there are: {listed}")
+    return ~np.isin(np.array(stations, dtype=str), options.without)
+
+
 def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFrame:
     """Return the rows of one parameter.
 
@@ -699,6 +721,8 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
     if not layout.is_long:
         times = times_of(cells, layout, options)
         columns = [i for i, name in enumerate(cells.columns) if name not in layout.time]
+        is_used = stations_used([as_id(cells.columns[i]) for i in columns], options)
+        columns = [i for i, used in zip(columns, is_used, strict=True) if used]
         blocks = [
             pd.DataFrame(
                 {
@@ -711,6 +735,7 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
         ]
         return pd.concat(blocks).sort_index(kind="stable")
     rows = select_parameter(cells, layout, options)
+    rows = rows[stations_used(stations_of(rows, layout), options)]
     return pd.DataFrame(
         {
             "station": stations_of(rows, layout),
@@ -720,58 +745,7 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
     )
 
 
-@dataclass(frozen=True)
-class Grid:
-    """The steps of times that are nearly regular, for messages: how long, and how much is there."""
-
-    step: str
-    share: float
-    regular: bool = field(default=True)
-
-
-STEPS = ("1min", "5min", "10min", "15min", "30min", "1h", "3h", "6h", "12h", "1D", "7D")
-
-
-def find_step(times: pd.Series[Any], stations: pd.Series[Any], enough: float = 0.9) -> Grid | None:
-    """Return the shortest usual step in which most stations have a reading, of dates; None without any.
-
-    Parameters
-    ----------
-    times : Series of datetime
-    stations : Series
-        Of the same readings.
-    enough : float
-        The share of steps and stations that must have a reading.
-    """
-    moments = pd.Series(times.unique()).sort_values()
-    if len(moments) < 2:
-        return None
-    steps = moments.diff().dropna()
-    best = Grid("", 0.0)
-    for step in STEPS:
-        width = pd.Timedelta(step)
-        begins = times.dt.floor(width)
-        filled = pd.DataFrame({"time": begins, "station": stations}).drop_duplicates()
-        span = (begins.max() - begins.min()) / width + 1
-        share = len(filled) / (span * stations.nunique())
-        regular = bool((steps.dt.total_seconds() % width.total_seconds() == 0).all())
-        if share > best.share:
-            best = Grid(step, share, regular)
-        if share >= enough:
-            return Grid(step, share, regular)
-    return best
-
-
 # --- names ------------------------------------------------------------------------------------------
-
-
-def as_id(value: Any) -> str:
-    """Return the id of a sensor: 7, 7.0 and "7.0" are "7", "007" stays, and a missing value is empty."""
-    if value is None or value is pd.NA or value != value:
-        return ""
-    written = str(value).strip()
-    # A column of whole numbers with a gap is read, and written, as floats.
-    return written.partition(".")[0] if re.fullmatch(r"(0|-?[1-9]\d*)\.0+", written) else written
 
 
 def ids_of(column: pd.Series[Any]) -> pd.Series[str]:

@@ -37,12 +37,13 @@ from tvbandits.datasets.sensor_field import (
 from tvbandits.datasets.tables.layout import (
     FileOptions,
     find_columns,
-    find_step,
     read_sheet,
     stations_of,
+    stations_used,
     times_of,
 )
 from tvbandits.datasets.tables.readings import finite_column
+from tvbandits.datasets.tables.rounds import find_step
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.domains.domain import Domain
@@ -298,7 +299,12 @@ def _sites(
         if not columns:
             raise ValueError(f"there must be columns of coordinates beside {first!r}")
         names = [str(each).strip() for each in (range(len(frame)) if name is None else frame[name])]
-        if is_date_text(names[0]):
+        is_used = stations_used(names, options)
+        names, frame = (
+            [each for each, used in zip(names, is_used, strict=True) if used],
+            frame[is_used],
+        )
+        if names and is_date_text(names[0]):
             raise ValueError(
                 f"{names[0]!r} is no name of a site but a time: this is a table of readings, and "
                 "`campaign tell --csv` reads it; give the table of sites"

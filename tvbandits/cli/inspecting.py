@@ -27,7 +27,6 @@ from tvbandits.datasets.tables.layout import (
     Sheet,
     find_columns,
     find_sentinels,
-    find_step,
     is_gap,
     options_of_sites,
     read_sheet,
@@ -38,6 +37,7 @@ from tvbandits.datasets.tables.layout import (
     times_of,
 )
 from tvbandits.datasets.tables.readings import as_times, few
+from tvbandits.datasets.tables.rounds import doubts_about, find_step
 from tvbandits.io import naming
 
 
@@ -169,10 +169,23 @@ def _value_facts(
     facts["no_reading"] = {str(text) or "empty": int(count) for text, count in counts.items()}
     if not layout.is_long:
         facts["stations"] = [str(column) for column in block.columns]
-    values = tidy(rows, layout, options)[["value"]]
-    for code, count in find_sentinels(values, options).items():
+    readings = tidy(rows, layout, options)
+    for code, count in find_sentinels(readings[["value"]], options).items():
         questions.append(sentinel_text(code, f"comes {plural(count, 'time')}"))
+    if not questions:
+        facts["notes"] = doubts_about(_table_by_time(readings, options))
     return facts
+
+
+def _table_by_time(readings: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
+    """Return means of readings by time, or by step where times are irregular, and station."""
+    times: Any = as_times(readings["time"], "time", options.dates)
+    if isinstance(times, pd.DatetimeIndex):
+        grid = find_step(pd.Series(times, index=readings.index), readings["station"])
+        if grid is not None and not grid.regular:
+            times = times.floor(grid.step)
+    rows = readings.assign(time=times)
+    return rows.pivot_table("value", "time", "station", dropna=False)
 
 
 def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:

@@ -106,6 +106,9 @@ class TableOptions:
             help="A code for no reading, such as -999; none if such numbers are readings. Repeat it.",
         ),
     ] = None
+    without: Annotated[
+        Texts, Option("--without", metavar="STATION", help="A station to leave out. Repeat it.")
+    ] = None
 
     @property
     def given(self) -> dict[str, Any]:
