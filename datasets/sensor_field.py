@@ -14,7 +14,13 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.datasets.table_problem import TableProblem
-from tvbandits.datasets.tables.headings import PLANE, is_length, latitude_and_longitude, plain
+from tvbandits.datasets.tables.headings import (
+    PLANE,
+    is_length,
+    latitude_and_longitude,
+    plain,
+    similar_names,
+)
 from tvbandits.datasets.tables.layout import (
     NO_OPTIONS,
     FileOptions,
@@ -177,7 +183,7 @@ def sensor_field(
         numbers = select_times(as_numbers(table[common], options=options), start, end)
         check_sentinels(numbers, options)
         readings = _complete_readings(numbers, every, minimum_completeness)
-        if doubts := doubts_about(readings):
+        if doubts := similar_names(table.columns) + doubts_about(readings):
             warnings.warn("; ".join(doubts), UserWarning, stacklevel=2)
     with naming_source(sites):
         points = points_of(places.loc[readings.columns])

@@ -37,6 +37,19 @@ def as_id(value: Any) -> str:
     return written.partition(".")[0] if re.fullmatch(r"(0|-?[1-9]\d*)\.0+", written) else written
 
 
+def similar_names(names: Iterable[str]) -> list[str]:
+    """Return a sentence for names of stations that differ only by case or spaces."""
+    groups: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        groups.setdefault("".join(name.casefold().split()), []).append(name)
+    return [
+        f"{' and '.join(map(repr, each))} are read as different stations: write them alike if they "
+        "are one"
+        for each in groups.values()
+        if len(each) > 1
+    ]
+
+
 # Words, as `plain` writes them, that mean nothing else.
 LATITUDE = re.compile(
     "latitude|lat|latitud|latitudine|breitengrad|breddegrad|breddgrad|breedtegraad|leveysaste|"

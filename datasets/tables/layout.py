@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ from tvbandits.datasets.tables.spreadsheets import (
     unpack,
     with_points,
 )
+from tvbandits.datasets.tables.times import check_offsets, numbers_as_dates
 from tvbandits.io import check_size
 from tvbandits.validation import choice, describe, optional, several, text, whole_number
 
@@ -80,8 +82,10 @@ GAPS = {
     "missing",
 }
 
-# Numbers that often stand for no reading: -99, -999.0, 9999, -7999, -32768.
-SENTINEL = re.compile(r"-9{2,}(\.[09]+)?|9{4,}(\.[09]+)?|-?[67]999(\.0+)?|-32768(\.0+)?")
+# Numbers that often stand for no reading: -99, -999.0, 9999, -7999, -32768, 1e30.
+SENTINEL = re.compile(
+    r"-9{2,}(\.[09]+)?|9{4,}(\.[09]+)?|-?[67]999(\.0+)?|-32768(\.0+)?|-?1e\+(20|30|3[56])"
+)
 
 LINE = "line"  # the name of an index of numbers of lines
 
@@ -288,6 +292,7 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
     names = frame.loc[header].str.strip()
     _check_names(names, header)
     above, body = frame.loc[: header - 1], frame.loc[header + 1 :]
+    _check_one_table(body)
     repeats = (body.apply(lambda column: column.str.strip()) == names).all(axis=1)
     body = body[~repeats]
     empty = _unnamed_columns(body, names, header, separator)
@@ -333,6 +338,18 @@ def _read_cells(path: Path, encoding: str) -> tuple[pd.DataFrame, str, list[list
     return frame[(frame != "").any(axis=1)], separator, rows, encoding
 
 
+def _check_one_table(body: pd.DataFrame) -> None:
+    """Raise a `ValueError` if names of columns stand below an empty line, with rows below them."""
+    lines = body.index.to_numpy()
+    for i in np.flatnonzero(np.diff(lines) > 1) + 1:
+        cells = [str(each).strip() for each in body.iloc[i] if each.strip()]
+        if i + 1 < len(lines) and len(cells) > 1 and not re.search(r"\d", "".join(cells)):
+            raise ValueError(
+                f"a second table begins in line {lines[i]} ({', '.join(cells)}): put it into a file of "
+                "its own"
+            )
+
+
 def _check_names(names: pd.Series[str], header: int) -> None:
     """Raise a `ValueError` if a line of names holds a date, and so is one of readings."""
     for name in names:
@@ -348,7 +365,7 @@ def _unnamed_columns(
 ) -> list[int]:
     """Return the columns without a name and without a cell; a cell without a name is a `ValueError`.
 
-    The first column may have cells without a name.
+    The first column may have cells without a name; it is returned if these only count the rows.
     """
     unnamed = [column for column in names.index if names[column] == ""]
     for column in unnamed:
@@ -358,7 +375,12 @@ def _unnamed_columns(
                 f"line {filled[0]} has {body.at[filled[0], column]!r} in column {column + 1}, which "
                 f"has no name in line {header}: name it, or put a cell with {separator!r} in quotes"
             )
-    return [column for column in unnamed if (body[column] == "").all()]
+    empty = [column for column in unnamed if (body[column] == "").all()]
+    counts = [str(n) for n in range(len(body) + 1)]
+    numbers = body[0].str.strip().to_list()
+    has_time = not _plain([*names]).isdisjoint(TIMES)
+    is_counter = names[0] == "" and has_time and numbers in (counts[:-1], counts[1:])
+    return [0, *empty] if is_counter and 0 not in empty else empty
 
 
 def _with_points(
@@ -560,8 +582,10 @@ def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any
     Raises
     ------
     ValueError
-        If it is not certain whether the day comes first, or dates disagree on that.
+        If it is not certain whether the day comes first, or dates disagree on that or on the offset.
     """
+    column = numbers_as_dates(column)
+    check_offsets(column)
     words = pd.Series([each for each in column.unique() if isinstance(each, str)], dtype=object)
     unread = pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True).isna()
     texts = {each: day_or_month(each) for each in words[unread]}
@@ -646,7 +670,7 @@ def is_gap(cells: pd.Series[Any], options: FileOptions) -> pd.Series[bool]:
 
 
 def _is_code(cell: str) -> bool:
-    return re.fullmatch(r"[-+]?\d+([.,]\d+)?", cell) is not None
+    return re.fullmatch(r"[-+]?\d+([.,]\d+)?([eE][-+]?\d+)?", cell) is not None
 
 
 def as_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Series[float]:
@@ -663,7 +687,7 @@ def as_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Seri
     if wrong.any():
         place, cell = cells.index[wrong.to_numpy()][0], cells[wrong].iloc[0]
         where = f" {'in line' if cells.index.name == LINE else 'at'} {place}"
-        remedy = f"if it stands for no reading, say --missing {cell}"
+        remedy = f"if it stands for no reading, say --missing {shlex.quote(str(cell))}"
         if isinstance(cell, str) and re.fullmatch(r"[-+]?\d[\d.]*,\d+", cell.strip()):
             remedy = "say --decimal comma or --decimal point"
         raise ValueError(f"{name} must hold finite numbers, got {describe(cell)}{where}: {remedy}")
@@ -721,6 +745,11 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
     if not layout.is_long:
         times = times_of(cells, layout, options)
         columns = [i for i, name in enumerate(cells.columns) if name not in layout.time]
+        counts = Counter(str(cells.columns[i]) for i in columns)
+        if twice := [name for name, count in counts.items() if count > 1]:
+            raise ValueError(
+                f"{twice[0]} is the name of {counts[twice[0]]} columns: rename one of them"
+            )
         is_used = stations_used([as_id(cells.columns[i]) for i in columns], options)
         columns = [i for i, used in zip(columns, is_used, strict=True) if used]
         blocks = [

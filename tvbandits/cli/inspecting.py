@@ -20,6 +20,7 @@ from tvbandits.datasets.sensor_field import (
     read_places,
     with_degrees,
 )
+from tvbandits.datasets.tables.headings import similar_names
 from tvbandits.datasets.tables.layout import (
     SEPARATORS,
     FileOptions,
@@ -173,7 +174,8 @@ def _value_facts(
     for code, count in find_sentinels(readings[["value"]], options).items():
         questions.append(sentinel_text(code, f"comes {plural(count, 'time')}"))
     if not questions:
-        facts["notes"] = doubts_about(_table_by_time(readings, options))
+        table = _table_by_time(readings, options)
+        facts["notes"] = similar_names(table.columns) + doubts_about(table)
     return facts
 
 
