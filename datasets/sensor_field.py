@@ -5,7 +5,7 @@ Places in degrees become kilometres, gaps are filled, and sites at one place are
 
 from __future__ import annotations
 
-import re
+import warnings
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,16 +14,20 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.datasets.table_problem import TableProblem
+from tvbandits.datasets.tables.headings import (
+    PLANE,
+    is_length,
+    latitude_and_longitude,
+    plain,
+    similar_names,
+)
 from tvbandits.datasets.tables.layout import (
-    LATITUDE,
-    LONGITUDE,
     NO_OPTIONS,
     FileOptions,
     check_sentinels,
+    columns_of_option,
     find_columns,
-    find_step,
     options_of_sites,
-    plain,
     stations_of,
 )
 from tvbandits.datasets.tables.readings import (
@@ -38,6 +42,7 @@ from tvbandits.datasets.tables.readings import (
     select_times,
     with_index_as_column,
 )
+from tvbandits.datasets.tables.rounds import doubts_about, find_step
 from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import Array, finite_number, of_kind
 
@@ -129,7 +134,8 @@ def sensor_field(
         stand in the first column. It may be a table with a row for each reading that has latitude and
         longitude, such as `values` itself.
         Coordinates are latitude and longitude, which are degrees and become km east and north of the
-        centre, or else x, y, z, or else all other columns, which are used as they are.
+        centre, or else x, y, z, or else all other columns, which are used as they are; a warning names
+        those that may be degrees, and `options.degrees` says whether they are.
     unit : str
         Unit of a reading.
     noise_variance : float, optional
@@ -177,8 +183,11 @@ def sensor_field(
         numbers = select_times(as_numbers(table[common], options=options), start, end)
         check_sentinels(numbers, options)
         readings = _complete_readings(numbers, every, minimum_completeness)
+        if doubts := similar_names(table.columns) + doubts_about(readings):
+            warnings.warn("; ".join(doubts), UserWarning, stacklevel=2)
     with naming_source(sites):
         points = points_of(places.loc[readings.columns])
+        warn_of_degrees(places, options)
     omissions = {
         "with too few readings": [each for each in common if each not in readings.columns],
         "without coordinates": [each for each in table.columns if each not in places.index],
@@ -274,6 +283,7 @@ def places_in_readings(table: pd.DataFrame, options: FileOptions) -> pd.DataFram
     ValueError
         If a station has two places.
     """
+    table, options = with_degrees(table, options), replace(options, degrees=None)
     layout = find_columns(table, options)
     if not (layout.is_long and layout.places):
         return table
@@ -286,6 +296,69 @@ def places_in_readings(table: pd.DataFrame, options: FileOptions) -> pd.DataFram
             "the stations in a table of their own"
         )
     return rows.reset_index(drop=True)
+
+
+def with_degrees(table: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
+    """Return a table whose columns `options.degrees` are called latitude and longitude.
+
+    If there are none, columns with names of degrees are called y and x.
+
+    Raises
+    ------
+    ValueError
+        If the option does not name two columns that are there.
+    """
+    if options.degrees is None:
+        return table
+    found = latitude_and_longitude(table.columns)
+    if options.degrees.strip().lower() == "none":
+        pairs = zip(found, ("y", "x"), strict=True)
+        return table.rename(columns={name: other for name, other in pairs if name is not None})
+    own = {plain(name): name for name in reversed(table.columns)}
+    columns = [own.get(plain(each)) for each in columns_of_option(options, "degrees")]
+    if len(set(columns)) != 2 or None in columns:
+        raise ValueError(
+            f"--degrees {options.degrees} must name two columns, LAT+LON, or be none; there are: "
+            f"{', '.join(map(str, table.columns))}"
+        )
+    rest = table.drop(columns=[each for each in found if each is not None and each not in columns])
+    return rest.rename(columns=dict(zip(columns, ("latitude", "longitude"), strict=True)))
+
+
+def degrees_doubt(places: pd.DataFrame, options: FileOptions = NO_OPTIONS) -> str:
+    """Return the doubt whether coordinates, used as they are, are degrees; an empty text for none.
+
+    Whole numbers are none. Where columns are called x and y, only a network that is small beside its
+    distance from 0 may be one of degrees.
+    """
+    names = [str(each) for each in places.columns]
+    if len(names) not in (2, 3) or options.degrees is not None or any(map(is_length, names)):
+        return ""
+    first, second = places.iloc[:, 0].to_numpy(float), places.iloc[:, 1].to_numpy(float)
+    is_grid = bool((np.r_[first, second] % 1 == 0).all())
+    if find_degrees(names) is not None or is_grid:
+        return ""
+    pairs = {f"{names[0]}+{names[1]}": (first, second), f"{names[1]}+{names[0]}": (second, first)}
+    fitting = [
+        text
+        for text, (latitude, longitude) in pairs.items()
+        if np.abs(latitude).max() <= 90 and np.abs(longitude).max() <= 180
+    ]
+    away = min(np.hypot(first, second)) > 4 * np.hypot(np.ptp(first), np.ptp(second))
+    if not fitting or (not away and {plain(each) for each in names} <= PLANE):
+        return ""
+    # x, and what comes first elsewhere, is more often to the east.
+    text = fitting[-1] if plain(names[0]).startswith(("x", "e", "lo")) else fitting[0]
+    return (
+        f"{names[0]} and {names[1]} may be degrees, and are used as lengths, as they are: if they are "
+        f"degrees, say --degrees {text} (LAT+LON), and otherwise --degrees none"
+    )
+
+
+def warn_of_degrees(places: pd.DataFrame, options: FileOptions) -> None:
+    """Warn if coordinates that are used as they are may be degrees."""
+    if doubt := degrees_doubt(places, options):
+        warnings.warn(doubt, UserWarning, stacklevel=3)
 
 
 def _coordinates(table: pd.DataFrame) -> list[str]:
@@ -312,19 +385,13 @@ def find_degrees(columns: Iterable[str]) -> tuple[str, str] | None:
         If there is one without the other.
     """
     names = list(columns)
-    latitude = next((name for name in names if _without_unit(name) in LATITUDE), None)
-    longitude = next((name for name in names if _without_unit(name) in LONGITUDE), None)
+    latitude, longitude = latitude_and_longitude(names)
     if latitude is None and longitude is None:
         return None
     if latitude is None or longitude is None:
         there, lacks = (latitude, "longitude") if longitude is None else (longitude, "latitude")
         raise ValueError(f'there is "{there}" but no {lacks} among {few(map(str, names))}')
     return latitude, longitude
-
-
-def _without_unit(name: str) -> str:
-    """Return a plain heading without its unit in brackets: latitude of "Latitude (deg)"."""
-    return plain(re.sub(r"[(\[].*?[)\]]", "", str(name)))
 
 
 def places_text(columns: Iterable[str]) -> str:
@@ -357,7 +424,10 @@ def points_of(places: pd.DataFrame) -> Array:
     for name, most in ((latitude, 90), (longitude, 360)):
         wrong = places[name][places[name].abs() > most]
         if len(wrong):
-            raise ValueError(f"site {wrong.index[0]}: {name} must be degrees, got {wrong.iloc[0]}")
+            raise ValueError(
+                f"site {wrong.index[0]}: {name} must be degrees, got {wrong.iloc[0]}: if it is a "
+                "length, say --degrees none"
+            )
     east_north = kilometres(places[latitude].to_numpy(float), places[longitude].to_numpy(float))
     others = places.drop(columns=[latitude, longitude]).to_numpy(float)
     return np.column_stack([east_north, others])

@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import csv
 import re
+import shlex
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from tvbandits.clock import day_or_month, is_date_text, iso_date
+from tvbandits.datasets.tables.headings import as_id, latitude_and_longitude, plain
 from tvbandits.datasets.tables.spreadsheets import (
     is_parquet,
     read_csv,
@@ -28,6 +31,7 @@ from tvbandits.datasets.tables.spreadsheets import (
     unpack,
     with_points,
 )
+from tvbandits.datasets.tables.times import check_offsets, numbers_as_dates
 from tvbandits.io import check_size
 from tvbandits.validation import choice, describe, optional, several, text, whole_number
 
@@ -71,8 +75,6 @@ VALUES = (
 )
 UNITS = ("unit", "units", "units_of_measure")
 NO_VALUES = {*UNITS, "status", "flag", "qualifier", "quality"}
-LATITUDE = {"latitude", "lat", "site_latitude"}
-LONGITUDE = {"longitude", "lon", "lng", "long", "site_longitude"}
 
 # Texts of no reading, in small letters.
 GAPS = {
@@ -80,8 +82,10 @@ GAPS = {
     "missing",
 }
 
-# Numbers that often stand for no reading: -99, -999.0, 9999, -7999, -32768.
-SENTINEL = re.compile(r"-9{2,}(\.[09]+)?|9{4,}(\.[09]+)?|-?[67]999(\.0+)?|-32768(\.0+)?")
+# Numbers that often stand for no reading: -99, -999.0, 9999, -7999, -32768, 1e30.
+SENTINEL = re.compile(
+    r"-9{2,}(\.[09]+)?|9{4,}(\.[09]+)?|-?[67]999(\.0+)?|-32768(\.0+)?|-?1e\+(20|30|3[56])"
+)
 
 LINE = "line"  # the name of an index of numbers of lines
 
@@ -108,8 +112,12 @@ class FileOptions:
         The columns of them; "Date+Hour" joins several.
     parameter : str, optional
         The parameter to read, where a table has several.
+    degrees : str, optional
+        The columns of latitude and longitude, "Y+X"; "none": coordinates are no degrees.
     missing : sequence of str
         Cells that stand for no reading, such as "-999"; "none" says that such numbers are readings.
+    without : sequence of str
+        Stations to leave out.
 
     Examples
     --------
@@ -125,24 +133,28 @@ class FileOptions:
     station: str | None = None
     parameter: str | None = None
     value: str | None = None
+    degrees: str | None = None
     missing: Sequence[str] = ()
+    without: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         optional(whole_number, "header", self.header, at_least=1)
         for name, words in (("decimal", ("comma", "point")), ("dates", ("day", "month"))):
             if getattr(self, name) is not None:
                 choice(name, getattr(self, name), words)
-        for name in ("time", "station", "parameter", "value"):
+        for name in ("time", "station", "parameter", "value", "degrees"):
             optional(text, name, getattr(self, name))
         missing = several("missing", self.missing, "the cells of no reading, a list")
         object.__setattr__(self, "missing", tuple(str(each).strip() for each in missing))
+        without = several("without", self.without, "the names of stations, a list")
+        object.__setattr__(self, "without", tuple(map(as_id, without)))
 
 
 NO_OPTIONS = FileOptions()
 
 
 def columns_of_option(options: FileOptions, name: str) -> list[str]:
-    """Return the columns that `time`, `station` or `value` names, several in "Date+Hour"."""
+    """Return the columns that an option such as `time` names, several in "Date+Hour"."""
     return [each.strip() for each in (getattr(options, name) or "").split("+") if each.strip()]
 
 
@@ -280,6 +292,7 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
     names = frame.loc[header].str.strip()
     _check_names(names, header)
     above, body = frame.loc[: header - 1], frame.loc[header + 1 :]
+    _check_one_table(body)
     repeats = (body.apply(lambda column: column.str.strip()) == names).all(axis=1)
     body = body[~repeats]
     empty = _unnamed_columns(body, names, header, separator)
@@ -325,6 +338,18 @@ def _read_cells(path: Path, encoding: str) -> tuple[pd.DataFrame, str, list[list
     return frame[(frame != "").any(axis=1)], separator, rows, encoding
 
 
+def _check_one_table(body: pd.DataFrame) -> None:
+    """Raise a `ValueError` if names of columns stand below an empty line, with rows below them."""
+    lines = body.index.to_numpy()
+    for i in np.flatnonzero(np.diff(lines) > 1) + 1:
+        cells = [str(each).strip() for each in body.iloc[i] if each.strip()]
+        if i + 1 < len(lines) and len(cells) > 1 and not re.search(r"\d", "".join(cells)):
+            raise ValueError(
+                f"a second table begins in line {lines[i]} ({', '.join(cells)}): put it into a file of "
+                "its own"
+            )
+
+
 def _check_names(names: pd.Series[str], header: int) -> None:
     """Raise a `ValueError` if a line of names holds a date, and so is one of readings."""
     for name in names:
@@ -340,7 +365,7 @@ def _unnamed_columns(
 ) -> list[int]:
     """Return the columns without a name and without a cell; a cell without a name is a `ValueError`.
 
-    The first column may have cells without a name.
+    The first column may have cells without a name; it is returned if these only count the rows.
     """
     unnamed = [column for column in names.index if names[column] == ""]
     for column in unnamed:
@@ -350,7 +375,12 @@ def _unnamed_columns(
                 f"line {filled[0]} has {body.at[filled[0], column]!r} in column {column + 1}, which "
                 f"has no name in line {header}: name it, or put a cell with {separator!r} in quotes"
             )
-    return [column for column in unnamed if (body[column] == "").all()]
+    empty = [column for column in unnamed if (body[column] == "").all()]
+    counts = [str(n) for n in range(len(body) + 1)]
+    numbers = body[0].str.strip().to_list()
+    has_time = not _plain([*names]).isdisjoint(TIMES)
+    is_counter = names[0] == "" and has_time and numbers in (counts[:-1], counts[1:])
+    return [0, *empty] if is_counter and 0 not in empty else empty
 
 
 def _with_points(
@@ -467,11 +497,12 @@ def find_columns(cells: pd.DataFrame, options: FileOptions) -> Layout:
     time, station = columns.time(), columns.station()
     if not (time and station):
         return Layout(time or tuple(map(str, cells.columns[:1])))
-    latitude, longitude = (columns.first(sorted(each)) for each in (LATITUDE, LONGITUDE))
+    degrees = latitude_and_longitude(cells.columns)
+    places = columns.present("degrees") or tuple(each for each in degrees if each is not None)
     parameter, unit = columns.first(PARAMETERS), columns.first(UNITS)
     value = columns.by_option("value") or columns.first(VALUES)
     if not value:
-        others = {*time, *station, *latitude, *longitude, *parameter, *unit}
+        others = {*time, *station, *places, *parameter, *unit}
         other_names = {*STATIONS, *TIMES, *NO_VALUES, *AQS}
         value = tuple(
             column
@@ -480,7 +511,7 @@ def find_columns(cells: pd.DataFrame, options: FileOptions) -> Layout:
             and plain(column) not in other_names
             and _has_numbers(cells[column])
         )
-    places = latitude + longitude if latitude and longitude else ()
+    places = places if len(places) == 2 else ()
     return Layout(time, station, "".join(parameter), value, "".join(unit), places)
 
 
@@ -503,6 +534,11 @@ class _Columns:
                 listed = ", ".join(map(str, self._cells.columns))
                 raise ValueError(f"--{option} {each}: there is no such column; there are: {listed}")
         return tuple(self._names[plain(each)] for each in columns)
+
+    def present(self, option: str) -> tuple[str, ...]:
+        """Return those columns that an option names that are there: another table may have them."""
+        columns = map(plain, columns_of_option(self._options, option))
+        return tuple(self._names[each] for each in columns if each in self._names)
 
     def time(self) -> tuple[str, ...]:
         """Return the columns of the time, of which a second one has hours."""
@@ -546,8 +582,10 @@ def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any
     Raises
     ------
     ValueError
-        If it is not certain whether the day comes first, or dates disagree on that.
+        If it is not certain whether the day comes first, or dates disagree on that or on the offset.
     """
+    column = numbers_as_dates(column)
+    check_offsets(column)
     words = pd.Series([each for each in column.unique() if isinstance(each, str)], dtype=object)
     unread = pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True).isna()
     texts = {each: day_or_month(each) for each in words[unread]}
@@ -572,6 +610,22 @@ def stations_of(cells: pd.DataFrame, layout: Layout) -> pd.Series[str]:
     if tuple(map(plain, layout.station)) == AQS:
         parts = [part.str.zfill(n) for part, n in zip(parts, AQS_DIGITS, strict=True)]
     return parts[0].str.cat(parts[1:], sep="-")  # type: ignore[arg-type]  # as above
+
+
+def stations_used(names: Iterable[str], options: FileOptions) -> NDArray[np.bool_]:
+    """Return which of some stations the options do not leave out.
+
+    Raises
+    ------
+    ValueError
+        If they leave out one that is not there.
+    """
+    stations = list(names)
+    for each in options.without:
+        if each not in stations:
+            listed = ", ".join(dict.fromkeys(stations))
+            raise ValueError(f"--without {each}: there is no such station; there are: {listed}")
+    return ~np.isin(np.array(stations, dtype=str), options.without)
 
 
 def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFrame:
@@ -616,7 +670,7 @@ def is_gap(cells: pd.Series[Any], options: FileOptions) -> pd.Series[bool]:
 
 
 def _is_code(cell: str) -> bool:
-    return re.fullmatch(r"[-+]?\d+([.,]\d+)?", cell) is not None
+    return re.fullmatch(r"[-+]?\d+([.,]\d+)?([eE][-+]?\d+)?", cell) is not None
 
 
 def as_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Series[float]:
@@ -633,7 +687,7 @@ def as_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Seri
     if wrong.any():
         place, cell = cells.index[wrong.to_numpy()][0], cells[wrong].iloc[0]
         where = f" {'in line' if cells.index.name == LINE else 'at'} {place}"
-        remedy = f"if it stands for no reading, say --missing {cell}"
+        remedy = f"if it stands for no reading, say --missing {shlex.quote(str(cell))}"
         if isinstance(cell, str) and re.fullmatch(r"[-+]?\d[\d.]*,\d+", cell.strip()):
             remedy = "say --decimal comma or --decimal point"
         raise ValueError(f"{name} must hold finite numbers, got {describe(cell)}{where}: {remedy}")
@@ -691,6 +745,13 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
     if not layout.is_long:
         times = times_of(cells, layout, options)
         columns = [i for i, name in enumerate(cells.columns) if name not in layout.time]
+        counts = Counter(str(cells.columns[i]) for i in columns)
+        if twice := [name for name, count in counts.items() if count > 1]:
+            raise ValueError(
+                f"{twice[0]} is the name of {counts[twice[0]]} columns: rename one of them"
+            )
+        is_used = stations_used([as_id(cells.columns[i]) for i in columns], options)
+        columns = [i for i, used in zip(columns, is_used, strict=True) if used]
         blocks = [
             pd.DataFrame(
                 {
@@ -703,6 +764,7 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
         ]
         return pd.concat(blocks).sort_index(kind="stable")
     rows = select_parameter(cells, layout, options)
+    rows = rows[stations_used(stations_of(rows, layout), options)]
     return pd.DataFrame(
         {
             "station": stations_of(rows, layout),
@@ -712,58 +774,7 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
     )
 
 
-@dataclass(frozen=True)
-class Grid:
-    """The steps of times that are nearly regular, for messages: how long, and how much is there."""
-
-    step: str
-    share: float
-    regular: bool = field(default=True)
-
-
-STEPS = ("1min", "5min", "10min", "15min", "30min", "1h", "3h", "6h", "12h", "1D", "7D")
-
-
-def find_step(times: pd.Series[Any], stations: pd.Series[Any], enough: float = 0.9) -> Grid | None:
-    """Return the shortest usual step in which most stations have a reading, of dates; None without any.
-
-    Parameters
-    ----------
-    times : Series of datetime
-    stations : Series
-        Of the same readings.
-    enough : float
-        The share of steps and stations that must have a reading.
-    """
-    moments = pd.Series(times.unique()).sort_values()
-    if len(moments) < 2:
-        return None
-    steps = moments.diff().dropna()
-    best = Grid("", 0.0)
-    for step in STEPS:
-        width = pd.Timedelta(step)
-        begins = times.dt.floor(width)
-        filled = pd.DataFrame({"time": begins, "station": stations}).drop_duplicates()
-        span = (begins.max() - begins.min()) / width + 1
-        share = len(filled) / (span * stations.nunique())
-        regular = bool((steps.dt.total_seconds() % width.total_seconds() == 0).all())
-        if share > best.share:
-            best = Grid(step, share, regular)
-        if share >= enough:
-            return Grid(step, share, regular)
-    return best
-
-
 # --- names ------------------------------------------------------------------------------------------
-
-
-def as_id(value: Any) -> str:
-    """Return the id of a sensor: 7, 7.0 and "7.0" are "7", "007" stays, and a missing value is empty."""
-    if value is None or value is pd.NA or value != value:
-        return ""
-    written = str(value).strip()
-    # A column of whole numbers with a gap is read, and written, as floats.
-    return written.partition(".")[0] if re.fullmatch(r"(0|-?[1-9]\d*)\.0+", written) else written
 
 
 def ids_of(column: pd.Series[Any]) -> pd.Series[str]:
@@ -771,8 +782,3 @@ def ids_of(column: pd.Series[Any]) -> pd.Series[str]:
     codes, cells = pd.factorize(column, use_na_sentinel=False)
     ids = np.array([as_id(cell) for cell in cells], dtype=object)
     return pd.Series(ids[codes], column.index)
-
-
-def plain(column: object) -> str:
-    """Return a heading without the differences of case and punctuation between files."""
-    return re.sub(r"[^0-9a-z]+", "_", str(column).lower()).strip("_")

@@ -21,17 +21,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tvbandits.datasets.tables.headings import as_id, plain
 from tvbandits.datasets.tables.layout import (
     LINE,
     NO_OPTIONS,
     FileOptions,
-    as_id,
     as_values,
     check_sentinels,
     find_columns,
     iso_times,
-    plain,
     read_sheet,
+    stations_used,
     tidy,
     times_of,
 )
@@ -176,6 +176,8 @@ def by_time(
         index = as_times(times, " ".join(layout.time) or "time", options.dates)
         rest = [i for i, name in enumerate(table.columns) if str(name) not in layout.time]
         names, table = [names[i] for i in rest], table.iloc[:, rest]
+    used = stations_used(names, options)
+    names, table = [each for each, use in zip(names, used, strict=True) if use], table.loc[:, used]
     twice = {name for name, times in Counter(names).items() if times > 1} & set(sensors)
     if twice:
         raise ValueError(f"sensors have more than one column: {few(twice)}")

@@ -153,7 +153,7 @@ def test_a_campaign_on_a_server_is_copied_by_its_own_tools(tmp_path: Path) -> No
 
 
 def test_only_an_earlier_page_of_this_campaign_is_replaced(folder: Path) -> None:
-    pytest.importorskip("plotly", reason="no plotly: no report")
+    pytest.importorskip("jinja2", reason="no jinja2: no report")
     from tvbandits.cli.campaign_actions import report as write
 
     name = "page.html"

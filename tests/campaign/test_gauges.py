@@ -11,10 +11,11 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.commands import Command
 from tests.places import DATA
 from tvbandits import Campaign, Candidates, Dataset, Options, policies
-from tvbandits.campaign.gauges import SILENT_ROUNDS, Rounds, offsets_of_plays
+from tvbandits.campaign.gauges import offsets_of_plays
 from tvbandits.campaign.service.page import Facts
 from tvbandits.campaign.shared import SILENT_ASKS
 from tvbandits.datasets import sensor_field
+from tvbandits.datasets.tables.rounds import SILENT_ROUNDS, Rounds
 from tvbandits.validation import Array
 
 X = np.arange(8.0)[:, None]

@@ -149,21 +149,21 @@ def test_what_nobody_tells_is_dropped_after_a_time(command: Command) -> None:
 
 
 def test_title_unit_and_map(command: Command) -> None:
-    pytest.importorskip("plotly", reason="no plotly: no page")
-    from tvbandits.campaign.service.page import Facts, campaign_page, sites_map
+    pytest.importorskip("jinja2", reason="no jinja2: no page")
+    from tvbandits.campaign.service.page import MAP_SHAPE, Facts, campaign_page, sites_map
 
     tell(command, "AQ02", 21.0, 8)
     fine(command("ask", "c.db", "--at", hour(9), "--available", "AQ05"))
     assert " ppb (95%)\n" in fine(command("forecast", "c.db", "--at", hour(9), "--site", "AQ01"))
     with Campaign.open("c.db") as campaign:
         facts, text = Facts(campaign.overview), campaign_page(campaign.overview)
+        assert facts.plane is not None
         plot = sites_map(facts, facts.plane)
-    layout = plot.layout
-    assert layout["xaxis"]["title"]["text"] == "longitude"
-    assert layout["yaxis"]["title"]["text"] == "latitude"
-    assert plot.data[0]["x"].tolist() == [11.5, 11.5, 11.56, 11.62, 11.4]
-    assert layout["yaxis"]["scaleratio"] == pytest.approx(1 / np.cos(np.radians(60.148)))
-    assert plot.data[-1]["text"][-1] == "AQ05"  # where to go
+    assert (plot.x.title, plot.y.title) == ("longitude", "latitude")
+    lengths = [axis.high - axis.low for axis in (plot.x, plot.y)]
+    ratio = lengths[0] / (lengths[1] / np.cos(np.radians(60.148)))
+    assert ratio == pytest.approx(MAP_SHAPE)  # a kilometre is as long in both directions
+    assert plot.labels[0][2] == "AQ05"  # where to go
     for said in ("<title>Ozone in town", "reward [ppb]", "mean [ppb]", "0 min ago<", " ppb"):
         assert said in text, said
     assert "tvbandits campaign drop FILE --site AQ05" in text

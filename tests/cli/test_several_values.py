@@ -18,6 +18,7 @@ SEVERAL: dict[tuple[str, ...], tuple[tuple[str, ...], str, dict[str, tuple[Any, 
             "--data": (Path("a.csv"), Path("b.csv")),
             "--policy": ("uniform", "gp-ucb"),
             "--missing": ("-999", "off"),
+            "--without": ("a", "b"),
         },
     ),
     ("frontier",): (
@@ -28,6 +29,7 @@ SEVERAL: dict[tuple[str, ...], tuple[tuple[str, ...], str, dict[str, tuple[Any, 
             "--budgets": (2.0, 8.0),
             "--plan": ("next", "random"),
             "--missing": ("-999", "off"),
+            "--without": ("a", "b"),
         },
     ),
     ("board",): (
@@ -39,7 +41,11 @@ SEVERAL: dict[tuple[str, ...], tuple[tuple[str, ...], str, dict[str, tuple[Any, 
             "--problem": ("gp-drift", "switching"),
         },
     ),
-    ("data", "info"): (("a.csv",), "inspecting.inspect", {"--missing": ("-999", "off")}),
+    ("data", "info"): (
+        ("a.csv",),
+        "inspecting.inspect",
+        {"--missing": ("-999", "off"), "--without": ("a", "b")},
+    ),
     ("data", "fetch"): (("ozone",), "fetching.fetch", {"--years": (2008, 2009)}),
 }
 

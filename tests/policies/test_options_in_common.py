@@ -8,7 +8,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import refused
-from tvbandits import Box, Candidates, Options, Space, policies
+from tvbandits import Arms, Box, Candidates, Options, Space, policies
 from tvbandits.policies import POLICIES
 
 BAD: dict[str, tuple[Any, ...]] = {
@@ -56,6 +56,17 @@ def test_a_bad_option_is_named(name: str, option: str) -> None:
 def test_a_season_where_there_is_no_ensemble_names_value_and_remedy(domain: Any) -> None:
     match = "season=7 .*Candidates.grid"
     refused(ValueError, match, policies.adaptive_gp_ucb, domain, options=Options(season=7))
+
+
+def test_a_season_of_arms_names_a_domain_that_has_one() -> None:
+    arms, options = Arms(["a", "b", "c"]), Options(season=7)
+    match = r"season=7 .*Candidates\(numpy.eye\(3\)\)"
+    for recipe in (policies.adaptive_gp_ucb, policies.gp_ucb):
+        refused(ValueError, match, recipe, arms, options=options)
+        with pytest.raises(ValueError, match="leave season out") as caught:
+            recipe(arms, options=options)
+        assert "grid" not in str(caught.value)
+    policies.adaptive_gp_ucb(Candidates(np.eye(3)), options=options)  # the remedy is one
 
 
 def test_with_options_says_how_a_bandit_gets_an_option_that_stays_from_its_start() -> None:

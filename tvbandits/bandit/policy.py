@@ -33,7 +33,7 @@ from tvbandits.bandit.recipe import Recipe
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain, check_domain
 from tvbandits.domains.parameters import Periodic
-from tvbandits.domains.space import Arms, Space, space_of
+from tvbandits.domains.space import Arms, Space, Table, space_of
 from tvbandits.forgetting.aging import Window
 from tvbandits.gp.additive import (
     Bounded,
@@ -125,7 +125,7 @@ def make_bandit(
         domain,
         kernel,
         noise_variance,
-        posterior=with_season(posterior, options.season),
+        posterior=with_season(posterior, options.season, domain),
         mean=options.mean,
         consult=options.consult,
         options=options,
@@ -190,13 +190,13 @@ def posterior_of(options: Options | None) -> PosteriorRule | None:
     return posterior
 
 
-def with_season(posterior: PosteriorRule, season: Season) -> PosteriorRule:
+def with_season(posterior: PosteriorRule, season: Season, domain: Domain) -> PosteriorRule:
     """Return an ensemble with models of a season, or without; any other posterior as it is.
 
     Raises
     ------
     ValueError
-        If a season is named, and the posterior is no ensemble.
+        If a season is named, and the posterior is no ensemble; it names what suits the domain.
     """
     if isinstance(season, str) and season == "find":
         return posterior
@@ -204,11 +204,23 @@ def with_season(posterior: PosteriorRule, season: Season) -> PosteriorRule:
         return replace(posterior, season=season)
     if season is None:
         return posterior
+    remedy = "Leave out kernel, refit, mean and posterior of your own, or leave season out"
+    if isinstance(domain, Arms):
+        remedy = (
+            f"Arms have none: leave season out, or make them {len(domain)} points that are equally far "
+            f"from each other, Candidates(numpy.eye({len(domain)}))"
+        )
+    elif isinstance(domain, Table):
+        remedy = "Instead of a Table give its points, Candidates(table.X), or leave season out"
+    elif not isinstance(domain, Candidates):
+        remedy = (
+            f"Instead of a {type(domain).__name__} give a grid, Candidates.grid(bounds, 20), or leave "
+            "season out"
+        )
     raise ValueError(
         f"season={describe(season)} needs an ensemble of models, and this bandit has another posterior, "
-        f"{describe(posterior)}: adaptive_gp_ucb and frugal_gp_ucb have an ensemble on Candidates, "
-        "without kernel, refit, mean or posterior of your own. Instead of a Box give a grid, "
-        "Candidates.grid(bounds, 20), or leave season out"
+        f"{type(posterior).__name__}: adaptive_gp_ucb and frugal_gp_ucb have an ensemble on Candidates. "
+        f"{remedy}"
     )
 
 

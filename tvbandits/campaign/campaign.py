@@ -326,7 +326,8 @@ class Campaign:
         Sites are compared at the times at which at least half of all are read; where there are none,
         with the readings of other sites that are nearest in time (`tvbandits.campaign.gauges`).
         """
-        from tvbandits.campaign.gauges import FEWEST_ROUNDS, Rounds, offsets_of_plays
+        from tvbandits.campaign.gauges import offsets_of_plays
+        from tvbandits.datasets.tables.rounds import FEWEST_ROUNDS, Rounds
 
         if not self.sites:
             return {}

@@ -381,7 +381,5 @@ def report(file: str, out: str | None) -> None:
     with open_campaign(Call(file)) as campaign:
         generator = generator_of(campaign.id)
         write_page(
-            lambda: campaign_page(campaign.overview),
-            path,
-            lambda page: has_generator(page, generator),
+            campaign_page(campaign.overview), path, lambda page: has_generator(page, generator)
         )

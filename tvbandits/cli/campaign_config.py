@@ -27,16 +27,23 @@ from tvbandits.campaign.store.store import check_name
 from tvbandits.cli.campaign_expert import check_expert, make_expert
 from tvbandits.cli.output import escape
 from tvbandits.clock import Clock, is_date_text
-from tvbandits.datasets.sensor_field import find_degrees, places_in_readings, places_text, points_of
+from tvbandits.datasets.sensor_field import (
+    find_degrees,
+    places_in_readings,
+    places_text,
+    points_of,
+    warn_of_degrees,
+)
 from tvbandits.datasets.tables.layout import (
     FileOptions,
     find_columns,
-    find_step,
     read_sheet,
     stations_of,
+    stations_used,
     times_of,
 )
 from tvbandits.datasets.tables.readings import finite_column
+from tvbandits.datasets.tables.rounds import find_step
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.domains.domain import Domain
@@ -292,7 +299,12 @@ def _sites(
         if not columns:
             raise ValueError(f"there must be columns of coordinates beside {first!r}")
         names = [str(each).strip() for each in (range(len(frame)) if name is None else frame[name])]
-        if is_date_text(names[0]):
+        is_used = stations_used(names, options)
+        names, frame = (
+            [each for each, used in zip(names, is_used, strict=True) if used],
+            frame[is_used],
+        )
+        if names and is_date_text(names[0]):
             raise ValueError(
                 f"{names[0]!r} is no name of a site but a time: this is a table of readings, and "
                 "`campaign tell --csv` reads it; give the table of sites"
@@ -307,6 +319,7 @@ def _sites(
             {str(c): finite_column(frame[c], str(c)) for c in columns}, index=names
         )
         sites = Candidates(points_of(places))
+        warn_of_degrees(places, options)
     degrees = find_degrees(places.columns)
     about = {"names": json.dumps(names), "coordinates": json.dumps([*places.columns])}
     if degrees is not None:

@@ -527,12 +527,15 @@ def _own_readings(
         is_gap,
         iso_times,
         sentinel_text,
+        stations_used,
     )
 
     names, limits = campaign.names, [limit.name for limit in campaign.recipe.options.limits]
     # Nobody writes the coordinates of arms.
     header, arms = [*cells.columns], isinstance(campaign.domain, Arms)
     count_columns = _check_header(header, names, limits, arms)
+    if "site" in header:
+        cells = cells[stations_used(cells["site"].str.strip(), options)]
     if "time" in header:
         cells["time"] = iso_times(cells["time"], options.dates)
     codes: dict[str, int] = {}

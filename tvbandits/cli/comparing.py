@@ -124,7 +124,7 @@ def plot(text: str) -> None:
 def report(folder: str, out: str | None) -> None:
     """Write the page of a comparison."""
     path = _folder("FOLDER", folder)
-    write_page(lambda: comparison_report(path), Path(out) if out else path / "report.html")
+    write_page(comparison_report(path), Path(out) if out else path / "report.html")
 
 
 def board(options: BoardOptions) -> None:

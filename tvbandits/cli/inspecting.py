@@ -13,7 +13,14 @@ import pandas as pd
 from tvbandits.cli.options import TableOptions
 from tvbandits.cli.output import Format, plural, print_result
 from tvbandits.clock import is_date_text
-from tvbandits.datasets.sensor_field import find_degrees, places_text, read_places
+from tvbandits.datasets.sensor_field import (
+    degrees_doubt,
+    find_degrees,
+    places_text,
+    read_places,
+    with_degrees,
+)
+from tvbandits.datasets.tables.headings import similar_names
 from tvbandits.datasets.tables.layout import (
     SEPARATORS,
     FileOptions,
@@ -21,7 +28,6 @@ from tvbandits.datasets.tables.layout import (
     Sheet,
     find_columns,
     find_sentinels,
-    find_step,
     is_gap,
     options_of_sites,
     read_sheet,
@@ -32,6 +38,7 @@ from tvbandits.datasets.tables.layout import (
     times_of,
 )
 from tvbandits.datasets.tables.readings import as_times, few
+from tvbandits.datasets.tables.rounds import doubts_about, find_step
 from tvbandits.io import naming
 
 
@@ -77,7 +84,9 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
         "columns": [str(column) for column in cells.columns],
     }
     own = options_of_sites(options, cells)
-    is_sites = find_degrees(facts["columns"]) and not find_columns(cells, own).is_long
+    is_sites = (
+        find_degrees(with_degrees(cells, own).columns) and not find_columns(cells, own).is_long
+    )
     if is_sites or _are_places(cells):
         with _asking(questions):
             places = read_places(cells, own)
@@ -87,6 +96,7 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
                 "coordinates": list(places.columns),
                 "places": places_text(places.columns),
                 "others": others,
+                "notes": [text] if (text := degrees_doubt(places, own)) else [],
             }
         return {"form": "sites", **facts, "questions": questions}
     layout = find_columns(cells, options)
@@ -160,10 +170,24 @@ def _value_facts(
     facts["no_reading"] = {str(text) or "empty": int(count) for text, count in counts.items()}
     if not layout.is_long:
         facts["stations"] = [str(column) for column in block.columns]
-    values = tidy(rows, layout, options)[["value"]]
-    for code, count in find_sentinels(values, options).items():
+    readings = tidy(rows, layout, options)
+    for code, count in find_sentinels(readings[["value"]], options).items():
         questions.append(sentinel_text(code, f"comes {plural(count, 'time')}"))
+    if not questions:
+        table = _table_by_time(readings, options)
+        facts["notes"] = similar_names(table.columns) + doubts_about(table)
     return facts
+
+
+def _table_by_time(readings: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
+    """Return means of readings by time, or by step where times are irregular, and station."""
+    times: Any = as_times(readings["time"], "time", options.dates)
+    if isinstance(times, pd.DatetimeIndex):
+        grid = find_step(pd.Series(times, index=readings.index), readings["station"])
+        if grid is not None and not grid.regular:
+            times = times.floor(grid.step)
+    rows = readings.assign(time=times)
+    return rows.pivot_table("value", "time", "station", dropna=False)
 
 
 def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
@@ -191,6 +215,7 @@ def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
             )
     else:
         lines += _reading_lines(facts)
+    lines += [f"  note: {note}" for note in facts.get("notes", ())]
     lines += [f"  open: {question}" for question in facts["questions"]]
     if facts["form"] != "sites" and not facts["questions"]:
         places = file if facts["places"] else sites

@@ -90,6 +90,14 @@ class TableOptions:
         Option("--parameter", metavar="NAME", help="The parameter to read, if there are several."),
     ] = None
     value: Annotated[Text, Option("--value", metavar="COLUMN", help="The column of values.")] = None
+    degrees: Annotated[
+        Text,
+        Option(
+            "--degrees",
+            metavar="LAT+LON",
+            help="The columns of latitude and longitude; none if coordinates are no degrees.",
+        ),
+    ] = None
     missing: Annotated[
         Texts,
         Option(
@@ -97,6 +105,9 @@ class TableOptions:
             metavar="CELL",
             help="A code for no reading, such as -999; none if such numbers are readings. Repeat it.",
         ),
+    ] = None
+    without: Annotated[
+        Texts, Option("--without", metavar="STATION", help="A station to leave out. Repeat it.")
     ] = None
 
     @property

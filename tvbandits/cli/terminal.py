@@ -32,20 +32,14 @@ def progress_bars(*columns: ProgressColumn) -> Progress:
     )
 
 
-def write_page(
-    make: Callable[[], str], path: Path, replaces: Callable[[Path], bool] | None = None
-) -> None:
+def write_page(text: str, path: Path, replaces: Callable[[Path], bool] | None = None) -> None:
     """Write a page as a whole; replace a file only if `replaces`, if given, says so.
 
     Raises
     ------
     ValueError
-        If plotly is missing, or the page cannot be written.
+        If the page cannot be written.
     """
-    try:
-        text = make()
-    except ImportError as error:
-        raise ValueError(str(error)) from error
     try:
         replace_file(
             path, lambda draft: draft.write_text(text, encoding="utf-8"), replaces=replaces

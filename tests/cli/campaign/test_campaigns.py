@@ -391,7 +391,7 @@ def test_verify_finds_a_row_that_was_changed(command: Command, played: Path) -> 
 
 
 def test_report(command: Command, played: Path) -> None:
-    pytest.importorskip("plotly", reason="no plotly: no report")
+    pytest.importorskip("jinja2", reason="no jinja2: no report")
     said = command("report", played)
     assert (said.status, said.err) == (0, f"{played}.html\n")
     text = Path(f"{played}.html").read_text()

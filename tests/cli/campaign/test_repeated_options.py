@@ -18,11 +18,11 @@ SEVERAL = {
     ("campaign", "ask"): {"--available", "--without", "--context"},
     ("campaign", "correct"): {"--outcome"},
     ("campaign", "forecast"): {"--context"},
-    ("campaign", "new"): {"--missing"},
+    ("campaign", "new"): {"--missing", "--without"},
     ("campaign", "questions"): {"--available"},
     ("campaign", "serve"): {"--name"},
     ("campaign", "status"): {"--context"},
-    ("campaign", "tell"): {"--outcome", "--context", "--missing"},
+    ("campaign", "tell"): {"--outcome", "--context", "--missing", "--without"},
     ("campaign", "token"): {"--role"},
 }
 

@@ -1,7 +1,7 @@
 """The page of a campaign: what a person in charge wants to see in five seconds, then the rest.
 
 The template `page.html` has the layout, and `Facts` has the numbers. The page contains its style, script
-and plotly.js, so that it needs no network. Only these scripts may run: a policy names their hashes.
+and pictures, so that it needs no network. Only this script may run: a policy names its hash.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from importlib import resources
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -20,30 +21,33 @@ import numpy as np
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from matplotlib import colormaps
+from matplotlib.colors import to_hex
 
 from tvbandits._version import __version__
 from tvbandits.acquisition.limits import Limit
 from tvbandits.acquisition.widths import DEFAULT_WIDTH
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.overview import Overview
+from tvbandits.campaign.service.pictures import Axis, Picture, dots, join, mark, path, short, span
 from tvbandits.campaign.status import HALF_WIDTH, age_text, drop_command
 from tvbandits.datasets.sensor_field import find_degrees
 from tvbandits.digits import interval_text, number_text
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import AtContext
 from tvbandits.experts.calibrated import estimate
-from tvbandits.io import without_nan
 from tvbandits.validation import Array, Index
 
-# Rows of a table, places of the forecast, and letters of a name below a picture.
-MOST_ROWS, FORECAST_PLACES, LETTERS = 60, 5, 16
+# Rows of a table, of that of the stations, and places of the forecast.
+MOST_ROWS, MOST_STATIONS, FORECAST_PLACES = 60, 500, 5
 
-LEGEND = {"orientation": "h", "yanchor": "bottom", "y": 1.02}  # above the picture, not over it
-MARGIN = {"t": 60, "r": 20}
-HOVER_TEMPLATE = "%{text}: %{customdata}<extra></extra>"
+# Places in the picture of beliefs, and rows in that of the history.
+PICTURE_PLACES, MOST_DOTS = 24, 20_000
 
-# The picture of the history: kinds of rows, with the name and the symbol of each.
-HISTORY_KINDS = (("reward", "reading", "circle"), ("answer", "answer", "x-thin-open"))
+MAP_SHAPE = 4 / 3  # the width of the map by its height, as in `page.css`
+
+# The picture of the history: kinds of rows, and the name of each.
+HISTORY_KINDS = (("answer", "answer"), ("reward", "reading"))
 
 
 @dataclass(frozen=True)
@@ -55,47 +59,6 @@ class PageTable:
     rows: list[list[object]]
 
 
-@dataclass(frozen=True)
-class Plot:
-    """A plotly picture with its caption, and the same numbers as a table.
-
-    Attributes
-    ----------
-    name, caption : str
-    data : list of dict
-        Traces. The script replaces the colours "INK" and "LINE" by those of the reader's theme.
-    layout : dict
-    table : PageTable, optional
-    frames : list of dict
-        The data at each time of a slider: a `name` and its own `data`.
-    first : int
-        The frame that is shown first.
-    """
-
-    name: str
-    caption: str
-    data: list[dict[str, Any]]
-    layout: dict[str, Any]
-    table: PageTable | None = None
-    frames: list[dict[str, Any]] = field(default_factory=list)
-    first: int = 0
-
-    @property
-    def content(self) -> Any:
-        """The content for the script, as plain values."""
-        plain = without_nan({"data": self.data, "layout": self.layout, "frames": self.frames})
-        return _escape_markup(plain)
-
-
-def _escape_markup(value: Any) -> Any:
-    """Return the value with texts escaped, which plotly would take for markup, except our templates."""
-    if isinstance(value, dict):
-        return {k: v if k == "hovertemplate" else _escape_markup(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_escape_markup(each) for each in value]
-    return escape(value, quote=False) if isinstance(value, str) else value
-
-
 def campaign_page(campaign: Overview) -> str:
     """Return the campaign as one page of HTML, which needs no network.
 
@@ -103,11 +66,6 @@ def campaign_page(campaign: Overview) -> str:
     ----------
     campaign : Overview
         That of `Campaign.overview`.
-
-    Raises
-    ------
-    ImportError
-        If plotly is not installed.
 
     Examples
     --------
@@ -130,18 +88,21 @@ def campaign_page(campaign: Overview) -> str:
         generator=generator_of(campaign.id),
         glance=_glance(facts),
         pending=_pending(facts),
-        plots=[*([sites_map(facts, plane)] if plane else []), belief(facts)],
+        plots=[
+            *([(sites_map(facts, plane), None)] if plane else []),
+            (belief(facts), _belief_table(facts)),
+        ],
         forecast=_forecast(facts),
         stations=_stations(facts),
-        history=history_plot(facts) if len(facts.history) else None,
-        scripts=[_plotly(), _text("page.js")],
+        history=(history_plot(facts), _history_table(facts)) if len(facts.history) else None,
+        script=_text("page.js"),
     )
 
 
 def sign_in_page(complaint: str = "") -> str:
     """Return the form for the token."""
     return _render(
-        facts=None, title="Campaign", generator="tvbandits", complaint=complaint, scripts=[]
+        facts=None, title="Campaign", generator="tvbandits", complaint=complaint, script=""
     )
 
 
@@ -157,7 +118,7 @@ def has_generator(path: Path, generator: str) -> bool:
         return head in file.read(300 + len(head))
 
 
-def _render(scripts: list[str], **values: Any) -> str:
+def _render(script: str, **values: Any) -> str:
     environment = Environment(
         loader=PackageLoader("tvbandits.campaign.service", "."),
         autoescape=True,
@@ -168,8 +129,8 @@ def _render(scripts: list[str], **values: Any) -> str:
     environment.filters["cell"] = _format_cell
     return environment.get_template("page.html").render(
         style=Markup(_text("page.css", "tvbandits.comparison") + _text("page.css")),
-        scripts=[Markup(each) for each in scripts],
-        hashes=[_hash_of(each) for each in scripts],
+        script=Markup(script),
+        hash=_hash_of(script),
         version=__version__,
         **values,
     )
@@ -182,14 +143,6 @@ def _hash_of(script: str) -> str:
 
 def _text(name: str, package: str = "tvbandits.campaign.service") -> str:
     return (resources.files(package) / name).read_text(encoding="utf-8")
-
-
-def _plotly() -> str:
-    try:
-        path = resources.files("plotly") / "package_data" / "plotly.min.js"
-    except ModuleNotFoundError:
-        raise ImportError("a report needs plotly: pip install 'tvbandits[report]'") from None
-    return path.read_text(encoding="utf-8").replace("</script", "<\\/script")
 
 
 def _format_cell(value: object) -> str:
@@ -277,178 +230,149 @@ def _stations(facts: Facts) -> PageTable:
             facts.format_time(each.last_time) if np.isfinite(each.last_time) else "–",
             each.last_value,
         ]
-        for each in facts.stations
+        for each in facts.stations[:MOST_STATIONS]
     ]
     header = ["place", "state", "readings", "failed", "last", f"value{facts.unit}"]
-    return PageTable("Stations with problems first", header, rows)
+    more = len(facts.stations) - len(rows)
+    caption = f"Stations with problems first{f'; {more} more are not shown' if more else ''}"
+    return PageTable(caption, header, rows)
 
 
 # --- pictures ------------------------------------------------------------------------------------
 
 
-def belief(facts: Facts) -> Plot:
+def belief(facts: Facts) -> Picture:
     """Return the picture of mean and 95% interval over time: a curve, or the best of all places."""
-    mean, deviation = facts.belief
-    best = facts.ranking[:MOST_ROWS]
-    line = facts.places.shape[1] == 1
-    rows = np.argsort(facts.places[:, 0]) if line else best
-    draw = _curve if line else _bars
-    frames: list[dict[str, Any]] = [
-        {"name": facts.format_time(t), "data": draw(facts, rows, m[rows], s[rows])}
-        for t, m, s in facts.course
-    ]
+    ends = [m + side * s for _, m, s in facts.course for side in (-2.1, 2.1)]
+    if facts.places.shape[1] == 1:
+        rows = np.argsort(facts.places[:, 0])
+        name = facts.campaign.names.coordinates[0]
+        x, y = Axis.around(facts.places[:, 0], name), Axis.around(np.array(ends), facts.reward)
+        across = x.share(facts.places[rows, 0])
+
+        def draw(mean: Array, deviation: Array) -> Markup:
+            low, high = (y.share(mean + side * HALF_WIDTH * deviation)[rows] for side in (-1, 1))
+            band = path("band", np.r_[across, across[::-1]], np.r_[high, low[::-1]])
+            return band + path("curve", across, y.share(mean)[rows])
+
+        legend = [("curve", "mean"), ("band", "95% interval")]
+    else:
+        rows = facts.ranking[:PICTURE_PLACES]
+        values = np.array([each[rows] for each in ends])
+        x, y = Axis.around(values, facts.reward), Axis.of_names([facts.names[i] for i in rows])
+
+        def draw(mean: Array, deviation: Array) -> Markup:
+            marks = []
+            for row, up in zip(rows, y.share(-np.arange(float(len(rows)))), strict=True):
+                text = f"{facts.names[row]}: {facts.interval(mean[row], deviation[row])}"
+                half = HALF_WIDTH * deviation[row]
+                low, at, high = x.share(mean[row] + np.array([-half, 0.0, half]))
+                marks += [span((low, high), up, text), mark("dot", at, up, text)]
+            return join(marks)
+
+        legend = [("dot", "mean"), ("span", "95% interval")]
     first = [t for t, *_ in facts.course].index(facts.now)
-    ends = [(m + side * s)[rows] for _, m, s in facts.course for side in (-2.1, 2.1)]
-    across = {"title": {"text": facts.campaign.names.coordinates[0]}}
-    layout = {
-        "xaxis": across if line else {"type": "category", "tickangle": -60},
-        "yaxis": {"title": {"text": f"reward{facts.unit}"}, "range": [np.min(ends), np.max(ends)]},
-        "legend": LEGEND,
-        "margin": MARGIN,
-    }
-    cells: list[list[object]] = [
-        [facts.names[i], float(mean[i]), float(HALF_WIDTH * deviation[i])] for i in best
-    ]
-    header = ["place", f"mean{facts.unit}", f"± (95% interval){facts.unit}"]
-    table = PageTable(f"Best first, {facts.format_time(facts.now)}", header, cells)
-    caption = "Mean and 95% interval at the time of the slider, from all readings until now"
-    return Plot("belief", caption, frames[first]["data"], layout, table, frames, first)
-
-
-def _curve(facts: Facts, rows: Index, mean: Array, deviation: Array) -> list[dict[str, Any]]:
-    x, half = facts.places[rows, 0], HALF_WIDTH * deviation
-    return [
-        {
-            "type": "scatter", "mode": "lines", "name": "95% interval", "x": [*x, *x[::-1]],
-            "y": [*(mean + half), *(mean - half)[::-1]], "fill": "toself",
-            "fillcolor": "LINE", "opacity": 0.5, "line": {"width": 0}, "hoverinfo": "skip",
-        },
-        {
-            "type": "scatter", "mode": "lines", "name": "mean", "x": x, "y": mean,
-            "line": {"color": "INK"}, **_hover_text(facts, rows, mean, deviation),
-        },
-    ]  # fmt: skip
-
-
-def _bars(facts: Facts, rows: Index, mean: Array, deviation: Array) -> list[dict[str, Any]]:
-    return [
-        {
-            "type": "scatter", "mode": "markers", "name": "mean and 95% interval",
-            "x": [f"{i} {_short(facts.names[row])}" for i, row in enumerate(rows, start=1)],
-            "y": mean,
-            "error_y": {"type": "data", "array": HALF_WIDTH * deviation, "color": "INK"},
-            "marker": {"symbol": "circle", "size": 8, "color": "INK"},
-            **_hover_text(facts, rows, mean, deviation),
-        }
-    ]  # fmt: skip
-
-
-def _short(name: str) -> str:
-    """Return a name that fits below a picture."""
-    return name if len(name) <= LETTERS else f"{name[: LETTERS - 1].rstrip()}…"
-
-
-def _hover_text(facts: Facts, rows: Index, mean: Array, deviation: Array) -> dict[str, Any]:
-    """Return the text beside the pointer."""
-    return {
-        "text": [facts.names[row] for row in rows],
-        "customdata": [facts.interval(*each) for each in zip(mean, deviation, strict=True)],
-        "hovertemplate": HOVER_TEMPLATE,
-    }
-
-
-def sites_map(facts: Facts, plane: Plane) -> Plot:
-    """Return the map of the sites, lighter if the mean is higher, with pending points and problems.
-
-    Sites that matter have their names. The script hides names that would cover others; later ones come
-    first.
-    """
-    with_problems = {each.name for each in facts.stations if each.problems}
-    rows = [i for i, name in enumerate(facts.names) if name in with_problems]
-    pending = [facts.row_of(point) for point in facts.pending]
-    mean, deviation = facts.belief
-    everywhere = np.arange(len(mean))
-    sites = {
-        "type": "scatter", "mode": "markers", "name": "mean", "x": plane.x, "y": plane.y,
-        **_hover_text(facts, everywhere, mean, deviation),
-        "marker": {
-            "size": 16, "color": mean, "colorscale": "Cividis", "line": {"width": 1, "color": "INK"},
-            "colorbar": {
-                "title": {"text": f"mean{facts.unit}"}, "orientation": "h",
-                "yref": "container", "y": 0, "yanchor": "bottom", "thickness": 12,
-            },
-        },
-    }  # fmt: skip
-    marks = [
-        _marks(plane, rows, "with problems", "x-thin-open", 16),
-        _marks(plane, [facts.best], "best guess", "diamond-open", 24),
-        _marks(plane, pending, "where to go", "circle-open", 30),
-    ]
-    labels = [*dict.fromkeys([*pending, facts.best, *rows])][::-1]
-    names = {
-        **_marks(plane, labels, "names", "circle", 30), "mode": "markers+text",
-        "text": [facts.names[row] for row in labels], "textposition": _label_sides(plane.x, labels),
-        "cliponaxis": False, "showlegend": False,
-    }  # fmt: skip
-    names["marker"]["opacity"] = 0  # invisible, so that labels keep clear of the marks
-    layout = {
-        "xaxis": {"title": {"text": plane.across}, "constrain": "domain"},
-        "yaxis": {
-            "title": {"text": plane.up}, "constrain": "domain", "scaleanchor": "x",
-            "scaleratio": plane.ratio,
-        },
-        "hovermode": "closest",
-        "legend": LEGEND,
-        "margin": {**MARGIN, "b": 120},  # the axis, and the scale of colours below it
-    }  # fmt: skip
-    return Plot(
-        "map",
-        f"The mean at every site, {facts.format_time(facts.now)}",
-        [sites, *marks, names],
-        layout,
+    return Picture(
+        "belief",
+        "Mean and 95% interval at the time of the slider, from all readings until now",
+        x,
+        y,
+        [(facts.format_time(t), draw(m, s)) for t, m, s in facts.course],
+        first,
+        legend,
+        rows=0 if facts.places.shape[1] == 1 else len(rows),
     )
 
 
-def _marks(plane: Plane, rows: list[int], name: str, symbol: str, size: int) -> dict[str, Any]:
-    return {
-        "type": "scatter", "mode": "markers", "name": name, "hoverinfo": "skip",
-        "x": plane.x[rows], "y": plane.y[rows], "visible": bool(rows),
-        "marker": {"symbol": symbol, "size": size, "color": "INK", "line": {"width": 3, "color": "INK"}},
-    }  # fmt: skip
+def _belief_table(facts: Facts) -> PageTable:
+    mean, deviation = facts.belief
+    cells: list[list[object]] = [
+        [facts.names[i], float(mean[i]), float(HALF_WIDTH * deviation[i])]
+        for i in facts.ranking[:MOST_ROWS]
+    ]
+    header = ["place", f"mean{facts.unit}", f"± (95% interval){facts.unit}"]
+    return PageTable(f"Best first, {facts.format_time(facts.now)}", header, cells)
 
 
-def _label_sides(x: Array, rows: list[int]) -> list[str]:
-    """Return the side of each label: towards the middle near the left and right end."""
-    share = (x[rows] - x.min()) / (np.ptp(x) or 1.0)
-    return ["top right" if s < 0.3 else "top left" if s > 0.7 else "top center" for s in share]
+def sites_map(facts: Facts, plane: Plane) -> Picture:
+    """Return the map of the sites, lighter if the mean is higher, with pending points and problems.
+
+    Sites that matter have their names, the most important first.
+    """
+    with_problems = {each.name for each in facts.stations if each.problems}
+    problems = [i for i, name in enumerate(facts.names) if name in with_problems]
+    pending = [facts.row_of(point) for point in facts.pending]
+    mean, deviation = facts.belief
+    x, y = _map_axes(plane)
+    across, up = x.share(plane.x), y.share(plane.y)
+    low, high = float(mean.min()), float(mean.max())
+    colours = colormaps["cividis"]((mean - low) / (high - low or 1.0))
+    texts = [
+        f"{name}: {facts.interval(*each)}"
+        for name, *each in zip(facts.names, mean, deviation, strict=True)
+    ]
+    marks = [
+        *(mark("ring", across[i], up[i]) for i in pending),
+        mark("diamond", across[facts.best], up[facts.best]),
+        *map(
+            mark,
+            repeat("site" if len(texts) <= MOST_ROWS else "dot"),
+            across,
+            up,
+            texts,
+            map(to_hex, colours),
+        ),
+        *(mark("cross", across[i], up[i]) for i in problems),
+    ]
+    legend = [("ring", "where to go")] * bool(pending) + [("diamond", "best guess")]
+    legend += [("cross", "with problems")] * bool(problems)
+    rows = dict.fromkeys([*pending, facts.best, *problems])
+    return Picture(
+        "map",
+        f"The mean at every site, {facts.format_time(facts.now)}",
+        x,
+        y,
+        [("", join(marks))],
+        legend=legend,
+        scale=(number_text(low), number_text(high), f"mean{facts.unit}"),
+        labels=[(float(across[i]), float(up[i]), short(facts.names[i])) for i in rows],
+    )
 
 
-def history_plot(facts: Facts) -> Plot:
+def _map_axes(plane: Plane) -> tuple[Axis, Axis]:
+    """Return axes on which a length is as long in both directions, in a picture of `MAP_SHAPE`."""
+    ends = [np.array([each.min(), each.max()]) for each in (plane.x, plane.y)]
+    width, height = np.ptp(ends[0]), np.ptp(ends[1]) * plane.ratio
+    wide = max(width, height * MAP_SHAPE)
+    for each, add in ((0, wide - width), (1, (wide / MAP_SHAPE - height) / plane.ratio)):
+        ends[each] = ends[each] + np.array([-add / 2, add / 2])
+    return Axis.around(ends[0], plane.across), Axis.around(ends[1], plane.up)
+
+
+def history_plot(facts: Facts) -> Picture:
     """Return the picture of readings and answers over time."""
-    history, clock = facts.history, facts.campaign.clock
-    times = history["time"].map(lambda t: t if clock is None else str(clock.time(t)))
-    shown = history.assign(time=times)
-    data = []
-    for kind, name, symbol in HISTORY_KINDS:
-        points = shown[shown["kind"] == kind]
-        data.append({
-            "type": "scatter", "mode": "markers", "name": name, "x": points["time"].tolist(),
-            "y": points["reward"].to_numpy(dtype=float), "text": points["place"].tolist(),
-            "marker": {"symbol": symbol, "size": 7, "color": "INK"},
-            "hovertemplate": "%{text}, %{x}: %{y:.4g}<extra></extra>",
-        })  # fmt: skip
-    layout = {
-        "xaxis": {"title": {"text": "time"}},
-        "yaxis": {"title": {"text": f"reward{facts.unit}"}},
-        "legend": LEGEND,
-        "margin": MARGIN,
-    }
+    history = facts.history.tail(MOST_DOTS)
+    x = Axis.around(history["time"].to_numpy(float), "time", facts.format_time, 3)
+    y = Axis.around(history["reward"].to_numpy(float), facts.reward)
+    marks, legend = [], []
+    for kind, name in HISTORY_KINDS:
+        points = history[(history["kind"] == kind) & history["reward"].notna()]
+        if len(points):
+            across, up = (points[each].to_numpy(float) for each in ("time", "reward"))
+            marks.append(dots(name, x.share(across), y.share(up)))
+            legend.append((name, name))
+    more = f", the latest {MOST_DOTS}" if len(facts.history) > MOST_DOTS else ""
+    caption = f"Readings and answers over time{more}"
+    return Picture("history", caption, x, y, [("", join(marks))], legend=legend)
+
+
+def _history_table(facts: Facts) -> PageTable:
     outcomes = [limit.name for limit in facts.campaign.recipe.options.limits]
-    rows = history[["time", "place", "reward", *outcomes, "kind", "source"]].tail(MOST_ROWS)[::-1]
+    columns = ["time", "place", "reward", *outcomes, "kind", "source"]
+    rows = facts.history[columns].tail(MOST_ROWS)[::-1]
     cells = rows.assign(time=[*map(facts.format_time, rows["time"])]).to_numpy().tolist()
-    header = ["time", "place", f"reward{facts.unit}", *outcomes, "kind", "source"]
-    table = PageTable("The latest first", header, cells)
-    return Plot("history", "Readings and answers over time", data, layout, table)
+    header = ["time", "place", facts.reward, *outcomes, "kind", "source"]
+    return PageTable("The latest first", header, cells)
 
 
 # --- what the page says -------------------------------------------------------------------------------
@@ -564,6 +488,11 @@ class Facts:
         name = "" if control is None else self.campaign.names.name(np.array(control))
         relative = f" relative to {name}" if name else ""
         return f" [{unit}]{relative}" if unit else relative
+
+    @property
+    def reward(self) -> str:
+        """The name of the reward with its unit."""
+        return f"reward{self.unit}"
 
     def interval(self, mean: float, deviation: float) -> str:
         """Return mean and 95% interval with the unit."""

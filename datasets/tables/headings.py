@@ -1,0 +1,110 @@
+"""Names of columns and stations: how they are compared, and which are latitude and longitude."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+
+# Letters that have no accent to take off.
+_LETTERS = str.maketrans({"ł": "l", "ø": "o", "æ": "ae", "ß": "ss", "đ": "d", "ı": "i"})
+
+
+def plain(column: object) -> str:
+    """Return a heading without the differences of case, accents and punctuation between files.
+
+    Examples
+    --------
+    >>> from tvbandits.datasets.tables.headings import plain
+    >>> print(plain("Site  Num."), plain("Längengrad"), plain("Długość geogr."))
+    site_num langengrad dlugosc_geogr
+    """
+    letters = unicodedata.normalize("NFKD", str(column).lower().translate(_LETTERS))
+    return re.sub(
+        r"[\W_]+", "_", "".join(c for c in letters if not unicodedata.combining(c))
+    ).strip("_")
+
+
+def as_id(value: Any) -> str:
+    """Return the id of a sensor: 7, 7.0 and "7.0" are "7", "007" stays, and a missing value is empty."""
+    if value is None or pd.isna(value):
+        return ""
+    written = str(value).strip()
+    # A column of whole numbers with a gap is read, and written, as floats.
+    return written.partition(".")[0] if re.fullmatch(r"(0|-?[1-9]\d*)\.0+", written) else written
+
+
+def similar_names(names: Iterable[str]) -> list[str]:
+    """Return a sentence for names of stations that differ only by case or spaces."""
+    groups: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        groups.setdefault("".join(name.casefold().split()), []).append(name)
+    return [
+        f"{' and '.join(map(repr, each))} are read as different stations: write them alike if they "
+        "are one"
+        for each in groups.values()
+        if len(each) > 1
+    ]
+
+
+# Words, as `plain` writes them, that mean nothing else.
+LATITUDE = re.compile(
+    "latitude|lat|latitud|latitudine|breitengrad|breddegrad|breddgrad|breedtegraad|leveysaste|"
+    "leveyspiiri|laiuskraad|enlem|широта"
+)
+LONGITUDE = re.compile(
+    "longitude|lon|lng|long|longitud|longitudine|langengrad|laengengrad|lengtegraad|langdgrad|"
+    "laengdegrad|lengdegrad|pituusaste|pituuspiiri|pikkuskraad|boylam|долгота|довгота"
+)
+# These also mean width and length, so that one needs the other.
+BREADTH = re.compile("breite|breedte|bredde|bredd|leveys|sirka|szerokosc|sirina|szelesseg|πλατος")
+LENGTH = re.compile(
+    "lange|laenge|lengte|laengde|lengde|langd|pituus|delka|dlugosc|duzina|dolzina|hosszusag|μηκος"
+)
+# Words that may stand beside them.
+BESIDE = re.compile(
+    "site|station|sensor|location|stop|geo|gps|wgs|wgs84|84|epsg|4326|etrs89|deg|degrees?|dec|decimal|"
+    "dd|grad|coord|coordinates?|koordinate|geogr|geograph(ic|ical|ische|ique)|"
+    "geografi(sche|sk|ca|co|ska)|geograficzna|geografska|zemepisna|γεωγραφικο|maantieteellinen|x|y|"
+)
+# Headings of a plane's coordinates, and words of lengths.
+PLANE = {"x", "y", "z"}
+LENGTHS = {"easting", "northing", "east", "north", "hochwert", "rechtswert", "utm", "km", "m"}
+
+
+def _words(heading: object) -> list[str]:
+    """Return the words of a heading without a unit in brackets: of "geoLat [deg]" geo and lat."""
+    text = re.sub(r"[(\[].*?[)\]]", "", str(heading))
+    return plain(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text)).split("_")
+
+
+def latitude_and_longitude(columns: Iterable[object]) -> tuple[str | None, str | None]:
+    """Return the columns of latitude and longitude by their headings, None for one that is not there.
+
+    Examples
+    --------
+    >>> from tvbandits.datasets.tables.headings import latitude_and_longitude
+    >>> latitude_and_longitude(["id", "lon_wgs84", "geo_lat"])
+    ('geo_lat', 'lon_wgs84')
+    >>> latitude_and_longitude(["Name", "Länge", "Breite"]), latitude_and_longitude(["Name", "Länge"])
+    (('Breite', 'Länge'), (None, None))
+    """
+    words = {str(each): _words(each) for each in columns}
+
+    def find(choices: re.Pattern[str]) -> str | None:
+        for name in sorted(words, key=lambda each: len(words[each])):  # lat before lat_deg
+            own = [each for each in words[name] if not BESIDE.fullmatch(each)]
+            if len(own) == 1 and choices.fullmatch(own[0]):
+                return name
+        return None
+
+    degrees, lengths = (find(LATITUDE), find(LONGITUDE)), (find(BREADTH), find(LENGTH))
+    return lengths if degrees == (None, None) and None not in lengths else degrees
+
+
+def is_length(heading: object) -> bool:
+    """Tell whether a heading names a length or its unit, such as "easting" or "x (km)"."""
+    return not LENGTHS.isdisjoint(plain(heading).split("_"))

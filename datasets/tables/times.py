@@ -1,0 +1,63 @@
+"""Times that are no dates at first sight: digits without marks, and the numbers of spreadsheets."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pandas as pd
+
+from tvbandits.datasets.tables.headings import plain
+
+# 20240131, 202401311200, 20240131120000
+_DIGITS = re.compile(
+    r"((?:19|20)\d\d)(0[1-9]|1[0-2])([0-2]\d|3[01])(?:([01]\d|2[0-4])([0-5]\d)([0-5]\d)?)?"
+)
+_DATED = re.compile(r"date|datum|fecha|data|timestamp|datetime|zeitstempel|zeitpunkt")
+
+# Days since the end of 1899 in which spreadsheets count: these are from 1954 to 2119.
+SERIALS = 20_000, 80_000
+
+
+def numbers_as_dates(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column whose numbers are dates as texts of ISO 8601, and any other as it is.
+
+    They are if all cells are digits of a date, or if the heading names a date and all of them are
+    such numbers as spreadsheets have for days.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tvbandits.datasets.tables.times import numbers_as_dates
+    >>> print(*numbers_as_dates(pd.Series(["202401011230", "202401011300"])))
+    2024-01-01 12:30:00 2024-01-01 13:00:00
+    >>> print(*numbers_as_dates(pd.Series(["45292", "45292.25"], name="Date")))
+    2024-01-01 00:00:00 2024-01-01 06:00:00
+    """
+    texts = {each: str(each).strip() for each in column.unique()}
+    digits = {each: _DIGITS.fullmatch(text) for each, text in texts.items()}
+    if texts and all(digits.values()):
+        dates = {}
+        for each, match in digits.items():
+            assert match is not None
+            year, month, day, *clock = match.groups()
+            dates[each] = f"{year}-{month}-{day} {':'.join(part or '00' for part in clock)}"
+        return column.map(dates)
+    is_dated = any(_DATED.fullmatch(word) for word in plain(column.name).split("_"))
+    numbers = pd.to_numeric(column, errors="coerce")
+    if is_dated and len(numbers) and numbers.between(*SERIALS).all():
+        moments = pd.Timestamp("1899-12-30") + pd.to_timedelta(numbers, unit="D").dt.round("s")
+        return moments.dt.strftime("%Y-%m-%d %H:%M:%S")
+    return column
+
+
+def check_offsets(column: pd.Series[Any]) -> None:
+    """Raise a `ValueError` if some times have an offset from UTC and others have none."""
+    texts = column[column.map(lambda each: isinstance(each, str) and ":" in each)].astype(str)
+    has_offset = texts.str.contains(r":\d\d(?:\.\d+)?\s*(?:Z|[+-]\d\d:?\d\d)$")
+    if has_offset.any() and not has_offset.all():
+        with_offset, without = texts[has_offset].iloc[0], texts[~has_offset].iloc[0]
+        raise ValueError(
+            f"{with_offset} has an offset from UTC and {without} has none: write it in all times, or in "
+            "none"
+        )

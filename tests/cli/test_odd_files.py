@@ -1,0 +1,131 @@
+"""Odd files that people have: read rightly, or refused by value and remedy."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.helpers.commands import Command, commands, fine
+from tvbandits.datasets import FileOptions, sensor_field
+
+HOURS = pd.date_range("2024-01-01", periods=30, freq="1h")
+NAMES = ["Nord", "Ost", "West"]
+VALUES = np.round(10 + np.sin(np.arange(30))[:, None] + np.arange(3) / 2, 2)
+SITES = pd.DataFrame({"name": NAMES, "x": [0, 1, 2], "y": [0, 1, 0]})
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    monkeypatch.chdir(tmp_path)
+    return commands(monkeypatch, capsys)
+
+
+def write(times: list[str], heading: str = "time", names: str = "Nord,Ost,West") -> None:
+    rows = [f"{t},{a},{b},{c}" for t, (a, b, c) in zip(times, VALUES, strict=True)]
+    Path("r.csv").write_text("\n".join([f"{heading},{names}", *rows]) + "\n", encoding="utf-8")
+
+
+def info(command: Command, *flags: str) -> dict[str, object]:
+    (facts,) = json.loads(fine(command("data", "info", "r.csv", *flags, "--format", "json")))[
+        "files"
+    ]
+    return dict(facts)
+
+
+@pytest.mark.parametrize(
+    ("heading", "times"),
+    [
+        ("Timestamp", [f"{t:%Y%m%d%H%M}" for t in HOURS]),
+        ("time", [f"{t:%Y%m%d%H%M%S}" for t in HOURS]),
+        ("Date", [f"{45292 + i / 24:.6f}" for i in range(30)]),
+        ("Datum", [f"{45292 + i / 24:.6f}" for i in range(30)]),
+    ],
+)
+def test_digits_of_dates_and_the_days_of_spreadsheets_are_dates(
+    command: Command, heading: str, times: list[str]
+) -> None:
+    write(times, heading)
+    facts = info(command)
+    assert (facts["from"], facts["to"]) == ("2024-01-01 00:00:00", "2024-01-02 05:00:00")
+    assert (facts["step"], facts["questions"]) == ("1h", [])
+
+
+@pytest.mark.parametrize(("heading", "start"), [("hour", 45292.0), ("t", 1.5), ("Date", 3.5)])
+def test_other_numbers_stay_numbers(command: Command, heading: str, start: float) -> None:
+    write([str(start + i) for i in range(30)], heading)
+    assert info(command)["from"] == str(start)
+
+
+def test_times_of_which_some_have_an_offset_are_refused_with_both(command: Command) -> None:
+    write([f"{t:%Y-%m-%d %H:%M}{'+01:00' * (i % 2)}" for i, t in enumerate(HOURS)])
+    said = fine(command("data", "info", "r.csv"))
+    assert (
+        "open: 2024-01-01 01:00+01:00 has an offset from UTC and 2024-01-01 00:00 has none" in said
+    )
+    with pytest.raises(ValueError, match="has an offset from UTC"):
+        sensor_field("r.csv", SITES)
+
+
+def test_names_that_differ_by_case_or_spaces_are_named(command: Command) -> None:
+    write([str(t) for t in HOURS], names="Nord, nord,West")
+    said = fine(command("data", "info", "r.csv"))
+    assert "note: 'Nord' and 'nord' are read as different stations" in said
+    with pytest.warns(UserWarning, match="'Nord' and 'nord' are read"):
+        sensor_field("r.csv", SITES)
+
+
+def test_two_columns_of_one_name_are_asked_about(command: Command) -> None:
+    write([str(t) for t in HOURS], names="Nord,Nord,West")
+    said = fine(command("data", "info", "r.csv"))
+    assert "open: Nord is the name of 2 columns" in said
+    assert "then:" not in said
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_column_without_a_name_that_counts_the_rows_is_no_station(
+    command: Command, first: int
+) -> None:
+    times = [f"{i},{t}" for i, t in enumerate(HOURS, first)]
+    write(times, ",time")
+    assert info(command)["stations"] == NAMES
+    write(times, "no,time")  # one with a name may be a station
+    assert info(command)["stations"] == ["no", *NAMES]
+
+
+@pytest.mark.parametrize(
+    "second", ["time,Süd,Mitte\n2024-01-01 00:00,1,2\n", "site,x,y\nNord,1,2\n"]
+)
+def test_a_second_table_below_the_first_is_refused_by_its_line(
+    command: Command, second: str
+) -> None:
+    write([str(t) for t in HOURS])
+    with Path("r.csv").open("a", encoding="utf-8") as file:
+        file.write(f"\n{second}")
+    said = command("data", "info", "r.csv")
+    assert said.status == 2
+    assert re.search(
+        r"r\.csv: a second table begins in line 33 \(.*\): put it into a file", said.err
+    )
+
+
+def test_large_codes_of_no_reading_are_asked_about_and_left_out(command: Command) -> None:
+    write([str(t) for t in HOURS])
+    text = Path("r.csv").read_text(encoding="utf-8")
+    Path("r.csv").write_text(text.replace(f",{VALUES[3, 1]},", ",1e30,"), encoding="utf-8")
+    assert "1e+30 comes 1 time, outside" in fine(command("data", "info", "r.csv"))
+    assert info(command, "--missing", "1e+30")["questions"] == []
+    problem = sensor_field("r.csv", SITES, options=FileOptions(missing=["1e+30"]))
+    assert problem.values.max() < 20
+
+
+def test_a_remedy_can_be_copied_into_a_shell(command: Command) -> None:
+    write([str(t) for t in HOURS])
+    text = Path("r.csv").read_text(encoding="utf-8")
+    Path("r.csv").write_text(text.replace(f",{VALUES[3, 1]},", ",<0.5,"), encoding="utf-8")
+    assert "--missing '<0.5'" in fine(command("data", "info", "r.csv"))
+    assert info(command, "--missing", "<0.5")["questions"] == []

@@ -1,0 +1,99 @@
+"""Stations of a table that are silent, stand still or stand out, and the option that leaves them out."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.helpers.commands import Command, commands, fine
+from tvbandits.datasets import FileOptions, sensor_field
+from tvbandits.datasets.tables.rounds import STUCK_ROUNDS, Rounds, doubts_about
+
+NAMES = [*"ABCDEFGH"]
+SITES = pd.DataFrame({"name": NAMES, "x": range(8), "y": [0, 1] * 4})
+
+
+def network(hours: int = 60) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    wave = np.sin(np.arange(hours) / 5)[:, None] + rng.normal(0, 0.1, 8)
+    table = pd.DataFrame(wave + 0.05 * rng.standard_normal((hours, 8)), columns=NAMES)
+    return table.set_axis(pd.date_range("2024-01-01", periods=hours, freq="1h", name="time"))
+
+
+def faults() -> pd.DataFrame:
+    table = network()
+    table.iloc[-10:, 1] = np.nan
+    table.iloc[-20:, 3] = 0.7
+    table["G"] += 9.0
+    return table
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    monkeypatch.chdir(tmp_path)
+    return commands(monkeypatch, capsys)
+
+
+def test_stations_without_a_fault_are_in_no_doubt() -> None:
+    assert doubts_about(network()) == []
+
+
+def test_each_faulty_station_is_named_with_the_option_that_leaves_it_out() -> None:
+    silent, still, off = doubts_about(faults().assign(E=network()["E"]))
+    assert silent == (
+        "B has no reading in the last 10 times at which others were read: --without B leaves it out"
+    )
+    assert still.startswith("D stands still: its last 20 readings are equal")
+    assert off.startswith("G is usually +")
+    empty = doubts_about(network().assign(H=np.nan))
+    assert empty == ["H has no reading at all: --without H leaves it out"]
+
+
+def test_places_that_differ_as_places_do_do_not_stand_out_in_small_networks() -> None:
+    rng, found = np.random.default_rng(1), 0
+    for _ in range(300):
+        levels = rng.standard_normal(5)
+        found += len(doubts_about(pd.DataFrame(levels + 0.01 * rng.standard_normal((20, 5)))))
+    assert found <= 12  # without the correction for few places 24
+
+
+def test_a_station_stands_still_only_where_it_never_did_and_others_do_not() -> None:
+    rain = network()
+    rain.iloc[-STUCK_ROUNDS:] = 0.0  # a dry night
+    assert not Rounds.of_table(rain).stuck.any()
+    steps = network()
+    steps["A"] = np.repeat(np.arange(4.0), 15)  # it always goes by steps
+    assert not Rounds.of_table(steps).stuck.any()
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_data_info_and_sensor_field_name_faulty_stations_until_they_are_left_out(
+    command: Command, long: bool
+) -> None:
+    table = faults()
+    wide = table.reset_index()
+    (wide.melt("time", var_name="station") if long else wide).to_csv("r.csv", index=False)
+    (facts,) = json.loads(fine(command("data", "info", "r.csv", "--format", "json")))["files"]
+    assert [each.split()[0] for each in facts["notes"]] == ["B", "D", "G"]
+    assert "note: B has no reading" in fine(command("data", "info", "r.csv"))
+    with pytest.warns(UserWarning, match="^B has .* D stands .* G is usually") as caught:
+        sensor_field("r.csv", SITES)
+    assert len(caught) == 1
+    problem = sensor_field("r.csv", SITES, options=FileOptions(without=["B", "D", "G"]))
+    assert problem.labels == ("A", "C", "E", "F", "H")
+    flags = [word for each in "BDG" for word in ("--without", each)]
+    said = fine(command("data", "info", "r.csv", *flags))
+    assert "note" not in said
+    assert "--without B --without D --without G" in said
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_a_station_to_leave_out_that_is_not_there_is_an_error(long: bool) -> None:
+    wide = network().reset_index()
+    table = wide.melt("time", var_name="station") if long else wide
+    with pytest.raises(ValueError, match="--without Z: there is no such station; there are: A, B"):
+        sensor_field(table, SITES, options=FileOptions(without=["Z"]))
