@@ -176,7 +176,7 @@ def test_a_batch_ends_with_the_point_that_breaks_its_rule(
         assert (start / now).max() <= C * (1 + 1e-9)
         b.tell(batch, np.sin(5 * batch[:, 0]) + math.sqrt(NOISE) * rng.standard_normal(len(batch)))
         sizes.append(len(batch))
-    assert max(sizes) > (1 if C < 2 else 4)
+    assert max(sizes) > (1 if C < 2 else 3)
 
 
 def test_largest_batch() -> None:

@@ -233,14 +233,14 @@ class PolicyAdapter:
         scaled = self._scaled(rewards if noise is None else rewards.with_noise(noise.variance))
         if isinstance(self.rule, Noisy) and noise is not None and noise is not self.noise:
             self.rule.noise = noise.variance / self.unit**2
-        skipped = count_unasked(self.record, record, len(new.X))
+        unasked = count_unasked(self.record, record, len(new.X))
         self.record, self.noise = record, noise
         if len(rewards) and isinstance(self.rule, Counting):
             read = trials[~np.isnan(y.values)] if isinstance(y, Counted) else trials
             self.rule.learn_shares(scaled, read[: len(rewards)])
         elif len(rewards):
             self.rule.learn(scaled, self.rng)
-        skip_numbers(self.rng, skipped)
+        skip_numbers(self.rng, min(unasked, len(rewards)))
         return self.info
 
     def _scaled(self, rewards: Dataset) -> Dataset:

@@ -545,7 +545,8 @@ class Bandit:
         state = query_after_tell(self._inference, before, state, new, rng)
         if not recipe.options.robust:
             warn_of_outlier(before.rewards.y, new, y)
-        skip_numbers(rng, count_unasked(before.record, state.record, len(new.X)))
+        unasked = count_unasked(before.record, state.record, len(new.X))
+        skip_numbers(rng, min(unasked, len(new.rewards)))
         self._state = replace(state, random=self._inference.random_state(rng))
         return self._state.info
 
