@@ -561,11 +561,10 @@ class Inference:
         """
         every, count, model = self.recipe.learn, state.count, state.model
         if model.noise is not None and noise.due(before, count):
-            estimate = estimate_noise(self.recipe, state.rewards.concatenate(state.answers))
-            changed = state.with_model(noise=estimate, next_model=None, about={"noise": estimate})
-            state = replace(changed, posterior=None)
+            posterior, state = state.posterior, self.learn_noise(state)
             if self._self_learning and before >= CONFIG.replay_from:
-                state = replace(changed, model=replace(model, next_model=changed.model))
+                upcoming = replace(model, next_model=state.model)
+                state = replace(state, model=upcoming, posterior=posterior)
         elif model.next_model is not None and count >= _power_below(count) + CONFIG.replay_after:
             model = replace(model.with_prior_of(model.next_model), next_model=None)
             state = replace(state, model=model, posterior=None)
@@ -577,6 +576,12 @@ class Inference:
         kernel = first_kernel(self.recipe, state.rewards)
         same = kernel == state.model.kernel
         return state if same else replace(state.with_model(kernel=kernel), posterior=None)
+
+    def learn_noise(self, state: State) -> State:
+        """Return the state with the noise variance that its readings suggest."""
+        estimate = estimate_noise(self.recipe, state.rewards.concatenate(state.answers))
+        state = state.with_model(noise=estimate, next_model=None, about={"noise": estimate})
+        return replace(state, posterior=None)
 
     def _fit_forgetting_rate(self, state: State, _: Every) -> State:
         """Return the state with the rate of the aging map that predicts the latest rewards best."""

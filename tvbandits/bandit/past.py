@@ -47,6 +47,8 @@ def state_with_history(recipe: Recipe, history: Any, rng: np.random.Generator) -
     table = ReadingTable(*columns)
     for readings in table.in_turn():
         state = update(inference, state, readings, rng)
+    if state.model.noise is not None:  # estimates are due in the first rewards only
+        state = inference.learn_noise(state)
     skip_numbers(rng, len(rewards))
     return replace(state, random=rng.bit_generator.state)
 
