@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, Matern
 
 import tvbandits
-from tvbandits import Bandit, Box, Candidates, Options, policies
+from tvbandits import Bandit, Box, Candidates, Dataset, Options, policies
 from tvbandits.experts import CallableExpert
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.noise import estimated_noise
@@ -287,3 +287,17 @@ def test_a_noise_to_come_does_not_outlast_one_that_is_given() -> None:
     given = Bandit.from_state(replace(bandit.recipe, noise_variance=0.5), bandit.state)
     assert given.state.model.next_model is None
     assert given.noise.low == given.noise.high == 0.5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_noise_of_many_places_follows_from_their_times(seed: int) -> None:
+    """Places that are not alike differ at any one time: their differences are no noise."""
+    rng, places, times = np.random.default_rng(seed), 40, 60
+    walk = np.cumsum(rng.standard_normal((times, places)), axis=0)
+    readings = walk + 0.3 * rng.standard_normal(walk.shape)
+    X = np.tile(rng.uniform(0.0, 1.0, (places, 2)), (times, 1))
+    t = np.arange(float(times)).repeat(places)
+    data = Dataset.from_columns(X, t, readings.ravel(), np.full(times * places, np.nan))
+    estimate = estimated_noise(RBF(1.0), data, rival=Matern(1.0, nu=0.5))
+    assert estimate.readings == 128
+    assert estimate.low < 0.3**2 < estimate.high < 0.02 * walk.var()

@@ -48,6 +48,17 @@ def test_history_is_what_tell_would_have_told(policy: str) -> None:
         other.tell(X, reward, t)
 
 
+def test_the_noise_of_a_history_is_that_of_all_its_readings() -> None:
+    table = shared_weather(60, seed=3) + 0.5 * np.random.default_rng(3).standard_normal((60, 6))
+    table[:20] *= 100.0
+    sites = Candidates(SITES)
+    bandit = policies.adaptive_gp_ucb(sites, history=table)
+    told = policies.adaptive_gp_ucb(sites)
+    told.tell(np.tile(SITES, (60, 1)), table.ravel(), np.arange(-59.0, 1.0).repeat(6))
+    assert bandit.noise == told.noise
+    assert 0.05 < bandit.noise.variance < 1.0
+
+
 def test_history_asks_no_expert_about_the_past() -> None:
     table = shared_weather(30, seed=2)
     expert = CountingExpert(table)

@@ -560,12 +560,14 @@ class Inference:
         Before, it had so many rewards.
         """
         every, count, model = self.recipe.learn, state.count, state.model
+        since_doubling = count - (1 << max(count.bit_length() - 1, 0))
         if model.noise is not None and noise.due(before, count):
-            posterior, state = state.posterior, self.learn_noise(state)
+            changed = self.learn_noise(state)
             if self._self_learning and before >= CONFIG.replay_from:
-                upcoming = replace(model, next_model=state.model)
-                state = replace(state, model=upcoming, posterior=posterior)
-        elif model.next_model is not None and count >= _power_below(count) + CONFIG.replay_after:
+                model = replace(model, next_model=changed.model)
+                changed = replace(changed, model=model, posterior=state.posterior)
+            state = changed
+        elif model.next_model is not None and since_doubling >= CONFIG.replay_after:
             model = replace(model.with_prior_of(model.next_model), next_model=None)
             state = replace(state, model=model, posterior=None)
         if every is not None and every.due(before, count):
@@ -580,8 +582,8 @@ class Inference:
     def learn_noise(self, state: State) -> State:
         """Return the state with the noise variance that its readings suggest."""
         estimate = estimate_noise(self.recipe, state.rewards.concatenate(state.answers))
-        state = state.with_model(noise=estimate, next_model=None, about={"noise": estimate})
-        return replace(state, posterior=None)
+        changed = state.with_model(noise=estimate, next_model=None, about={"noise": estimate})
+        return replace(changed, posterior=None)
 
     def _fit_forgetting_rate(self, state: State, _: Every) -> State:
         """Return the state with the rate of the aging map that predicts the latest rewards best."""
@@ -794,8 +796,3 @@ class Inference:
 
 def _ages_nothing(state: State) -> bool:
     return type(state.model.aging) is Constant and state.model.reset_index == (0, 0)
-
-
-def _power_below(count: int) -> int:
-    """Return the largest power of two that is at most a positive number."""
-    return 1 << count.bit_length() - 1

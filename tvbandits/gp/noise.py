@@ -143,7 +143,8 @@ def estimated_noise(
         The prior mean, with a kernel in the unit of the values squared (a = 1); both unknown by default.
     rival : scikit-learn kernel, optional
         Over points, as likely a priori, where the kernel is only a first guess: under one that is too
-        smooth, differences between neighbours would count as noise.
+        smooth, differences between neighbours would count as noise. Independent points are as likely
+        then, too: each place of a network may have a level of its own.
 
     Examples
     --------
@@ -170,12 +171,14 @@ def estimated_noise(
     noise = np.geomspace(CONFIG.smallest_noise * unit, largest, CONFIG.noises)
     off = np.log(noise / sizes[:, None] / CONFIG.prior_share) / CONFIG.prior_spread
     lags = np.abs(t[:, None] - t) / step_of(t)
-    same = (lags == 0) & (X[:, None] == X).all(axis=2)
+    same_point = (X[:, None] == X).all(axis=2)
+    same = (lags == 0) & same_point
     has_variance = np.arange(len(rows)) < k
     means = CONFIG.mean_variance * np.outer(has_variance, has_variance)
     unknown_mean = CONFIG.mean_variance if mean is None else 0.0
     means += unknown_mean * np.outer(~has_variance, ~has_variance)
     correlations = [K / own for K, own in zip(matrices, prior_variances, strict=True)]
+    correlations += [] if rival is None else [same_point.astype(np.float64)]
     nuggets = CONFIG.nuggets if k else CONFIG.nuggets[:1]
     parts = []
     for over_points, memory, nugget in product(correlations, CONFIG.memories, nuggets):
