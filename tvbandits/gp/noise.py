@@ -143,8 +143,8 @@ def estimated_noise(
         The prior mean, with a kernel in the unit of the values squared (a = 1); both unknown by default.
     rival : scikit-learn kernel, optional
         Over points, as likely a priori, where the kernel is only a first guess: under one that is too
-        smooth, differences between neighbours would count as noise. Independent points are as likely
-        then, too: each place of a network may have a level of its own.
+        smooth, differences between neighbours would count as noise. Where many places are read at a
+        time, independent ones are as likely, too: each may have a level of its own.
 
     Examples
     --------
@@ -178,7 +178,8 @@ def estimated_noise(
     unknown_mean = CONFIG.mean_variance if mean is None else 0.0
     means += unknown_mean * np.outer(~has_variance, ~has_variance)
     correlations = [K / own for K, own in zip(matrices, prior_variances, strict=True)]
-    correlations += [] if rival is None else [same_point.astype(np.float64)]
+    if rival is not None and _counts(t)[0].max() >= CONFIG.most_places:
+        correlations.append(same_point.astype(np.float64))
     nuggets = CONFIG.nuggets if k else CONFIG.nuggets[:1]
     parts = []
     for over_points, memory, nugget in product(correlations, CONFIG.memories, nuggets):
