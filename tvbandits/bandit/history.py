@@ -119,9 +119,12 @@ def history_columns(
     points = np.concatenate([rows.X for rows, _, _ in parts])
     values = domain.values_by_name(points)
     columns |= {f"x_{name}" if name in COLUMNS else name: each for name, each in values.items()}
-    for name, column in (("reward", "y"), ("variance", "variance")):
-        values_there = [getattr(rows, column, np.full(len(rows), np.nan)) for rows, _, _ in parts]
-        columns[name] = np.concatenate(values_there)
+    unread = [np.full((len(rows), 2), np.nan) for rows, _, _ in parts]
+    pairs = [
+        np.column_stack([rows.y, rows.variance]) if isinstance(rows, Dataset) else nothing
+        for (rows, _, _), nothing in zip(parts, unread, strict=True)
+    ]
+    columns["reward"], columns["variance"] = np.concatenate(pairs).T
     counts = [len(rows) for rows, _, _ in parts]
     columns["source"] = np.repeat(np.array([each for _, each, _ in parts], dtype=object), counts)
     columns["kind"] = np.repeat(np.array([each for _, _, each in parts], dtype=object), counts)
