@@ -159,6 +159,7 @@ def _glance(facts: Facts) -> list[tuple[str, object]]:
     """Return the most important numbers, by name."""
     status, campaign = facts.campaign.status, facts.campaign
     noise = campaign.info.model.noise
+    interval = f"{noise.low:.2g} to {noise.high:.2g}" if noise and noise.is_known else None
     values: list[tuple[str, object]] = [
         ("readings", status.readings),
         ("failed", status.failed),
@@ -171,13 +172,12 @@ def _glance(facts: Facts) -> list[tuple[str, object]]:
         *((f"violation of {name}, mean", each) for name, each in status.mean_excess.items()),
         ("cost", float(status.cost)),
         (
-            f"the best place is behind any other by at most{facts.unit}, if the reward at each place is "
-            f"within {facts.width:g} standard deviations of its mean",
+            f"most that the best guess may lose{facts.unit}, within {facts.width:g} standard deviations",
             facts.most_regret,
         ),
         ("stations with problems", sum(bool(each.problems) for each in facts.stations)),
         ("unit of length scales", campaign.about.get("length_unit")),
-        ("noise variance", noise if noise is not None and noise.is_known else None),
+        ("noise variance, 95%", interval),
         *(("look at this", each) for each in campaign.info.health),
     ]
     return [(name, value) for name, value in values if value is not None]
