@@ -26,6 +26,7 @@ from tvbandits.gp.ensemble.filters import (
     StepScores,
     batched_update,
     filters_at_prior,
+    step_batches,
 )
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
@@ -165,7 +166,7 @@ def sequential_update(filters: Filters, readings: list[StepReadings]) -> tuple[F
     return filters, StepScores(np.array(density), np.array(squares))
 
 
-@pytest.mark.parametrize("counts", [(1, 3, 4, 1, 2, 3), (300,)])
+@pytest.mark.parametrize("counts", [(1, 3, 4, 1, 2, 3), (20,), (300,)])
 @pytest.mark.parametrize("name", GROUPS)
 def test_batched_update_is_sequential_update(name: str, counts: tuple[int, ...]) -> None:
     """Also for many readings of one time, which are taken in as batches."""
@@ -179,6 +180,12 @@ def test_batched_update_is_sequential_update(name: str, counts: tuple[int, ...])
     np.testing.assert_allclose(scores.log_likelihood, expected.log_likelihood, rtol=1e-7)
     np.testing.assert_allclose(scores.squares, expected.squares, rtol=1e-7, atol=1e-9)
     assert one.models == filters.models
+
+
+def test_steps_with_many_readings_are_updated_alone() -> None:
+    steps = step_readings(3, (2, 3, 20, 1, 8, 9, 40, 4))
+    sizes = [[len(each.rows) for each in batch] for batch in step_batches(steps)]
+    assert sizes == [[2, 3], [20], [1, 8], [9], [40], [4]]
 
 
 def without_hazard(filters: Filters) -> Filters:

@@ -49,11 +49,14 @@ class FilterConfig:
         move each of its states a little towards the prior.
     batch_size : int
         Most readings of one update, as a factorisation of their covariance costs the cube of that.
+    joint_readings : int
+        A step with more readings is not updated together with others: it would take as long or longer.
     """
 
     scale_memory: float = 400.0
     no_restart: float = 0.99
     batch_size: int = 128
+    joint_readings: int = 8
 
 
 CONFIG = FilterConfig()
@@ -435,13 +438,16 @@ def batch_slices(count: int) -> list[slice]:
 
 
 def step_batches(steps: Sequence[StepReadings]) -> Iterator[Sequence[StepReadings]]:
-    """Split steps into batches of readings, or of a single step with more."""
-    first, readings = 0, 0
+    """Split steps into those to update together; a step with many readings is alone."""
+    first, readings, was_large = 0, 0, False
     for i, each in enumerate(steps):
-        if i > first and readings + len(each.rows) > CONFIG.batch_size:
+        is_large = len(each.rows) > CONFIG.joint_readings
+        is_full = readings + len(each.rows) > CONFIG.batch_size
+        if i > first and (is_large or was_large or is_full):
             yield steps[first:i]
             first, readings = i, 0
         readings += len(each.rows)
+        was_large = is_large
     if steps:
         yield steps[first:]
 
@@ -457,12 +463,12 @@ def batched_update(
     time : float
         The time of the filters.
     steps : sequence of StepReadings
-        In order of time; together of at most a batch, unless there is only one.
+        In order of time, as of `step_batches`.
     step_length : float
         Duration of a step.
     """
-    if len(steps) == 1 and len(steps[0].rows) > CONFIG.batch_size:
-        return _update_in_batches(filters, time, steps[0], step_length)
+    if len(steps) == 1 and len(steps[0].rows) > CONFIG.joint_readings:
+        return _update_one_step(filters, time, steps[0], step_length)
     stack = _Stack.of(steps, time, step_length)
     covariances = _PriorCovariances.of(filters.dynamics, stack)
     joint = _JointReadings.of(filters, stack, covariances)
@@ -489,10 +495,10 @@ def batched_update(
     return posterior, StepScores(density + log_jacobians, squares)
 
 
-def _update_in_batches(
+def _update_one_step(
     filters: Filters, time: float, step: StepReadings, step_length: float
 ) -> tuple[Filters, StepScores]:
-    """Return what `batched_update` does, for many readings of a single time."""
+    """Return what `batched_update` does, for the readings of a single time."""
     posterior = filters.predict((step.t - time) / step_length)
     errors = step.values - posterior.mean @ posterior.dynamics.observation(step.rows).T
     density = np.full(len(posterior), step.log_jacobian)
