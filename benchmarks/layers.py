@@ -5,7 +5,7 @@
 NETWORKS is a folder with the tables of Irish wind, OZONE a file of daily ozone.
 Runs are added to OUT, lines of JSON, and those that it holds are not played again. A layer stays if
 average regret without it is worse by 1% (geometric mean over problems and seeds, which are paired: the
-same draws and the same noise), or the processor time of a step is larger by a third: then it saves a quarter.
+same draws and the same noise), or a step takes a third more processor time: the layer saves a quarter.
 """
 
 from __future__ import annotations
