@@ -24,7 +24,6 @@ from tvbandits.datasets.tables.headings import (
 from tvbandits.datasets.tables.layout import (
     NO_OPTIONS,
     FileOptions,
-    check_sentinels,
     columns_of_option,
     find_columns,
     options_of_sites,
@@ -43,7 +42,9 @@ from tvbandits.datasets.tables.readings import (
     with_index_as_column,
 )
 from tvbandits.datasets.tables.rounds import doubts_about, find_step
+from tvbandits.datasets.tables.sentinels import check_sentinels
 from tvbandits.domains.problem import NamedProblem
+from tvbandits.errors import option_text
 from tvbandits.validation import Array, finite_number, of_kind
 
 
@@ -281,11 +282,18 @@ def places_in_readings(table: pd.DataFrame, options: FileOptions) -> pd.DataFram
     Raises
     ------
     ValueError
-        If a station has two places.
+        If a station has two places, or several rows without places.
     """
     table, options = with_degrees(table, options), replace(options, degrees=None)
     layout = find_columns(table, options)
-    if not (layout.is_long and layout.places):
+    if not layout.is_long:
+        return table
+    if not layout.places:
+        if stations_of(table, layout).duplicated().any():
+            raise ValueError(
+                "stations have several rows, and no latitude and longitude: name these columns by "
+                f"{option_text('degrees', 'LAT+LON')}, or give the places in a table of their own"
+            )
         return table
     rows = table[list(layout.places)].assign(station=stations_of(table, layout)).drop_duplicates()
     rows = rows[["station", *layout.places]]
@@ -318,8 +326,8 @@ def with_degrees(table: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
     columns = [own.get(plain(each)) for each in columns_of_option(options, "degrees")]
     if len(set(columns)) != 2 or None in columns:
         raise ValueError(
-            f"--degrees {options.degrees} must name two columns, LAT+LON, or be none; there are: "
-            f"{', '.join(map(str, table.columns))}"
+            f"{option_text('degrees', options.degrees)} must name two columns, LAT+LON, or be "
+            f"none; there are: {', '.join(map(str, table.columns))}"
         )
     rest = table.drop(columns=[each for each in found if each is not None and each not in columns])
     return rest.rename(columns=dict(zip(columns, ("latitude", "longitude"), strict=True)))
@@ -351,7 +359,8 @@ def degrees_doubt(places: pd.DataFrame, options: FileOptions = NO_OPTIONS) -> st
     text = fitting[-1] if plain(names[0]).startswith(("x", "e", "lo")) else fitting[0]
     return (
         f"{names[0]} and {names[1]} may be degrees, and are used as lengths, as they are: if they are "
-        f"degrees, say --degrees {text} (LAT+LON), and otherwise --degrees none"
+        f"degrees, say {option_text('degrees', text)} (LAT+LON), and otherwise "
+        f"{option_text('degrees', 'none')}"
     )
 
 
@@ -426,7 +435,7 @@ def points_of(places: pd.DataFrame) -> Array:
         if len(wrong):
             raise ValueError(
                 f"site {wrong.index[0]}: {name} must be degrees, got {wrong.iloc[0]}: if it is a "
-                "length, say --degrees none"
+                f"length, say {option_text('degrees', 'none')}"
             )
     east_north = kilometres(places[latitude].to_numpy(float), places[longitude].to_numpy(float))
     others = places.drop(columns=[latitude, longitude]).to_numpy(float)

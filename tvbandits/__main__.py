@@ -38,6 +38,7 @@ with exit_on_interrupt():  # Ctrl-C while these are imported leaves without a tr
         Texts,
         command,
     )
+    from tvbandits.errors import command_line_words
 
 if TYPE_CHECKING:
     from tvbandits.cli import comparing, fetching, inspecting, problems
@@ -83,7 +84,8 @@ def main() -> None:
     if os.getcwd() not in sys.path:  # noqa: PTH109 - as it is written in the path
         sys.path.append(os.getcwd())  # noqa: PTH109 - package.module:name may be here
     try:
-        status = _run()
+        with command_line_words():
+            status = _run()
     except Terminated:
         status = _print_error("terminated", TERMINATED)
     except KeyboardInterrupt:

@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tvbandits.errors import option_text
 from tvbandits.validation import (
     Array,
     as_floats,
@@ -216,7 +217,8 @@ class Clock:
             ours = "no time zone" if self._zone is None else f"the time zone {self._zone}"
             theirs = "has none" if zone is None else f"has {zone}"
             both = f"the clock's origin has {ours}, but {name} {theirs}"
-            raise ValueError(f"{both}: got {describe(moment)}")
+            remedy = "add one" if zone is None else "leave it out, or give the origin one"
+            raise ValueError(f"{both}, got {describe(moment)}: {remedy}")
         return (count - self._start) / self._length
 
 
@@ -339,7 +341,7 @@ def iso_date(text: str, first: str | None = None) -> str:
             raise ValueError(
                 f"{text} may be {a} {month_name[b]} or {b} {month_name[a]}: write {match['last']}-"
                 f"{b:02d}-{a:02d} or {match['last']}-{a:02d}-{b:02d}, or say which comes first in a "
-                "table by --dates day or --dates month"
+                f"table by {option_text('dates', 'day')} or {option_text('dates', 'month')}"
             )
         year, month, day = match["last"], match["a"], match["b"]
         if order == "day" or match["mark"] == ".":

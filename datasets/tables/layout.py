@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from tvbandits.datasets.tables.spreadsheets import (
     with_points,
 )
 from tvbandits.datasets.tables.times import check_offsets, numbers_as_dates
+from tvbandits.errors import option_text
 from tvbandits.io import check_size
 from tvbandits.validation import choice, describe, optional, several, text, whole_number
 
@@ -82,11 +82,6 @@ GAPS = {
     "missing",
 }
 
-# Numbers that often stand for no reading: -99, -999.0, 9999, -7999, -32768, 1e30.
-SENTINEL = re.compile(
-    r"-9{2,}(\.[09]+)?|9{4,}(\.[09]+)?|-?[67]999(\.0+)?|-32768(\.0+)?|-?1e\+(20|30|3[56])"
-)
-
 LINE = "line"  # the name of an index of numbers of lines
 
 _SAMPLE = 200  # lines, of which separator and names are found out
@@ -98,7 +93,7 @@ ENCODINGS = {"utf-8-sig": "UTF-8", "cp1252": "Windows-1252", "utf-16": "UTF-16"}
 class FileOptions:
     """What a person says of files of readings where these do not decide it themselves.
 
-    Each field is an option of the commands that read files: `missing` is --missing.
+    Each field is an option of the commands that read files: `missing` is --missing there.
 
     Attributes
     ----------
@@ -233,7 +228,9 @@ class Layout:
         """The column of the value; a `ValueError` if several may be it, or none."""
         if len(self.values) != 1:
             possible = ", ".join(self.values) or "no column of numbers that is there"
-            raise ValueError(f"the value may be any of {possible}: say which by --value COLUMN")
+            raise ValueError(
+                f"the value may be any of {possible}: say which by {option_text('value', 'COLUMN')}"
+            )
         return self.values[0]
 
     @property
@@ -288,7 +285,7 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
     frame, separator, rows, encoding = _read_cells(path, encoding)
     header = options.header or _find_header(rows)
     if header not in frame.index:
-        raise ValueError(f"--header {header}: there is no such line, or it is empty")
+        raise ValueError(f"{option_text('header', header)}: there is no such line, or it is empty")
     names = frame.loc[header].str.strip()
     _check_names(names, header)
     above, body = frame.loc[: header - 1], frame.loc[header + 1 :]
@@ -356,7 +353,7 @@ def _check_names(names: pd.Series[str], header: int) -> None:
         if is_date_text(name):
             raise ValueError(
                 f"line {header} should have the names of the columns and has {name!r}: write names "
-                "above the readings, or say where they are by --header LINE"
+                f"above the readings, or say where they are by {option_text('header', 'LINE')}"
             )
 
 
@@ -532,7 +529,9 @@ class _Columns:
         for each in columns:
             if plain(each) not in self._names:
                 listed = ", ".join(map(str, self._cells.columns))
-                raise ValueError(f"--{option} {each}: there is no such column; there are: {listed}")
+                raise ValueError(
+                    f"{option_text(option, each)}: there is no such column; there are: {listed}"
+                )
         return tuple(self._names[plain(each)] for each in columns)
 
     def present(self, option: str) -> tuple[str, ...]:
@@ -598,7 +597,9 @@ def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any
     for order in ("day", "month"):
         other = {"day": "month", "month": "day"}[order]
         if dates == order and other in examples:
-            raise ValueError(f"--dates {dates}: the {other} comes first in {examples[other]}")
+            raise ValueError(
+                f"{option_text('dates', dates)}: the {other} comes first in {examples[other]}"
+            )
         dates = dates or (order if order in examples else None)
     dated = {each: iso_date(each, dates) for each in texts}
     return column.map(lambda each: dated.get(each, each)) if dated else column
@@ -624,7 +625,9 @@ def stations_used(names: Iterable[str], options: FileOptions) -> NDArray[np.bool
     for each in options.without:
         if each not in stations:
             listed = ", ".join(dict.fromkeys(stations))
-            raise ValueError(f"--without {each}: there is no such station; there are: {listed}")
+            raise ValueError(
+                f"{option_text('without', each)}: there is no such station; there are: {listed}"
+            )
     return ~np.isin(np.array(stations, dtype=str), options.without)
 
 
@@ -639,8 +642,8 @@ def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) 
     if not layout.parameter:
         if options.parameter:
             raise ValueError(
-                f"--parameter {options.parameter}: there is no column of parameters; --value chooses "
-                "a column"
+                f"{option_text('parameter', options.parameter)}: there is no column of parameters; "
+                f"{option_text('value', 'COLUMN')} chooses a column"
             )
         return cells
     column = cells[layout.parameter].astype(str).str.strip()
@@ -648,12 +651,14 @@ def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) 
     parameter = options.parameter
     if parameter is None:
         if column.nunique() > 1:
-            raise ValueError(f"there are several parameters: {listed}; choose by --parameter NAME")
+            raise ValueError(
+                f"there are several parameters: {listed}; choose by {option_text('parameter', 'NAME')}"
+            )
         return cells
     rows = cells[column.str.casefold() == parameter.strip().casefold()]
     if rows.empty:
         raise ValueError(
-            f"--parameter {parameter}: there is none of this name; there are: {listed}"
+            f"{option_text('parameter', parameter)}: there is none of this name; there are: {listed}"
         )
     return rows
 
@@ -687,39 +692,11 @@ def as_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Seri
     if wrong.any():
         place, cell = cells.index[wrong.to_numpy()][0], cells[wrong].iloc[0]
         where = f" {'in line' if cells.index.name == LINE else 'at'} {place}"
-        remedy = f"if it stands for no reading, say --missing {shlex.quote(str(cell))}"
+        remedy = f"if it stands for no reading, say {option_text('missing', cell)}"
         if isinstance(cell, str) and re.fullmatch(r"[-+]?\d[\d.]*,\d+", cell.strip()):
-            remedy = "say --decimal comma or --decimal point"
+            remedy = f"say {option_text('decimal', 'comma')} or {option_text('decimal', 'point')}"
         raise ValueError(f"{name} must hold finite numbers, got {describe(cell)}{where}: {remedy}")
     return numbers
-
-
-def find_sentinels(values: pd.DataFrame, options: FileOptions) -> dict[str, int]:
-    """Return numbers that may stand for no reading, and how often they do: -999 far below all others."""
-    numbers = pd.Series(values.to_numpy(float).ravel()).dropna()
-    counts = numbers.value_counts()
-    texts = {each: f"{each:.10g}" for each in counts.index}
-    codes = [each for each in counts.index if SENTINEL.fullmatch(texts[each])]
-    if not codes or "none" in options.missing:
-        return {}
-    others = numbers[~numbers.isin(codes)]
-    low, high = (others.min(), others.max()) if len(others) else (np.inf, -np.inf)
-    return {texts[each]: int(counts[each]) for each in codes if not low <= each <= high}
-
-
-def check_sentinels(values: pd.DataFrame, options: FileOptions) -> None:
-    """Raise a `ValueError` if numbers may stand for no reading, and nobody has said so."""
-    for code, count in find_sentinels(values, options).items():
-        raise ValueError(sentinel_text(code, f"comes {count} time{'s' * (count > 1)}"))
-
-
-def sentinel_text(code: str, what: str = "is there") -> str:
-    """Return the question about a number that may stand for no reading: "-999" or "-999 of Nord"."""
-    number = code.partition(" ")[0]
-    return (
-        f"{code} {what}, outside of all other values: if it stands for no reading, say --missing "
-        f"{number}, and otherwise --missing none"
-    )
 
 
 def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFrame:

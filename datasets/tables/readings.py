@@ -27,7 +27,6 @@ from tvbandits.datasets.tables.layout import (
     NO_OPTIONS,
     FileOptions,
     as_values,
-    check_sentinels,
     find_columns,
     iso_times,
     read_sheet,
@@ -35,7 +34,9 @@ from tvbandits.datasets.tables.layout import (
     tidy,
     times_of,
 )
+from tvbandits.datasets.tables.sentinels import check_sentinels
 from tvbandits.datasets.tables.spreadsheets import File
+from tvbandits.errors import option_text
 from tvbandits.io import naming
 from tvbandits.validation import Array, describe, file_path, is_date, is_finite_number, text
 
@@ -118,7 +119,7 @@ def as_times(column: Iterable[Any], name: str = "time", dates: str | None = None
     raise ValueError(
         f"{name} must be numbers, or dates like 2008-01-31 12:00, 01/31/2008 12:00 or "
         f"31.01.2008 12:00, got {describe(series[place])} in {_place_in(column, place)}: remove it if "
-        "it is no reading; --time names another column"
+        f"it is no reading; {option_text('time', 'COLUMN')} names another column"
     )
 
 

@@ -5,7 +5,6 @@ A round is a time at which at least half of all places with a reading have one.
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import median_abs_deviation
 
 from tvbandits.data import Dataset
+from tvbandits.errors import option_text
 from tvbandits.validation import Array
 
 # A gauge is silent after so many rounds without it, if it was in half of as many before.
@@ -122,8 +122,8 @@ def doubts_about(table: pd.DataFrame) -> list[str]:
     >>> hours = np.arange(40.0)
     >>> table = pd.DataFrame({name: np.sin(hours + i) for i, name in enumerate("ABCDE")})
     >>> table.loc[30:, "B"] = np.nan
-    >>> doubts_about(table)
-    ['B has no reading in the last 10 times at which others were read: --without B leaves it out']
+    >>> print(doubts_about(table)[0].partition(": ")[0])
+    B has no reading in the last 10 times at which others were read
     """
     rounds, found = Rounds.of_table(table), list[str]()
     facts = zip(table.columns, rounds.missed, rounds.stuck, rounds.offsets, strict=True)
@@ -138,7 +138,7 @@ def doubts_about(table: pd.DataFrame) -> list[str]:
         elif not np.isnan(offset):
             text = f"is usually {offset:+.3g} from the median of all stations, is that right?"
         if text:
-            found.append(f"{name} {text}: --without {shlex.quote(str(name))} leaves it out")
+            found.append(f"{name} {text}: {option_text('without', name)} leaves it out")
     return found
 
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from tvbandits.errors import option_text
 from tvbandits.io import check_regular, check_size, limit_of
 
 if TYPE_CHECKING:
@@ -242,8 +243,8 @@ def _mark_of(
     if len(possible) > 1:
         raise ValueError(
             f"{cell} in column {column} may be {_with_point(cell, 'comma')} or "
-            f"{_with_point(cell, 'point')}: say which mark is the decimal one by --decimal comma or "
-            "--decimal point"
+            f"{_with_point(cell, 'point')}: say which mark is the decimal one by "
+            f"{option_text('decimal', 'comma')} or {option_text('decimal', 'point')}"
         )
     (mark,) = possible
     return mark

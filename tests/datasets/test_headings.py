@@ -69,7 +69,7 @@ def test_coordinates_that_may_be_degrees_are_named_with_the_option_that_settles_
 ) -> None:
     sites(latitude, longitude).to_csv("sites.csv", index=False)
     VALUES.to_csv("values.csv", index=False)
-    doubt = f"say --degrees {latitude}.{longitude}|say --degrees {longitude}.{latitude}"
+    doubt = f"degrees='({latitude}.{longitude}|{longitude}.{latitude})'"
     with pytest.warns(UserWarning, match=doubt):
         sensor_field("values.csv", "sites.csv")
     said = fine(command("data", "info", "sites.csv"))
@@ -95,7 +95,9 @@ def test_an_option_says_that_columns_with_names_of_degrees_are_lengths() -> None
     np.testing.assert_array_equal(
         sensor_field(VALUES, table, options=options).points, np.column_stack([LON, LAT])
     )
-    with pytest.raises(ValueError, match=r"--degrees north\+x must name two columns.*name, Länge"):
+    with pytest.raises(
+        ValueError, match=r"degrees='north\+x'\) must name two columns.*name, Länge"
+    ):
         sensor_field(VALUES, table, options=FileOptions(degrees="north+x"))
 
 

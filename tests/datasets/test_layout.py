@@ -36,7 +36,7 @@ def test_columns_of_readings_are_not_demanded_of_the_table_of_sites() -> None:
 
 
 def test_a_column_that_the_readings_lack_is_still_an_error() -> None:
-    with pytest.raises(ValueError, match=r"--time hour: there is no such column"):
+    with pytest.raises(ValueError, match=r"time='hour'\): there is no such column"):
         sensor_field(LONG, SITES, options=FileOptions(time="hour", station="Gauge"))
 
 

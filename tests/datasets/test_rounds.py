@@ -45,12 +45,13 @@ def test_stations_without_a_fault_are_in_no_doubt() -> None:
 def test_each_faulty_station_is_named_with_the_option_that_leaves_it_out() -> None:
     silent, still, off = doubts_about(faults().assign(E=network()["E"]))
     assert silent == (
-        "B has no reading in the last 10 times at which others were read: --without B leaves it out"
+        "B has no reading in the last 10 times at which others were read: "
+        "FileOptions(without=['B']) leaves it out"
     )
     assert still.startswith("D stands still: its last 20 readings are equal")
     assert off.startswith("G is usually +")
     empty = doubts_about(network().assign(H=np.nan))
-    assert empty == ["H has no reading at all: --without H leaves it out"]
+    assert empty == ["H has no reading at all: FileOptions(without=['H']) leaves it out"]
 
 
 def test_places_that_differ_as_places_do_do_not_stand_out_in_small_networks() -> None:
@@ -95,5 +96,7 @@ def test_data_info_and_sensor_field_name_faulty_stations_until_they_are_left_out
 def test_a_station_to_leave_out_that_is_not_there_is_an_error(long: bool) -> None:
     wide = network().reset_index()
     table = wide.melt("time", var_name="station") if long else wide
-    with pytest.raises(ValueError, match="--without Z: there is no such station; there are: A, B"):
+    with pytest.raises(
+        ValueError, match=r"without=\['Z'\]\): there is no such station; there are: A, B"
+    ):
         sensor_field(table, SITES, options=FileOptions(without=["Z"]))
