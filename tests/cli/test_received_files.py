@@ -267,7 +267,7 @@ def test_irregular_minutes_with_numbers_of_no_reading_go_from_info_to_a_decision
     )
     said = command("campaign", "tell", "c.db", "--csv", "gauge.csv")
     assert said.out.startswith("178 new readings; 178 readings in all")
-    assert "line 9: -999 of Nord" in said.err
+    assert "line 9, 32: -999 of Nord" in said.err
     said = command("campaign", "tell", "c.db", "--csv", "gauge.csv", "--missing", "-999")
     assert fine(said).startswith("0 new readings, 178 already recorded; 178 readings in all")
     assert fine(command("campaign", "ask", "c.db", "--at", "30.01.2024 11:00")).strip() in STATIONS

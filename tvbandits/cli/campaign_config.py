@@ -37,12 +37,13 @@ from tvbandits.datasets.sensor_field import (
 from tvbandits.datasets.tables.layout import (
     FileOptions,
     find_columns,
+    options_of_sites,
     read_sheet,
     stations_of,
     stations_used,
     times_of,
 )
-from tvbandits.datasets.tables.readings import finite_column
+from tvbandits.datasets.tables.readings import as_times, finite_column
 from tvbandits.datasets.tables.rounds import find_step
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
@@ -284,7 +285,8 @@ def _sites(
 ) -> tuple[Candidates, dict[str, str]]:
     """Return the sites of a CSV, and their names and coordinates as texts."""
     with naming(path):
-        frame = places_in_readings(read_sheet(path, options).cells, options)
+        cells = read_sheet(path, options).cells
+        frame = places_in_readings(cells, options_of_sites(options, cells))
         first = frame.columns[0]
         name = next((c for c in frame.columns if str(c).lower() in NAMES), None)
         has_words = pd.to_numeric(frame[first], errors="coerce").isna().any()
@@ -512,12 +514,14 @@ def write_draft(
     sites: str | None,
     noise_sd: float | None,
     clock: str | None,
+    history: Path | None,
     tables: Mapping[str, Any],
 ) -> bool:
     """Write a configuration for "name:key=value,...", and return whether it has a clock.
 
-    The other options of the policy are comments. `clock` is the unit of a clock. `tables` are fields of
-    `FileOptions` for the table of sites; one that also has readings sets the clock, too.
+    The other options of the policy are comments. `clock` is the unit of a clock, whose origin and zone
+    are those of the history, or of a table of sites that also has readings. `tables` are fields of
+    `FileOptions` for both; of them `header` is for the history where there is one.
     """
     policy, spec = _find_policy("--policy", spec)
     parameters = options_of(policy)
@@ -527,9 +531,17 @@ def write_draft(
             lines[name] = f"# {name} = {json.dumps(parameter.default)}"
     for name, value in parse_call(parameters, spec).items():
         lines[name] = f"{name} = {json.dumps('none' if value is None else value)}"
-    words = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in tables.items()]
-    clock_lines = _clock_lines(Path(sites), FileOptions(**tables)) if sites else ""
-    if clock is not None:
+    readings = sites if history is None else history
+    clock_lines = ""
+    if readings is not None:
+        options, is_history = FileOptions(**tables), history is not None
+        clock_lines = _clock_lines(Path(readings), options, clock, is_history)
+    words = [
+        f"{name} = {json.dumps(value, ensure_ascii=False)}"
+        for name, value in tables.items()
+        if name != "header" or history is None
+    ]
+    if clock is not None and not clock_lines:
         clock_lines = f'[clock]\nunit = {json.dumps(clock)}\norigin = "{date.today().year}-01-01"'
     text = DRAFT.format(
         path=path,
@@ -549,23 +561,25 @@ def write_draft(
     return bool(clock_lines)
 
 
-def _clock_lines(path: Path, options: FileOptions) -> str:
-    """Return a clock for the times of a table of sites that also has readings; else an empty text."""
+def _clock_lines(path: Path, options: FileOptions, unit: str | None, is_history: bool) -> str:
+    """Return a clock for the times of a table of readings; an empty text where they are no dates."""
     with naming(path):
         cells = read_sheet(path, options).cells
-        layout = find_columns(cells, options)
-        if not layout.is_long:
+        layout = find_columns(cells, options if is_history else options_of_sites(options, cells))
+        if not (is_history or layout.is_long):
             return ""
-        times = times_of(cells, layout, options).astype(str)
-        dates = pd.to_datetime(times, format="ISO8601", errors="coerce", utc=True)
-        if dates.isna().any():
+        texts = times_of(cells, layout, options)
+        times = as_times(texts, " ".join(layout.time), options.dates)
+        if not isinstance(times, pd.DatetimeIndex):
             return ""
-        grid = find_step(dates, stations_of(cells, layout))
+        stations = stations_of(cells, layout) if layout.is_long else pd.Series("", cells.index)
+        grid = find_step(pd.Series(times, cells.index), stations)
         # The clock has a time zone where the table has offsets.
-        zone = pd.Timestamp(times.iloc[0]).tz
-        origin = dates.min().tz_localize(None) if zone is None else dates.min()
-    step = grid.step if grid is not None and grid.step else "1h"
-    return f'[clock]\nunit = "{step}"\norigin = "{origin.floor("1D")}"'
+        zone, origin = pd.Timestamp(texts.iloc[0]).tz, times.min()
+        if zone is not None:
+            origin = origin.tz_localize("UTC").tz_convert(zone)
+    step = unit or (grid.step if grid is not None and grid.step else "1h")
+    return f'[clock]\nunit = {json.dumps(step)}\norigin = "{origin.floor("1D")}"'
 
 
 def create(

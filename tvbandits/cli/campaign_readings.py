@@ -175,9 +175,14 @@ def tell(
     total = len(rows) - (len(errors or ()) - refusals)
     texts = [(line, _text(error)) for line, error in errors or ()]
     by_line = sorted(dict.fromkeys(texts), key=lambda each: each[0])
-    lines = [f"{path}, line {line}: {error}" for line, error in by_line]
-    if lines and not total:
-        raise ValueError(lines[0] + (f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""))
+    if by_line and not total:
+        line, error = by_line[0]
+        more = f" (and {len(by_line) - 1} more)" if len(by_line) > 1 else ""
+        raise ValueError(f"{path}, line {line}: {error}{more}")
+    lines_of: dict[str, list[int]] = {}
+    for line, error in by_line:
+        lines_of.setdefault(error, []).append(line)
+    refusals_text = [f"{path}, {_lines_text(each)}: {error}" for error, each in lines_of.items()]
     refused = [{"line": line, "error": error} for line, error in by_line]
     values: dict[str, Any] = {"refused": refused} if refused else {}
     values |= {"left_out": omissions} if omissions else {}
@@ -185,9 +190,16 @@ def tell(
     _print_recorded(
         call, campaign, total, new, values, noun="failed reading" if is_failed else "reading"
     )
-    for line in lines:
-        print(f"tvbandits: {escape(line)}; it is left out", file=sys.stderr)
-    return lines
+    for text in refusals_text:
+        print(f"tvbandits: {escape(text)}; left out", file=sys.stderr)
+    return refusals_text
+
+
+def _lines_text(lines: Sequence[int], most: int = 5) -> str:
+    """Return "line 2", or "line 2, 3, 5, 8, 9 and 40 more"."""
+    shown = ", ".join(map(str, lines[:most]))
+    more = f" and {len(lines) - most} more" if len(lines) > most else ""
+    return f"line {shown}{more}"
 
 
 def _text(error: ValueError) -> str:
@@ -226,7 +238,9 @@ def read_history(
     ):
         errors: Errors = []
         readings, omissions = read_table(path, draft, errors, tables, yes=doubtful == "accept")
-        _record(draft, _check_readings(draft, readings, errors, doubtful), errors)
+        rows = _check_readings(draft, readings, errors, doubtful)
+        if not errors:
+            _record(draft, rows, errors)
         rewards = draft.state.readings
     if errors:
         line, error = min(errors, key=lambda each: each[0])
@@ -403,7 +417,8 @@ class _RowChecks:
         self._first_lines = dict[tuple[bytes, float], int]()
         # Many rows share their place or their time.
         self._resolve = cache(self._resolve_place)
-        self._time = cache(lambda at: to_number(campaign.clock, parse_time(at), "--at"))
+        name = "time" if is_table else "--at"
+        self._time = cache(lambda at: to_number(campaign.clock, parse_time(at), name))
 
     def arguments(self, reading: Reading) -> tuple[float | None, dict[str, Any]]:
         """Return the time of a reading, and its arguments for `Campaign.record`, of which X may lack."""
@@ -521,14 +536,8 @@ def _own_readings(
     """Return the readings of a table with columns site, time and reward, or their counts."""
     import pandas as pd
 
-    from tvbandits.datasets.tables.layout import (
-        GAPS,
-        find_sentinels,
-        is_gap,
-        iso_times,
-        sentinel_text,
-        stations_used,
-    )
+    from tvbandits.datasets.tables.layout import GAPS, is_gap, iso_times, stations_used
+    from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
 
     names, limits = campaign.names, [limit.name for limit in campaign.recipe.options.limits]
     # Nobody writes the coordinates of arms.
@@ -569,9 +578,10 @@ def _foreign_readings(
 
     Stations and columns that are no site, and gaps, are left out.
     """
-    from tvbandits.datasets.tables.layout import find_sentinels, sentinel_text, tidy
+    from tvbandits.datasets.tables.layout import tidy
+    from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
 
-    cells, omissions = _columns_of_sites(cells, layout, names)
+    cells, omissions = _columns_of_sites(cells, layout, options, names)
     rows, more = _rows_of_sites(tidy(cells, layout, options), names)
     omissions += more
     codes = {} if yes else find_sentinels(rows[["value"]], options)
@@ -592,14 +602,19 @@ def _foreign_readings(
 
 
 def _columns_of_sites(
-    cells: pd.DataFrame, layout: Layout, names: Names
+    cells: pd.DataFrame, layout: Layout, options: FileOptions, names: Names
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return the columns of times and of sites in a wide table, and in words what else it has."""
+    """Return the columns of times and of sites in a wide table, and in words what else it has.
+
+    Columns that the options leave out stay, for `tidy` to find them.
+    """
+    from tvbandits.datasets.tables.headings import as_id
     from tvbandits.datasets.tables.readings import few
 
     if layout.is_long:
         return cells, []
-    others = [each for each in cells.columns if each not in {*layout.time, *names.sites}]
+    used = {*layout.time, *names.sites, *options.without}
+    others = [each for each in cells.columns if each not in used and as_id(each) not in used]
     text = [f"columns that are no site ({few(others)})"] if others else []
     return cells.drop(columns=others), text
 

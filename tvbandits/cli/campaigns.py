@@ -121,7 +121,7 @@ def new_command(
     if policy is not None:
         config = Path("campaign.toml") if config is None else config
         has_clock = configuration.write_draft(
-            file, config, policy, sites, noise_sd, clock, tables.given
+            file, config, policy, sites, noise_sd, clock, history, tables.given
         )
         if sites is None:
             later = "" if history is None else f" --history {history}"
@@ -142,7 +142,12 @@ def new_command(
         else partial(
             readings.read_history,
             path=history,
-            tables=tables.given,
+            # A table of sites that was read without some has none of their readings.
+            tables={
+                name: value
+                for name, value in tables.given.items()
+                if name != "without" or draft is None
+            },
             doubtful="accept" if yes else "ask",
         )
     )

@@ -27,18 +27,17 @@ from tvbandits.datasets.tables.layout import (
     Layout,
     Sheet,
     find_columns,
-    find_sentinels,
     is_gap,
     options_of_sites,
     read_sheet,
     select_parameter,
-    sentinel_text,
     stations_of,
     tidy,
     times_of,
 )
 from tvbandits.datasets.tables.readings import as_times, few
 from tvbandits.datasets.tables.rounds import doubts_about, find_step
+from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
 from tvbandits.io import naming
 
 
@@ -222,7 +221,8 @@ def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
         every = "" if facts.get("regular", True) else f":every={facts['step']}"
         lines += [
             f"  then: tvbandits compare sensor-field{every} --data {file} --data {places}{flags}",
-            f"  or:   tvbandits campaign new CAMPAIGN --config FILE --history {file}{flags}",
+            f"  or:   tvbandits campaign new CAMPAIGN --policy adaptive-gp-ucb --sites {places} "
+            f"--history {file}{flags}",
             f"  or:   tvbandits campaign tell CAMPAIGN --csv {file}{flags}",
         ]
     return lines

@@ -47,7 +47,7 @@ def test_two_gross_errors_of_one_size_are_both_left_out(command: Command, place:
     Path("day.csv").write_text(f"{GOOD}B,5,9999\nC,6,9999\nA,7,1.0\n")
     said = command("tell", place, "--csv", "day.csv")
     assert (said.status, said.out) == (2, "5 new readings; 5 readings in all, 0 pending\n")
-    assert [word in said.err for word in ("line 6", "line 7", "line 8")] == [True, True, False]
+    assert "day.csv, line 6, 7: " in said.err
     out = fine(command("tell", place, "--csv", "day.csv", "--yes"))
     assert out.startswith("2 new readings, 5 already recorded")
 

@@ -1,0 +1,117 @@
+"""A network's own files on the way to a campaign: stations left out, zones, lines above, codes."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.helpers.commands import Command, commands, fine, one_line
+from tvbandits import Campaign
+from tvbandits.datasets import FileOptions, sensor_field
+
+SITES = "Messstelle;Breite;Länge\nAm Dom;51,10;7,20\nBad Süd;51,20;7,30\nEck;51,15;7,40\n"
+HOURS = pd.date_range("2026-03-27", periods=60, freq="1h", tz="Europe/Berlin")
+NEW = ("--policy", "adaptive-gp-ucb", "--sites", "sites.csv", "--history", "past.csv")
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    monkeypatch.chdir(tmp_path)
+    Path("sites.csv").write_text(SITES, encoding="cp1252")
+    write("past.csv", [f"{t:%d.%m.%Y %H:%M}" for t in HOURS.tz_localize(None)])
+    return commands(monkeypatch, capsys, "campaign")
+
+
+def write(name: str, times: list[str], above: str = "") -> None:
+    """Write a wide table with decimal commas, in which Eck is 9999 at the last two times."""
+    rows = [f"{t};{i % 7},5;{i % 5},25;{i % 3},1" for i, t in enumerate(times)]
+    rows[-2:] = [f"{row.rsplit(';', 1)[0]};9999" for row in rows[-2:]]
+    names = f"{above}Datum;Am Dom;Bad Süd;Eck"
+    Path(name).write_text("\n".join([names, *rows]) + "\n", encoding="cp1252")
+
+
+def test_new_without_a_station_leaves_it_out_of_sites_and_history(command: Command) -> None:
+    out = fine(command("new", "c.db", *NEW, "--without", "Eck"))
+    assert "columns that are no site ('Eck')" in out
+    assert "Eck" not in fine(command("sites", "list", "c.db"))
+
+
+def test_tell_leaves_out_a_column_that_is_no_site(command: Command) -> None:
+    fine(command("new", "c.db", *NEW[:4], "--clock", "1h", "--without", "Eck"))
+    assert "120 new readings" in fine(
+        command("tell", "c.db", "--csv", "past.csv", "--without", "Eck")
+    )
+    one_line(command("tell", "c.db", "--csv", "past.csv", "--without", "Ekc"), "--without Ekc: ")
+
+
+def test_the_clock_of_a_new_campaign_has_origin_and_zone_of_its_history(command: Command) -> None:
+    write("past.csv", [t.isoformat(sep=" ") for t in HOURS])
+    fine(command("new", "c.db", *NEW, "--clock", "30min", "--missing", "9999"))
+    assert 'unit = "30min"\norigin = "2026-03-27 00:00:00+01:00"' in Path(
+        "campaign.toml"
+    ).read_text(encoding="utf-8")
+    with Campaign.open("c.db") as campaign:
+        assert campaign.history["t"].max() == 118.0
+
+
+def test_a_history_whose_times_are_numbers_makes_no_clock(command: Command) -> None:
+    write("past.csv", [str(1990 + i) for i in range(60)])
+    assert "no clock" in fine(command("new", "c.db", *NEW, "--missing", "9999"))
+
+
+def test_the_line_of_names_and_the_column_of_times_are_those_of_the_history(
+    command: Command,
+) -> None:
+    times = [f"{t:%d.%m.%Y %H:%M}" for t in HOURS.tz_localize(None)]
+    write("past.csv", times, "Netz\nStand\n")
+    options = ("--header", 3, "--time", "Datum", "--missing", "9999")
+    assert "178 readings of 60 times" in fine(command("new", "c.db", *NEW, *options))
+
+
+def test_a_wrong_history_is_refused_before_anything_is_recorded(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Campaign, "record", None)
+    one_line(command("new", "c.db", *NEW), "past.csv, line 60: 9999 of Eck .*--missing 9999")
+
+
+def test_rows_with_the_same_error_are_one_line(command: Command) -> None:
+    fine(command("new", "c.db", *NEW[:4], "--clock", "1h"))
+    said = command("tell", "c.db", "--csv", "past.csv")
+    assert said.out.startswith("178 new readings")
+    assert "past.csv, line 60, 61: 9999 of Eck" in said.err
+    assert said.err.count("\n") == 1
+
+
+def test_a_row_with_an_offset_that_the_clock_lacks_is_refused_with_the_remedy(
+    command: Command,
+) -> None:
+    fine(command("new", "c.db", *NEW[:4], "--clock", "1h"))
+    write("day.csv", [t.isoformat(sep=" ") for t in HOURS])
+    one_line(command("tell", "c.db", "--csv", "day.csv", "--missing", 9999), "but time has UTC")
+    one_line(command("ask", "c.db", "--at", "2026-03-27 00:00+01:00"), "or give the origin one")
+
+
+def test_an_error_names_an_option_as_its_reader_writes_it(command: Command) -> None:
+    one_line(command("new", "c.db", *NEW, "--without", "Bad Sud"), "--without 'Bad Sud': ")
+    with pytest.raises(ValueError, match=r"FileOptions\(missing=\['9999'\]\), and otherwise"):
+        sensor_field("past.csv", "sites.csv")
+    with pytest.raises(ValueError, match=r"FileOptions\(time='Zeit'\): there is no such column"):
+        sensor_field("past.csv", "sites.csv", options=FileOptions(time="Zeit"))
+
+
+def test_a_table_of_readings_without_places_cannot_be_one_of_sites(command: Command) -> None:
+    rows = [f"{s},{51 + i / 10},{7 + i / 7:.3f},{t},1" for t in (1, 2) for i, s in enumerate("AB")]
+    Path("long.csv").write_text("\n".join(["Sensor,yy,xx,t,Value", *rows]) + "\n")
+    new = ("new", "c.db", *NEW[:2], "--sites", "long.csv")
+    one_line(command(*new), "several rows, and no latitude .*--degrees LAT[+]LON")
+    with pytest.raises(ValueError, match=r"several rows, .*FileOptions\(degrees='LAT[+]LON'\)"):
+        sensor_field("long.csv", "long.csv")
+    fine(command(*new, "--degrees", "yy+xx", "--history", "long.csv"))
+
+
+def test_a_history_with_a_wrong_time_is_refused_by_it(command: Command) -> None:
+    write("past.csv", [f"{h}.01.2026" for h in range(1, 33)])
+    one_line(command("new", "c.db", *NEW), "past.csv: Datum must .*'32.01.2026' in line 33")
