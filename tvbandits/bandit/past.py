@@ -74,7 +74,8 @@ def history_readings(domain: Any, history: Any) -> tuple[Array, Array, Array]:
         if not pd.api.types.is_numeric_dtype(index):
             raise ValueError(
                 "the index of history must have times as numbers, in the unit of t, "
-                f"got {describe(index[0] if len(index) else index)}: Clock(...).number(index) returns them"
+                f"got {describe(index[0] if len(index) else index)}: "
+                "Clock(...).number(index) returns them"
             )
         times, history = as_times(index.to_numpy(), len(index)), history.to_numpy()
     table = as_floats(history, "history")

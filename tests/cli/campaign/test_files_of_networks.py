@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from tests.helpers.commands import Command, commands, fine, one_line
-from tvbandits import Campaign
+from tvbandits import Campaign, Clock, policies
 from tvbandits.datasets import FileOptions, sensor_field
 
 SITES = "Messstelle;Breite;Länge\nAm Dom;51,10;7,20\nBad Süd;51,20;7,30\nEck;51,15;7,40\n"
@@ -115,3 +115,15 @@ def test_a_table_of_readings_without_places_cannot_be_one_of_sites(command: Comm
 def test_a_history_with_a_wrong_time_is_refused_by_it(command: Command) -> None:
     write("past.csv", [f"{h}.01.2026" for h in range(1, 33)])
     one_line(command("new", "c.db", *NEW), "past.csv: Datum must .*'32.01.2026' in line 33")
+
+
+@pytest.mark.usefixtures("command")
+def test_a_history_with_dates_is_refused_with_the_remedy_that_works() -> None:
+    problem = sensor_field("past.csv", "sites.csv", options=FileOptions(missing=["9999"]))
+    table = pd.DataFrame(problem.values, HOURS)
+    with pytest.raises(
+        ValueError, match=r"numbers, .*2026-03-27.*: Clock\(\.\.\.\)\.number\(index"
+    ):
+        policies.adaptive_gp_ucb(problem.domain, history=table)
+    table.index = Clock("1h", HOURS[0]).number(HOURS)
+    assert len(policies.adaptive_gp_ucb(problem.domain, history=table).history) >= 178
