@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -120,6 +121,12 @@ class RecordedReadings:
             expired = expired.append(Dataset.from_columns(X[old], t[old], y[old], variance[old]))
         return expired
 
+    def _as_told(self, times: Array) -> dict[bytes, list[list[float]]]:
+        """Return the values and variances told at some times, before any correction, by play."""
+        told = self._expired(math.inf)
+        told = told.take(np.isin(told.t, times))
+        return _by_play(told, told.y, told.variance)
+
     def check_new(
         self,
         state: State,
@@ -130,13 +137,15 @@ class RecordedReadings:
     ) -> None:
         """Raise a `ConflictError` if there is a reading of the same place and time already.
 
-        A play without a reading does not conflict with a reading, and adds nothing to one.
+        A play without a reading does not conflict with a reading, and adds nothing to one. The error
+        says whether it is the same reading, or was until it was corrected.
         """
         readings, until = state.readings, state.expired.until
         if state.expired.rewards and (new.t < until).any():
             readings = self._expired(until).append(readings)
         readings = readings.take(np.isin(readings.t, new.t))
         by_play = _by_play(readings, readings.y, readings.variance)
+        as_told: dict[bytes, list[list[float]]] | None = None
         failed = {*_play_keys(state.failed.take(np.isin(state.failed.t, new.t)))}
         conflicts, same, rewards = set[bytes](), True, new.rewards
         for play, y, variance in zip(_play_keys(rewards), rewards.y, rewards.variance, strict=True):
@@ -146,10 +155,11 @@ class RecordedReadings:
                 same_counts = (
                     "counts" in arguments and self._counts.get(play) == arguments["counts"]
                 )
-                same = same and any(
-                    old == y and (same_counts or np.array_equal(noise, variance, equal_nan=True))
-                    for old, noise in by_play[play]
-                )
+                is_same = _is_among(by_play[play], y, variance, same_counts)
+                if same and not is_same:  # a file may still have what was corrected since
+                    as_told = self._as_told(new.t) if as_told is None else as_told
+                    is_same = _is_among(as_told.get(play, []), y, variance, same_counts)
+                same = same and is_same
         conflicts |= {x for x in _play_keys(new.failed) if x in by_play or x in failed}
         if not conflicts:
             return
@@ -197,6 +207,14 @@ def refuse_taken_times(
 def _play_keys(plays: Dataset | Plays) -> list[bytes]:
     """Return keys of places and times."""
     return row_keys(at_times(plays.X, plays.t))
+
+
+def _is_among(readings: list[list[float]], y: float, variance: float, same_counts: bool) -> bool:
+    """Return whether a value and its variance, or what these counts come to, are among readings."""
+    return any(
+        old == y and (same_counts or np.array_equal(noise, variance, equal_nan=True))
+        for old, noise in readings
+    )
 
 
 def _by_play(plays: Dataset, *columns: Array) -> dict[bytes, list[list[float]]]:

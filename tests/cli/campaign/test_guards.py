@@ -94,6 +94,24 @@ def test_a_correction_says_what_is_on_record_now(command: Command, network: Path
     assert "which was 2.5, its time now 2024-01-30 04:00:00;" in said
 
 
+def test_a_file_may_be_imported_again_after_one_of_its_readings_was_corrected(
+    command: Command, network: Path
+) -> None:
+    Path("day.csv").write_text(GOOD)
+    fine(command("tell", network, "--csv", "day.csv"))
+    with Campaign.open(network) as campaign:
+        first = campaign.names.name(campaign.state.rewards.X[0])
+        told = campaign.state.rewards.y[0]
+    fine(command("correct", network, "--site", first, "--at", 1, "--reward", told + 0.25))
+    assert fine(command("tell", network, "--csv", "day.csv")).startswith(
+        "0 new readings, 9 already"
+    )
+    with Campaign.open(network) as campaign:
+        assert campaign.state.rewards.y[0] == told + 0.25
+    Path("day.csv").write_text(f"site,time,reward\n{first},1,{told + 0.125}\n")
+    one_line(command("tell", network, "--csv", "day.csv"), "there is already a reading of")
+
+
 def test_skip_doubtful_leaves_out_unusual_rows_without_a_question(
     command: Command, network: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
