@@ -44,7 +44,7 @@ from tvbandits.datasets.tables.readings import (
 from tvbandits.datasets.tables.rounds import doubts_about, find_step
 from tvbandits.datasets.tables.sentinels import check_sentinels
 from tvbandits.domains.problem import NamedProblem
-from tvbandits.errors import option_text
+from tvbandits.option_text import option_text
 from tvbandits.validation import Array, finite_number, of_kind
 
 

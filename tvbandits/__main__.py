@@ -38,7 +38,7 @@ with exit_on_interrupt():  # Ctrl-C while these are imported leaves without a tr
         Texts,
         command,
     )
-    from tvbandits.errors import command_line_words
+    from tvbandits.option_text import command_line_words
 
 if TYPE_CHECKING:
     from tvbandits.cli import comparing, fetching, inspecting, problems

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.errors import option_text
+from tvbandits.option_text import option_text
 from tvbandits.validation import (
     Array,
     as_floats,

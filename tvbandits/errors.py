@@ -5,46 +5,13 @@ And warnings that name the line of the caller.
 
 from __future__ import annotations
 
-import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-# Whether messages name the options of tables as the command line writes them.
-_is_command = ContextVar("_is_command", default=False)
-
-
-@contextmanager
-def command_line_words() -> Iterator[None]:
-    """Let messages within this context name options as the command line writes them."""
-    token = _is_command.set(True)
-    try:
-        yield
-    finally:
-        _is_command.reset(token)
-
-
-def option_text(name: str, value: Any) -> str:
-    """Return how a person sets a field of `FileOptions`, in Python or, there, on the command line.
-
-    Examples
-    --------
-    >>> from tvbandits.errors import command_line_words, option_text
-    >>> print(option_text("missing", "-999"))
-    FileOptions(missing=['-999'])
-    >>> with command_line_words():
-    ...     print(option_text("missing", "-999"))
-    --missing -999
-    """
-    if _is_command.get():
-        return f"--{name} {shlex.quote(str(value))}"
-    return f"FileOptions({name}={[str(value)] if name in ('missing', 'without') else value!r})"
 
 
 def time_text(t: float) -> str:

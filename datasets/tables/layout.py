@@ -31,8 +31,8 @@ from tvbandits.datasets.tables.spreadsheets import (
     with_points,
 )
 from tvbandits.datasets.tables.times import check_offsets, numbers_as_dates
-from tvbandits.errors import option_text
 from tvbandits.io import check_size
+from tvbandits.option_text import option_text
 from tvbandits.validation import choice, describe, optional, several, text, whole_number
 
 # Headings as `plain` writes them, the one to prefer first. Two names stand for a date and a time of day.

@@ -36,8 +36,8 @@ from tvbandits.datasets.tables.layout import (
 )
 from tvbandits.datasets.tables.sentinels import check_sentinels
 from tvbandits.datasets.tables.spreadsheets import File
-from tvbandits.errors import option_text
 from tvbandits.io import naming
+from tvbandits.option_text import option_text
 from tvbandits.validation import Array, describe, file_path, is_date, is_finite_number, text
 
 # A table, or the path of a csv or Parquet file that holds it.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import median_abs_deviation
 
 from tvbandits.data import Dataset
-from tvbandits.errors import option_text
+from tvbandits.option_text import option_text
 from tvbandits.validation import Array
 
 # A gauge is silent after so many rounds without it, if it was in half of as many before.

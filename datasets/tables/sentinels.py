@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.datasets.tables.layout import FileOptions
-from tvbandits.errors import option_text
+from tvbandits.option_text import option_text
 
 # Numbers that often stand for no reading: -99, -999.0, 9999, -7999, -32768, 1e30.
 SENTINEL = re.compile(

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from tvbandits.errors import option_text
 from tvbandits.io import check_regular, check_size, limit_of
+from tvbandits.option_text import option_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -142,7 +142,7 @@ def play(place: str, folder: Path, number: int) -> None:
                 campaign = opened(place, folder)
                 t = max(t, len({*campaign.state.rewards.t.tolist()}))
             stop = folder / "stop"
-            if stop.exists() and t > int(stop.read_text()):
+            if stop.exists() and t > int(stop.read_text() or t):  # it may just be being written
                 return
             step(campaign, t, said, keyed=True)
             t += 1
