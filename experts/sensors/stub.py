@@ -193,6 +193,8 @@ class StubTransport:
             If the table has no such station.
         """
         when, ids = as_time(t), several("stations", stations, "a sequence of ids")
+        unknown = [each for each in ids if each not in self.ids]
+        require(not unknown, "stations", "ids of the table", unknown)
         for fault in self._faults:
             if fault.stations is None and fault.is_down(when):
                 raise ConnectionError(f"all stations are down at t = {when:g}")
