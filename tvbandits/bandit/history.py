@@ -119,12 +119,9 @@ def history_columns(
     points = np.concatenate([rows.X for rows, _, _ in parts])
     values = domain.values_by_name(points)
     columns |= {f"x_{name}" if name in COLUMNS else name: each for name, each in values.items()}
-    unread = [np.full((len(rows), 2), np.nan) for rows, _, _ in parts]
-    pairs = [
-        np.column_stack([rows.y, rows.variance]) if isinstance(rows, Dataset) else nothing
-        for (rows, _, _), nothing in zip(parts, unread, strict=True)
-    ]
-    columns["reward"], columns["variance"] = np.concatenate(pairs).T
+    columns["reward"], columns["variance"] = np.concatenate(
+        [_values_and_variances(rows) for rows, _, _ in parts]
+    ).T
     counts = [len(rows) for rows, _, _ in parts]
     columns["source"] = np.repeat(np.array([each for _, each, _ in parts], dtype=object), counts)
     columns["kind"] = np.repeat(np.array([each for _, _, each in parts], dtype=object), counts)
@@ -150,6 +147,13 @@ def history_columns(
 def excess_column(limit: Limit) -> str:
     """Name the column of how far readings violate a limit."""
     return f"{limit.name}_excess"
+
+
+def _values_and_variances(rows: Dataset | Plays) -> Array:
+    """Return both of each row (n, 2); NaN for plays without a reading."""
+    if isinstance(rows, Dataset):
+        return np.column_stack([rows.y, rows.variance])
+    return np.full((len(rows), 2), np.nan)
 
 
 def _level(rewards: Dataset, control: ArrayLike, times: Array) -> Array:

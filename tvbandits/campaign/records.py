@@ -121,10 +121,10 @@ class RecordedReadings:
             expired = expired.append(Dataset.from_columns(X[old], t[old], y[old], variance[old]))
         return expired
 
-    def _as_told(self, times: Array) -> dict[bytes, list[list[float]]]:
-        """Return the values and variances told at some times, before any correction, by play."""
+    @cached_property
+    def _as_told(self) -> dict[bytes, list[list[float]]]:
+        """The values and variances as they were told, before any correction, by play."""
         told = self._expired(math.inf)
-        told = told.take(np.isin(told.t, times))
         return _by_play(told, told.y, told.variance)
 
     def check_new(
@@ -145,7 +145,6 @@ class RecordedReadings:
             readings = self._expired(until).append(readings)
         readings = readings.take(np.isin(readings.t, new.t))
         by_play = _by_play(readings, readings.y, readings.variance)
-        as_told: dict[bytes, list[list[float]]] | None = None
         failed = {*_play_keys(state.failed.take(np.isin(state.failed.t, new.t)))}
         conflicts, same, rewards = set[bytes](), True, new.rewards
         for play, y, variance in zip(_play_keys(rewards), rewards.y, rewards.variance, strict=True):
@@ -155,11 +154,11 @@ class RecordedReadings:
                 same_counts = (
                     "counts" in arguments and self._counts.get(play) == arguments["counts"]
                 )
-                is_same = _is_among(by_play[play], y, variance, same_counts)
-                if same and not is_same:  # a file may still have what was corrected since
-                    as_told = self._as_told(new.t) if as_told is None else as_told
-                    is_same = _is_among(as_told.get(play, []), y, variance, same_counts)
-                same = same and is_same
+                # A file may still have what was corrected since.
+                same = same and (
+                    _is_among(by_play[play], y, variance, same_counts)
+                    or _is_among(self._as_told.get(play, []), y, variance, same_counts)
+                )
         conflicts |= {x for x in _play_keys(new.failed) if x in by_play or x in failed}
         if not conflicts:
             return

@@ -439,15 +439,13 @@ def batch_slices(count: int) -> list[slice]:
 
 def step_batches(steps: Sequence[StepReadings]) -> Iterator[Sequence[StepReadings]]:
     """Split steps into those to update together; a step with many readings is alone."""
-    first, readings, was_large = 0, 0, False
+    first, readings = 0, 0
     for i, each in enumerate(steps):
-        is_large = len(each.rows) > CONFIG.joint_readings
-        is_full = readings + len(each.rows) > CONFIG.batch_size
-        if i > first and (is_large or was_large or is_full):
+        is_alone = max(len(steps[i - 1].rows), len(each.rows)) > CONFIG.joint_readings
+        if i > first and (is_alone or readings + len(each.rows) > CONFIG.batch_size):
             yield steps[first:i]
             first, readings = i, 0
         readings += len(each.rows)
-        was_large = is_large
     if steps:
         yield steps[first:]
 
