@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.helpers.commands import Command, commands, fine
+from tests.helpers.commands import Command, fine
 from tvbandits.datasets import FileOptions, sensor_field
 
 HOURS = pd.date_range("2024-01-01", periods=30, freq="1h")
@@ -17,12 +17,7 @@ VALUES = np.round(10 + np.sin(np.arange(30))[:, None] + np.arange(3) / 2, 2)
 SITES = pd.DataFrame({"name": NAMES, "x": [0, 1, 2], "y": [0, 1, 0]})
 
 
-@pytest.fixture
-def command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Command:
-    monkeypatch.chdir(tmp_path)
-    return commands(monkeypatch, capsys)
+pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 def write(times: list[str], heading: str = "time", names: str = "Nord,Ost,West") -> None:

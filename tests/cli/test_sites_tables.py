@@ -5,18 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.commands import Command, commands, fine
+from tests.helpers.commands import Command, fine
 from tvbandits import Campaign
 
 NUMBERS = "A,45.1,9.1,120\nB,45.2,9.3,240\nC,45.4,9.2,900\n"
 
 
-@pytest.fixture
-def command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Command:
-    monkeypatch.chdir(tmp_path)
-    return commands(monkeypatch, capsys)
+pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.helpers.commands import Command, commands, fine
+from tests.helpers.commands import Command, fine
 from tvbandits.datasets import FileOptions, sensor_field
 from tvbandits.datasets.sensor_field import degrees_doubt, kilometres
 from tvbandits.datasets.tables.headings import latitude_and_longitude
@@ -17,12 +17,7 @@ LAT, LON = np.array([45.1, 45.2, 45.4]), np.array([9.1, 9.3, 9.2])
 VALUES = pd.DataFrame({"hour": range(4), "A": 1.0, "B": [1.0, 2, 3, 4], "C": 0.5})
 
 
-@pytest.fixture
-def command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Command:
-    monkeypatch.chdir(tmp_path)
-    return commands(monkeypatch, capsys)
+pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 def sites(latitude: str, longitude: str) -> pd.DataFrame:

@@ -1,13 +1,12 @@
 """Stations of a table that are silent, stand still or stand out, and the option that leaves them out."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tests.helpers.commands import Command, commands, fine
+from tests.helpers.commands import Command, fine
 from tvbandits.datasets import FileOptions, sensor_field
 from tvbandits.datasets.tables.rounds import STUCK_ROUNDS, Rounds, doubts_about
 
@@ -30,12 +29,7 @@ def faults() -> pd.DataFrame:
     return table
 
 
-@pytest.fixture
-def command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Command:
-    monkeypatch.chdir(tmp_path)
-    return commands(monkeypatch, capsys)
+pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 def test_stations_without_a_fault_are_in_no_doubt() -> None:
