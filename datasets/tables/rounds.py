@@ -52,7 +52,7 @@ class Rounds:
         _, time = np.unique(readings.t, return_inverse=True)
         cells = np.column_stack([time, place.reshape(-1)])
         counts = np.bincount(np.unique(cells, axis=0)[:, 0])
-        is_round = counts >= max(FEWEST_PLACES, len(X) / 2)
+        is_round = _are_rounds(counts, len(X))
         row, part = np.cumsum(is_round) - 1, is_round[time]
         values = np.full((np.count_nonzero(is_round), len(X)), np.nan)
         values[row[time[part]], cells[part, 1]] = readings.y[part]
@@ -63,7 +63,7 @@ class Rounds:
         """Return the rounds of a table of floats by time and station, in the order of its columns."""
         values = table.to_numpy(float)
         counts = (~np.isnan(values)).sum(axis=1)
-        is_round = counts >= max(FEWEST_PLACES, values.shape[1] / 2)
+        is_round = _are_rounds(counts, values.shape[1])
         return cls(np.arange(float(values.shape[1]))[:, None], values[is_round])
 
     @property
@@ -109,6 +109,11 @@ class Rounds:
             if len(read) and runs[-1] >= STUCK_ROUNDS and runs[-1] > 2 * max(runs[:-1], default=0):
                 equal[place] = runs[-1]
         return equal if np.count_nonzero(equal) <= len(equal) / 4 else np.zeros_like(equal)
+
+
+def _are_rounds(counts: NDArray[np.int64], places: int) -> NDArray[np.bool_]:
+    """Return which times are rounds, by the number of places that have a reading at each."""
+    return counts >= max(FEWEST_PLACES, places / 2)
 
 
 def doubts_about(table: pd.DataFrame) -> list[str]:
