@@ -121,7 +121,7 @@ CLASSES = {
 }
 _MODULES = {name: module for module, names in CLASSES.items() for name in names.split()}
 
-FORMAT, VERSION = "tvbandits saved file", 9
+FORMAT, VERSION = "tvbandits saved file", 10
 STRUCTURE = "structure.json"
 
 # Parts of the user's, by `module:name`.

@@ -12,6 +12,7 @@ from tvbandits.bandit.state import same_value
 from tvbandits.gp.additive import structured_kernel
 from tvbandits.gp.ensemble import posterior as posterior_module
 from tvbandits.gp.ensemble.candidate_posterior import Readings
+from tvbandits.gp.ensemble.empirical import EmpiricalSpace, empirical_models
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
 from tvbandits.gp.ensemble.posterior import (
@@ -20,6 +21,7 @@ from tvbandits.gp.ensemble.posterior import (
     ModelEnsemble,
     ReplayBuffer,
     effective_noise,
+    first_row_of_latest,
 )
 from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data, Posterior
 from tvbandits.validation import Array
@@ -373,3 +375,57 @@ def test_predict_from_few_hundred_candidates_is_close_to_all(monkeypatch) -> Non
         posterior_module, "CONFIG", replace(posterior_module.CONFIG, kriging_points=5)
     )
     assert not np.allclose(bandit.predict(others, 13)[0], everyone[0], atol=2e-3)
+
+
+# --- long histories -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "fewest", "row"), [(1, 0, 5), (2, 0, 3), (2, 4, 2), (2, 7, 0), (9, 0, 0), (2, 99, 0)]
+)
+def test_first_row_of_latest_counts_times_and_readings(count: int, fewest: int, row: int) -> None:
+    times = np.array([1.0, 1.0, 2.0, 3.0, 3.0, 4.0])
+    assert first_row_of_latest(times, count, fewest) == row
+
+
+@pytest.fixture
+def few_times(monkeypatch: pytest.MonkeyPatch) -> int:
+    """The number of times that the models of a new ensemble read, lowered."""
+    few = replace(CONFIG, latest_times=12, latest_readings=1)
+    monkeypatch.setattr(posterior_module, "CONFIG", few)
+    return few.latest_times
+
+
+def test_new_ensemble_reads_latest_times_and_has_all_data(few_times: int) -> None:
+    readings, rule = observations(60), ModelEnsemble(season=None)
+    latest = readings.take(readings.t > 60 - few_times)
+    posterior, short = (conditioned(60.0, each, rule) for each in (readings, latest))
+    assert len(posterior.data) == 120
+    assert (posterior.first_time, posterior.earlier_times) == (49.0, 48)
+    assert same_value(posterior.buffer.latest, short.buffer.latest)
+    # It goes on as that ensemble, and a late reading from before its first time counts, too.
+    more = observations(61, seed=0).take(slice(120, None))
+    late = Dataset(POINTS[:1], np.array([20.0]), np.array([9.0]), np.array([0.01]))
+    both = [
+        conditioned(61.0, each.append(more).append(late), rule, before)
+        for each, before in ((readings, posterior), (latest, short))
+    ]
+    np.testing.assert_array_equal(both[0].forecast.mean, both[1].forecast.mean)
+
+
+def test_covariance_of_long_history_is_that_of_all_its_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    few = replace(CONFIG, latest_times=24, latest_readings=1)
+    monkeypatch.setattr(posterior_module, "CONFIG", few)
+    rng = np.random.default_rng(5)
+    table = 4.0 + rng.multivariate_normal(np.zeros(9), np.eye(9) + 0.8, 200)
+    t = np.repeat(np.arange(200.0), 9)
+    X, y = np.tile(POINTS, (200, 1)), table.ravel()
+    posterior = conditioned(199.0, Dataset(X, t, y, np.full(len(y), 0.01)), ModelEnsemble())
+    spaces = [each.drift_space for each in posterior.buffer.latest.active_models]
+    estimated = next(each for each in spaces if isinstance(each, EmpiricalSpace))
+    # After its first 16 times the ensemble has learned it from these and the 176 before.
+    expected = empirical_models(table[:192], 1.0)[0].drift_space
+    assert isinstance(expected, EmpiricalSpace)
+    np.testing.assert_allclose(estimated.variances, expected.variances)

@@ -16,7 +16,7 @@ from tvbandits import Answers, Bandit, Candidates, Options, load, policies
 from tvbandits.bandit.state import same_value
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.gp.additive import structured_kernel
-from tvbandits.gp.ensemble import seasons
+from tvbandits.gp.ensemble import posterior as posterior_module, seasons
 from tvbandits.gp.ensemble.candidate_posterior import Readings
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import function_models, models_for
@@ -105,7 +105,7 @@ def test_season_replaces_rival_models_by_those_of_network() -> None:
     assert seasonal.models == models_for(POINTS, 12.0)
     assert same_value(posterior.buffer.latest, buffer_at(np.arange(1.0, 50.0), seasonal).latest)
     # If the period is rejected, the rivals are back.
-    without = posterior.replay(posterior.buffer.start, None, data_at(np.arange(1.0, 3.0)))
+    without = posterior.replay(posterior.buffer.start, None, 3.0, data_at(np.arange(1.0, 3.0)))
     assert without.start.models == rivals.models
 
 
@@ -121,7 +121,7 @@ def test_period_is_rejected_by_later_readings() -> None:
     times = np.arange(1.0, 40.0)
     posterior = posteriors_at(times, seasonal=False)[-1]
     assert posterior.search is not None
-    wrong = posterior.replay(posterior.buffer.start, 13.0, data_at(times, seasonal=False))
+    wrong = posterior.replay(posterior.buffer.start, 13.0, 40.0, data_at(times, seasonal=False))
     posterior = replace(posterior, buffer=wrong, search=replace(posterior.search, period=13.0))
     for n in range(40, 50):
         data = data_at(np.arange(1.0, n + 1.0), seasonal=False)
@@ -130,6 +130,24 @@ def test_period_is_rejected_by_later_readings() -> None:
     assert all(each.season is None for each in posterior.buffer.latest.models)
     never = posteriors_at(np.arange(1.0, 50.0), seasonal=False)[-1]
     assert same_value(posterior.buffer.latest, never.buffer.latest)
+
+
+def test_season_of_long_history_is_found_before_its_latest_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    few = replace(posterior_module.CONFIG, latest_times=12, latest_readings=1)
+    monkeypatch.setattr(posterior_module, "CONFIG", few)
+    data = data_at(np.arange(1.0, 101.0))
+    posterior = conditioned(data)
+    assert period_of(posterior) == 12.0
+    # All models of the ensemble have it from its first reading on.
+    assert posterior.buffer.latest.steps == few.latest_times - 1
+    assert {each.season and each.season.period for each in posterior.buffer.latest.models} == {12.0}
+    # The search goes on as one that has met all times.
+    assert posterior.search is not None
+    assert (posterior.search.steps, posterior.search.latest) == (100, 100.0)
+    later = conditioned(data_at(np.arange(1.0, 116.0)), posterior)
+    assert period_of(later) == 12.0
 
 
 def test_search_counts_late_readings_at_their_own_time() -> None:

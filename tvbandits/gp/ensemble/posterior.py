@@ -4,7 +4,8 @@ It is for putting a `FilterEnsemble` behind the protocol of `gp.posterior`. All 
 in, and the ensemble is updated with the new ones; out come the answers of a `Posterior` about every
 candidate.
 
-A step costs the same however long history is. Before any reading it is the prior of the recipe's kernel.
+A step costs the same however long history is, and a history that is told at once not much more than
+its latest times: the models read these alone. Before any reading it is the prior of the recipe's kernel.
 Its mean is not linear in the rewards, and origin, scale and drift are its own. The latest readings are
 stored beside it, so that a late one counts at its own time; in small networks all readings are searched
 for a season.
@@ -72,6 +73,10 @@ class PosteriorConfig:
         Models of the largest weight that `EnsemblePrior.parameters` names.
     carried_weight : float
         Models of less weight are left out of the prior weights for another bandit.
+    latest_times, latest_readings : int
+        Of a history the models read so many of the latest times, or as many as have so many readings a
+        candidate, if those are more: evidence for a model counts for about 100 steps. A season and a
+        covariance over places are learned from up to 1,024 times.
     """
 
     replay_times: int = 8
@@ -80,6 +85,8 @@ class PosteriorConfig:
     kriging_residual: float = 1e-6
     shown_models: int = 5
     carried_weight: float = 1e-3
+    latest_times: int = 256
+    latest_readings: int = 20
 
 
 CONFIG = PosteriorConfig()
@@ -309,13 +316,41 @@ class ModelEnsemble(PosteriorRule):
             if new is not None:
                 start = replace_fields(previous, kernel=kernel, grid=grid)
                 return start.observe(new, data, now)
-        points = in_column_units(grid.points)
+        points, times = in_column_units(grid.points), data.Z[:, -1]
         buffer = ReplayBuffer(self.initial_ensemble(points, noise_variance, None))
         # On a function of many points a season would take more features than a step can afford.
         searches = self.season == "find" and len(points) <= MODEL_CONFIG.largest_network
         search = SeasonSearch() if searches else None
-        posterior = EnsemblePosterior(kernel, grid, self, data, buffer, now, search)
-        return posterior.observe(data, data, now)
+        fewest = CONFIG.latest_readings * len(points)
+        first = first_row_of_latest(times, CONFIG.latest_times, fewest)
+        earlier = len(np.unique(times[:first]))
+        start = EnsemblePosterior(
+            kernel, grid, self, data, buffer, now, search, float(times[first]), earlier
+        )
+        return start.with_season_of_history().observe(data.rows(first), data, now)
+
+
+def first_row_of_latest(times: Array, count: int, fewest: int = 0) -> int:
+    """Return the row at which the latest times begin, 0 if there are no more than asked for.
+
+    Parameters
+    ----------
+    times : array of shape (N,)
+        Of readings, in order.
+    count, fewest : int
+        Number of different times, and the fewest readings of them together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.gp.ensemble.posterior import first_row_of_latest
+    >>> print(first_row_of_latest(np.array([1.0, 1.0, 2.0, 2.0, 3.0]), count=2))
+    2
+    """
+    starts = np.flatnonzero(np.diff(times, prepend=-math.inf))
+    latest = max(len(starts) - count, 0)
+    enough = int(np.searchsorted(starts, len(times) - fewest, side="right")) - 1
+    return int(starts[max(min(latest, enough), 0)])
 
 
 # --- the posterior --------------------------------------------------------------------------------
@@ -338,7 +373,11 @@ class EnsemblePosterior(CandidatePosterior):
     now : float
         The time it is about.
     search : SeasonSearch or None
-        The search for a season, until it ends.
+        The search for a season, where there is one.
+    first_time : float
+        Of the readings in the ensemble.
+    earlier_times : int
+        Number of different times before it.
     fantasy : JointPosterior or None
         About that time, if some more candidates had been read.
     """
@@ -350,9 +389,24 @@ class EnsemblePosterior(CandidatePosterior):
     buffer: ReplayBuffer
     now: float
     search: SeasonSearch | None = None
+    first_time: float = -math.inf
+    earlier_times: int = 0
     fantasy: JointPosterior | None = field(default=None, repr=False, compare=False)
 
     # --- readings ---------------------------------------------------------------------------------
+
+    def with_season_of_history(self) -> EnsemblePosterior:
+        """Return the posterior before any reading, if it skips times with the season of all data."""
+        if self.search is None or self.earlier_times == 0:
+            return self
+        readings = self._readings_before(math.inf, self.data)
+        count = len(np.unique(self.data.Z[:, -1]))
+        search = SeasonSearch(None, count, float(readings.times[-1])).look(*readings[:3])
+        ensemble = self.buffer.start
+        if search.period is not None:
+            points, noise = ensemble.points, ensemble.noise_variance
+            ensemble = self.rule.initial_ensemble(points, noise, search.period)
+        return replace_fields(self, search=search, buffer=ReplayBuffer(ensemble))
 
     def observe(self, new: Data, data: Data, now: float) -> EnsemblePosterior:
         """Return the posterior at a time, of all `data`, of which `new` is not in the ensemble yet."""
@@ -362,11 +416,11 @@ class EnsemblePosterior(CandidatePosterior):
                 buffer, search = self._search_season(search, buffer, t, data)
             period = None if search is None else search.period
             buffer = self._learn_covariance(buffer, t, data, period).add(t, readings)
-        return EnsemblePosterior(self.kernel, grid, self.rule, data, buffer, now, search)
+        return replace_fields(self, data=data, now=now, buffer=buffer, search=search, fantasy=None)
 
     def _search_season(
         self, search: SeasonSearch, buffer: ReplayBuffer, t: float, data: Data
-    ) -> tuple[ReplayBuffer, SeasonSearch | None]:
+    ) -> tuple[ReplayBuffer, SeasonSearch]:
         """Return the buffer and the search before the readings of a later time.
 
         Where the period has changed, an ensemble with it is updated with all readings before that time.
@@ -374,18 +428,19 @@ class EnsemblePosterior(CandidatePosterior):
         due, search = search.is_due, search.advance(t)
         if not due:
             return buffer, search
-        earlier, readings = self._readings_before(t, data)
-        period = search.period_of(readings.times, readings.places, readings.values)
-        if period != search.period:
-            search = replace(search, period=period)
-            buffer = self.replay(buffer.start, period, earlier)
-        return buffer, None if search.is_over(len(earlier)) else search
+        period = search.period
+        search = search.look(*self._readings_before(t, data)[:3])
+        if search.period != period:
+            buffer = self.replay(buffer.start, search.period, t, data)
+        return buffer, search
 
-    def _readings_before(self, t: float, data: Data) -> tuple[Data, TimedReadings]:
-        """Return the data before a time, and the same with the numbers of the candidates."""
-        earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], t)))
-        rows = candidate_rows(self.grid, earlier.Z)
-        return earlier, TimedReadings(earlier.Z[:, -1], rows, earlier.Y[:, 0], earlier.variance)
+    def _readings_before(self, t: float, data: Data) -> TimedReadings:
+        """Return the readings of the latest times before a time, with the numbers of the candidates."""
+        times = data.Z[:, -1]
+        end = int(np.searchsorted(times, t))
+        part = data.rows(first_row_of_latest(times[:end], EMPIRICAL_CONFIG.most_times), end)
+        places = candidate_rows(self.grid, part.Z)
+        return TimedReadings(part.Z[:, -1], places, part.Y[:, 0], part.variance)
 
     def _learn_covariance(
         self, buffer: ReplayBuffer, t: float, data: Data, period: float | None
@@ -396,28 +451,33 @@ class EnsemblePosterior(CandidatePosterior):
         replayed without it keeps the `period` of a season that was found.
         """
         start, times = buffer.start, buffer.times
-        is_due = start.steps + 1 + len(times) in EMPIRICAL_CONFIG.look_steps
+        steps, looks = start.steps + 1 + len(times), EMPIRICAL_CONFIG.look_steps
+        # Where times are skipped, these are in the covariance from the first look on.
+        is_due = steps == looks[0] or steps + self.earlier_times in looks
         network = len(self.grid.points) <= MODEL_CONFIG.largest_network
         if not (network and is_due and start.filters and t > times[-1]):
             return buffer
-        earlier, history = self._readings_before(t, data)
+        history = self._readings_before(t, data)
         models = history.models(
             len(self.grid.points), start.step_length, start.active_models[0].season
         )
         if not models:
             return buffer
         if start.transform.power != 1:
-            buffer = self.replay(replace_fields(start, powers=(1.0,)), period, earlier)
+            buffer = self.replay(replace_fields(start, powers=(1.0,)), period, t, data)
             start = buffer.start
         filters = history.filters(models, start, times[0])
         return ReplayBuffer(start.with_group(filters, times[0]), times, buffer.readings)
 
-    def replay(self, start: FilterEnsemble, period: float | None, data: Data) -> ReplayBuffer:
-        """Return a new ensemble, updated with `data`, with a season of this period or without."""
+    def replay(
+        self, start: FilterEnsemble, period: float | None, t: float, data: Data
+    ) -> ReplayBuffer:
+        """Return a new ensemble, updated with what it reads before a time, with this season."""
         ensemble = self.rule.initial_ensemble(start.points, start.noise_variance, period)
         buffer = ReplayBuffer(replace_fields(ensemble, powers=start.powers))
-        for t, readings in readings_by_time(self.grid, data):
-            buffer = buffer.add(t, readings)
+        rows = data.rows(*np.searchsorted(data.Z[:, -1], [self.first_time, t]).tolist())
+        for time, readings in readings_by_time(self.grid, rows):
+            buffer = buffer.add(time, readings)
         return buffer
 
     def update(

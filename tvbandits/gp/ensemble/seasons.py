@@ -132,27 +132,31 @@ class SeasonSearch:
         Number of times with readings so far.
     latest : float
         The latest of them.
+    ended : bool
+        Whether it has ended.
     """
 
     period: float | None = None
     steps: int = 0
     latest: float = -math.inf
+    ended: bool = False
 
     @property
     def is_due(self) -> bool:
         """Return whether the readings so far are to be searched when the next time comes."""
-        return self.steps in CONFIG.look_steps
-
-    def is_over(self, readings: int) -> bool:
-        """Return whether the search ends after so many readings."""
-        return self.steps > CONFIG.last_step or readings > CONFIG.most_readings
+        return not self.ended and self.steps in CONFIG.look_steps
 
     def advance(self, t: float) -> SeasonSearch:
         """Return the search at a later time with readings."""
         return replace(self, steps=self.steps + 1, latest=t)
 
+    def look(self, times: Array, places: Index, values: Array) -> SeasonSearch:
+        """Return the search with the period of the readings (N,) so far, which are in order of time."""
+        ended = self.steps > CONFIG.last_step or len(times) > CONFIG.most_readings
+        return replace(self, period=self.period_of(times, places, values), ended=ended)
+
     def period_of(self, times: Array, places: Index, values: Array) -> float | None:
-        """Return the period of readings (N,) in order of time, in the unit of time; or None."""
+        """Return the period of readings in the unit of time; or None."""
         grid = regular_steps(times)
         if grid is None:
             return None
