@@ -465,7 +465,7 @@ class SpreadFirst(Acquisition):
     [[4.]]
     """
 
-    count: int = 5
+    count: int = 8
 
     def __post_init__(self) -> None:
         whole_number("count", self.count)
