@@ -142,7 +142,7 @@ def log_determinant(L: Array) -> float:
 
 def quadratic_forms(L: Array, B: Array) -> Array:
     """Return b^T A^-1 b (m,) of the columns of B (n, m), from the lower factor L of A."""
-    half = solve_lower(L, np.ascontiguousarray(B))  # a third quicker, copy and all
+    half = solve_lower(L, B)
     return np.asarray(np.einsum("ij,ij->j", half, half))
 
 
