@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers.refusals import refused
 from tvbandits import Arms, Campaign, count, load, policies, rate
-from tvbandits.cli.campaign_readings import Reading, _with_rates
+from tvbandits.cli.campaign_tables import Reading, _with_rates
 from tvbandits.counts import Counted
 
 ARMS = Arms(["red", "green", "blue"])

@@ -213,3 +213,14 @@ def test_a_file_that_is_no_campaign_is_named(command: Any, tmp_path: Path) -> No
     failed = command("campaign", "mcp", str(tmp_path / "none.db"))
     assert failed.status == 2
     assert "none.db" in failed.err
+
+
+def test_a_withdrawn_reading_comes_back_under_a_key(campaign: Any) -> None:
+    campaign.tell("pier", [20.0], 1.0)
+    campaign.retract("pier", 1.0)
+    reading = {"site": "pier", "reward": 20.0, "time": 1.0}
+    refusal, done = call_all(
+        campaign, [("tell", reading), ("tell", {**reading, "key": "on purpose"})]
+    )
+    assert "20 was retracted by agent (row 2); give a key to bring it back" in refusal
+    assert done["readings"] == 1

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.campaign import verbs
 from tvbandits.campaign.names import Names, check_sites
@@ -29,6 +29,7 @@ from tvbandits.campaign.shared import (
     Errors,
     NumberedRequest,
     SharedBandit,
+    Withdrawn,
     check_key_and_name,
     collect_errors,
 )
@@ -527,12 +528,17 @@ class Campaign:
             `usual`.
         ConflictError
             If another request has the key; the message shows both. Without a key, if there is a reading
-            of the same place and time.
+            of the same place and time, or the same one was retracted or moved.
         """
         request = verbs.tell(self.clock, X, y, t, noise_variance, outcomes, context, sure=sure)
         return self._info(request, key, who)
 
-    def record(self, readings: Iterable[Mapping[str, Any]], errors: Errors | None = None) -> int:
+    def record(
+        self,
+        readings: Iterable[Mapping[str, Any]],
+        errors: Errors | None = None,
+        withdrawn: Withdrawn | None = None,
+    ) -> int:
         """Write rewards as if `tell` told one after the other, all or none; return how many are new.
 
         With a list of `errors`, the method leaves out readings with an error, appends the number of
@@ -541,13 +547,19 @@ class Campaign:
 
         Each reading has the arguments of `tell` by name. It may also have `counts`, [successes, trials]
         or [events, exposure], from which its rate was computed; the counts then identify it, since its
-        variance changes with other counts of its time. Readings that are in the journal are skipped.
+        variance changes with other counts of its time.
+
+        Readings that are in the journal are skipped, also those that were corrected, retracted or moved
+        since: a list `withdrawn` gets the number of each that was retracted or moved, and what became of
+        it. A `key` brings one back.
 
         All readings are one transaction. A campaign with an expert asks it after each reading; there the
         readings before one with an error stay in the journal.
         """
         if errors is not None:
             of_kind("errors", errors, list, "a list, or None")
+        if withdrawn is not None:
+            of_kind("withdrawn", withdrawn, list, "a list, or None")
         requests = list[NumberedRequest]()
         new_errors: Errors | None = None if errors is None else []
         for number, reading in enumerate(readings):
@@ -558,7 +570,7 @@ class Campaign:
                 check_key_and_name(key, who or self._who)
                 request = verbs.tell_reading(self.clock, arguments)
                 requests.append((number, request, key, who or self._who))
-        count = self._shared.execute_all(requests, new_errors)
+        count = self._shared.execute_all(requests, new_errors, withdrawn)
         if errors is not None:
             errors += sorted(new_errors or (), key=lambda each: each[0])
         return count
@@ -698,6 +710,21 @@ class Campaign:
         """
         with self._shared.read() as replay:
             return self._shared.doubts(replay.bandit, table)
+
+    def are_recorded(
+        self, X: Array, y: Array, t: Array, noise_variance: Array, counts: Any = None
+    ) -> NDArray[np.bool_]:
+        """Return which readings (n,) the journal has: `record` skips those that have no key.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        y, t, noise_variance : arrays of shape (n,)
+            NaN in `y`: no reading; in `noise_variance`: the usual one.
+        counts : list of n pairs, optional
+            The counts that the readings were computed from, as for `record`.
+        """
+        return self._shared.are_recorded(X, y, t, noise_variance, counts)
 
     def resolve_points(
         self, X: ArrayLike | Named, context: Context = None, t: Any = None, *, played: bool = False

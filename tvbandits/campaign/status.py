@@ -15,6 +15,7 @@ from tvbandits.bandit.history import as_text
 from tvbandits.campaign.questions import Questions, coordinates
 from tvbandits.campaign.store.journal import to_array
 from tvbandits.campaign.store.store import OPERATIONS, Row
+from tvbandits.campaign.withdrawals import Withdrawals
 from tvbandits.validation import Array
 
 if TYPE_CHECKING:
@@ -146,6 +147,8 @@ class Outline:
         What each change of the sites has added and retired.
     questions : Questions
         The questions that people carry to an expert.
+    withdrawals : Withdrawals
+        The readings that were retracted or moved.
     """
 
     def __init__(self, first: Row) -> None:
@@ -155,6 +158,7 @@ class Outline:
         self._missed: list[Asked] = []
         self.changes: list[dict[str, Any]] = []
         self.questions = Questions()
+        self.withdrawals = Withdrawals()
         self._status = _bandit_status(first)
         self._open: str | None = None
         self._in_doubt = 0
@@ -179,8 +183,10 @@ class Outline:
             self._remove(arguments["X"], result)
             self._remove_counted(arguments, result)
             self._note_readings(row.seq, arguments)
-        elif row.kind == "correct" and "y" in arguments:
-            self._note_readings(row.seq, arguments)
+        elif row.kind in ("correct", "retract"):
+            self.withdrawals.follow(row)
+            if "y" in arguments:
+                self._note_readings(row.seq, arguments)
         elif row.kind == "drop":
             self._remove(arguments["X"], [None] * len(arguments["X"]))
         elif row.kind == "sites":

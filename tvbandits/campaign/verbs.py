@@ -121,7 +121,7 @@ def tell(
         counts = as_floats(counts, "counts")
         if counts.ndim != 2 or counts.shape[1] != 2:
             raise ValueError(f"counts must be pairs, got {describe(counts)}")
-        rates = {name: values.pop(name) for name in ("y", "noise_variance", "trials")}
+        rates = _plain(**{name: values.pop(name) for name in ("y", "noise_variance", "trials")})
     payload = _plain(X=_places(X), t=times, counts=counts, context=plain_context(context), **values)
     return Request("tell", payload, _resolve_points(X, context, times, **rates), is_sure)
 

@@ -29,12 +29,14 @@ if TYPE_CHECKING:
         campaign_actions as actions,
         campaign_config as configuration,
         campaign_readings as readings,
+        campaign_tables as reading_tables,
         terminal,
     )
     from tvbandits.integrations import mcp
 else:
     actions, configuration = Later("cli.campaign_actions"), Later("cli.campaign_config")
-    readings, terminal = Later("cli.campaign_readings"), Later("cli.terminal")
+    readings, reading_tables = Later("cli.campaign_readings"), Later("cli.campaign_tables")
+    terminal = Later("cli.terminal")
     service, tokens = Later("campaign.service.app"), Later("campaign.service.tokens")
     mcp = Later("integrations.mcp")
 
@@ -228,7 +230,7 @@ def tell_command(
 
     A second reading of the same place and time needs a --key of its own.
     """
-    reading = readings.Reading(
+    reading = reading_tables.Reading(
         site=site,
         value=reward,
         at=at,
@@ -237,7 +239,7 @@ def tell_command(
         outcomes=readings.parse_outcomes(outcome),
         context=None if context is None else ", ".join(context),
     )
-    if csv is not None and reading != readings.Reading():
+    if csv is not None and reading != reading_tables.Reading():
         raise ValueError("--csv cannot be combined with options of one reading: use columns")
     if csv is None and (site is None or reward is None):
         raise ValueError("tell needs --site and --reward, or --csv")

@@ -460,3 +460,20 @@ def test_an_invalid_body_names_its_field_the_value_and_what_to_write(
     assert reply.status_code == 422
     assert re.match(message, reply.json()["detail"]), reply.json()["detail"]
     assert served.campaign.status.rows == 0
+
+
+def test_a_withdrawn_reading_comes_back_under_a_key_and_who_may_not_read_learns_no_value(
+    served: Served,
+) -> None:
+    reading = {"points": ["S1"], "rewards": [0.125], "t": 1}
+    assert served.post("/tell", **reading).status_code == 200
+    assert served.post("/retract", points=["S1"], t=1).status_code == 200
+    reply = served.post("/tell", **reading)
+    assert reply.status_code == 409
+    assert '0.125 was retracted by all (row 2); give a "key" to' in reply.json()["detail"]
+    reply = served.post("/tell", "tell", **reading)
+    assert reply.status_code == 409
+    assert "0.125" not in reply.json()["detail"]
+    assert 'give a "key" to bring it back' in reply.json()["detail"]
+    assert served.post("/tell", **reading, key="on purpose").status_code == 200
+    assert served.campaign.status.readings == 1

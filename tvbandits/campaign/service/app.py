@@ -375,7 +375,9 @@ async def _invalid(_: Request, error: Any) -> JSONResponse:
 async def _conflict(request: Request, error: Any) -> JSONResponse:
     """Reply with the earlier request only if the holder may read."""
     text = error.message(WORDS)
-    if "read" not in request.state.holder.roles:
+    if "read" not in request.state.holder.roles and error.withdrawn:
+        text = error.message(WORDS, "the reading of that place and time was retracted or moved")
+    elif "read" not in request.state.holder.roles:
         earlier = f"with the key {error.key!r}" if error.key else "for that place and time"
         text = f"there is another entry {earlier}"
     return JSONResponse({"detail": text}, 409)
