@@ -233,7 +233,9 @@ class Outline:
         if "trials" not in arguments:
             return
         trials = to_array(arguments["trials"]).reshape(-1)
-        counted = (trials > 0) & ~np.isnan(to_array(arguments["y"]).reshape(-1))
+        counted = (
+            (trials > 0) & np.isfinite(trials) & ~np.isnan(to_array(arguments["y"]).reshape(-1))
+        )
         plays = {
             (coordinates(x), t)
             for x, t, each in zip(arguments["X"], times, counted, strict=True)

@@ -50,7 +50,7 @@ class Reading:
     counts : tuple of float, optional
         The counts that the value was computed from.
     trials : float or None
-        How many trials the value is the share of.
+        How many trials the value is the share of; infinite: events of an exposure; None: neither.
     line : int
         The line in the table; the first line has the names of the columns.
     """
@@ -69,7 +69,7 @@ class Reading:
 
     @property
     def y(self) -> list[float | None] | Counted:
-        """The value as `Campaign.tell` takes it: with its trials, where it is a share of them."""
+        """The value as `Campaign.tell` takes it: with its trials, where it was counted."""
         if self.value is None or self.trials is None:
             return [self.value]
         columns = self.value, self.variance, self.trials
@@ -321,8 +321,7 @@ def _with_rates(readings: list[Reading], compute: Callable[..., Counted]) -> lis
     result = readings.copy()
     for rows in by_time.values():
         rates = compute(*np.transpose([readings[row].counts for row in rows]))
-        trials = [None] * len(rows) if rates.trials is None else rates.trials.tolist()
-        columns = rates.values.tolist(), rates.variance.tolist(), trials
+        columns = rates.values.tolist(), rates.variance.tolist(), rates.trials.tolist()
         for row, value, variance, of in zip(rows, *columns, strict=True):
             result[row] = replace(result[row], value=value, variance=variance, trials=of)
     return result

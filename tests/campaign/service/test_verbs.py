@@ -121,7 +121,7 @@ def test_successes_and_events(tmp_path: Path) -> None:
             assert refusal.status_code == 422
         assert served.campaign.status.rows == rows
         detail = told(3, rewards=[None, 37.0]).json()["detail"]
-        assert detail.startswith("row 1: S1: 37 is no share of trials")
+        assert detail.startswith("row 1: S1: 37 is a plain number")
 
 
 def test_repeated_request_has_the_same_reply(served: Served) -> None:
