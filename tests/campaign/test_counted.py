@@ -108,7 +108,9 @@ def test_counts_of_events_are_still_measurements_to_a_model(tmp_path: Any) -> No
             alone.tell(ARMS.X, events.values, hour, events.variance)
         campaign.ask(4, 3, ["red"])
         campaign.tell("red", count([2], [1.0]), 4)
-        assert len(campaign.pending) == len(campaign.state.pending) == 2  # not all plays, as a share
+        assert (
+            len(campaign.pending) == len(campaign.state.pending) == 2
+        )  # not all plays, as a share
         campaign.drop(campaign.pending)
         alone.tell(["red"], count([2], [1.0]).values, 4, count([2], [1.0]).variance)
         np.testing.assert_allclose(campaign.predict(ARMS.X, 5), alone.predict(ARMS.X, 5))

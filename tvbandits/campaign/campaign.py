@@ -33,14 +33,7 @@ from tvbandits.campaign.shared import (
     check_key_and_name,
     collect_errors,
 )
-from tvbandits.campaign.status import (
-    HALF_WIDTH,
-    PendingPoint,
-    Prediction,
-    Status,
-    Verification,
-    bandit_summary,
-)
+from tvbandits.campaign.status import PendingPoint, Status, Verification, bandit_summary
 from tvbandits.campaign.store.errors import report_damage
 from tvbandits.campaign.store.journal import to_points
 from tvbandits.campaign.store.store import Row, Store, check_name, open_store
@@ -322,30 +315,23 @@ class Campaign:
 
     @property
     def doubtful_sites(self) -> dict[str, str]:
-        """What a person should look at, by the name of each site that is silent or stands out.
+        """What a person should look at, by the name of each site that is silent, stuck or stands out.
 
-        Sites are compared at the times at which at least half of all are read; where there are none,
-        with the readings of other sites that are nearest in time (`tvbandits.campaign.gauges`).
+        One that stands out is not named again once somebody confirms it (`change_sites`), until it is
+        off by another amount. Sites are compared at the times at which at least half of all are read;
+        where there are none, with the readings of other sites that are nearest in time
+        (`tvbandits.campaign.gauges`).
         """
-        from tvbandits.campaign.gauges import offsets_of_plays
-        from tvbandits.datasets.tables.rounds import FEWEST_ROUNDS, Rounds
+        from tvbandits.campaign.gauges import doubts_about_gauges
 
         if not self.sites:
             return {}
-        readings, minimize, names = self.state.readings, self.recipe.minimize, self.names
-        found, rounds = self._shared.silent_sites, Rounds.of(readings)
-        for x, n in zip(rounds.X, rounds.missed.tolist(), strict=True):
-            if n:
-                text = f"silent: no reading in the last {n} times at which others were read"
-                found.setdefault(names.name(x), text)
-        offsets = [*zip(rounds.X, rounds.offsets.tolist(), strict=True)]
-        if len(rounds.values) < FEWEST_ROUNDS:
-            offsets = offsets_of_plays(readings)
-        for x, offset in offsets:
-            if (offset < 0) == minimize and not np.isnan(offset):
-                text = f"usually {offset:+.3g} from the median of all places: is it right?"
-                found.setdefault(names.name(x), f"stands out: {text}")
+        with self._shared.outline() as outline:
+            confirmed = {**outline.confirmed}
+        readings, minimize = self.state.readings, self.recipe.minimize
+        doubts = doubts_about_gauges(readings, minimize, self.names.name, confirmed)
         active = {*self.sites}
+        found = doubts | self._shared.silent_sites
         return {name: text for name, text in found.items() if name in active}
 
     @property
@@ -614,25 +600,30 @@ class Campaign:
         self,
         add: Mapping[str, ArrayLike | None] | Sequence[str] = (),
         retire: Sequence[str | int] = (),
+        confirm: Sequence[str | int] = (),
         *,
         key: str | None = None,
         who: str | None = None,
     ) -> None:
         """Add sites or arms, and retire others, as `Bandit.with_candidates`; rows stay as they are.
 
+        Sites that stand out can be confirmed: `doubtful_sites` does not ask about them again until they
+        are off by another amount.
+
         Parameters
         ----------
         add : mapping of names to coordinates, or names
             Coordinates as in the table of sites, degrees if it has degrees; arms have none, and
             retired sites that come back need none.
-        retire : sequence of names or row numbers
+        retire, confirm : sequence of names or row numbers
 
         Raises
         ------
         ValueError
-            If a site exists already, one to retire does not, or none would be left.
+            If a site exists already, one to retire does not, none would be left, or one to confirm does
+            not stand out.
         """
-        self._execute(verbs.change_sites(add, retire), key, who)
+        self._execute(verbs.change_sites(add, retire, confirm), key, who)
 
     def questions(
         self,
@@ -763,41 +754,3 @@ def _check_options(trusted: object, who: object, timeout: object, snapshot_every
         check_name("who", who)
     not_negative("timeout", timeout)
     whole_number("snapshot_every", snapshot_every)
-
-
-def forecast(
-    campaign: Campaign,
-    places: ArrayLike | Named | None,
-    t: float | str | None,
-    outcome: str | None = None,
-    context: Context = None,
-    *,
-    relative: bool = False,
-) -> list[Prediction]:
-    """Return predictions at places, or at all sites that are not retired, the best first.
-
-    The parameters are those of `Campaign.predict`; places are names of sites, or points.
-
-    Raises
-    ------
-    ValueError
-        If there are no places and the campaign does not play on sites, or `Campaign.predict` refuses.
-    """
-    if places is None:
-        candidates = candidates_of(campaign.domain)
-        if candidates is None:
-            raise ValueError(
-                f"the campaign plays on {campaign.domain!r}, not on sites: name the places"
-            )
-        places = candidates.active
-    X = campaign.resolve_points(places, context)
-    mean, deviation = campaign.predict(X, t, outcome, relative=relative)
-    half = HALF_WIDTH * deviation
-    bounds = np.column_stack([mean - half, mean + half])
-    order = np.argsort(mean if campaign.recipe.minimize else -mean, kind="stable")
-    return [
-        Prediction(
-            campaign.names.name(X[i]), float(mean[i]), float(deviation[i]), bounds[i].tolist()
-        )
-        for i in order
-    ]

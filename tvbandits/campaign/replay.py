@@ -25,7 +25,7 @@ from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.bandit.observations import corrected_answers, find_readings
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
-from tvbandits.campaign.names import apply_change
+from tvbandits.campaign.names import NO_CHANGE, apply_change
 from tvbandits.campaign.records import observations_of
 from tvbandits.campaign.status import Verification, bandit_summary
 from tvbandits.campaign.store.errors import (
@@ -345,7 +345,8 @@ class Replay:
         bandit, recipe, state = self.bandit, self.bandit.recipe, self.bandit.state
         if kind == "sites":
             assert isinstance(recipe.domain, Candidates | CandidatesInContext)
-            self.bandit = bandit.on(apply_change(recipe.domain, arguments))
+            if any(arguments[name] for name in NO_CHANGE):
+                self.bandit = bandit.on(apply_change(recipe.domain, arguments))
             return None
         method, names = METHODS[kind]
         values = {

@@ -149,6 +149,8 @@ class Outline:
         The questions that people carry to an expert.
     withdrawals : Withdrawals
         The readings that were retracted or moved.
+    confirmed : dict
+        By how much sites stood out when somebody confirmed that they are right, by name.
     """
 
     def __init__(self, first: Row) -> None:
@@ -159,6 +161,7 @@ class Outline:
         self.changes: list[dict[str, Any]] = []
         self.questions = Questions()
         self.withdrawals = Withdrawals()
+        self.confirmed: dict[str, float] = {}
         self._status = _bandit_status(first)
         self._open: str | None = None
         self._in_doubt = 0
@@ -191,6 +194,7 @@ class Outline:
             self._remove(arguments["X"], [None] * len(arguments["X"]))
         elif row.kind == "sites":
             self.changes.append(arguments)
+            self.confirmed |= arguments.get("confirm", {})
         elif row.kind in ("questions", "answer", "correct_answers"):
             self.questions.follow(row)
 
@@ -314,6 +318,14 @@ def age_text(moment: str | None) -> str:
 def drop_command(file: str, place: str) -> str:
     """Return the command that drops a pending point."""
     return f"tvbandits campaign drop {shlex.quote(file)} --site {shlex.quote(place)}"
+
+
+def with_answer(doubt: str, file: str, place: str) -> str:
+    """Return a doubt about a place, and how to answer it if it is a question."""
+    if not doubt.endswith("?"):
+        return doubt
+    command = f"tvbandits campaign sites confirm {shlex.quote(file)} {shlex.quote(place)}"
+    return f"{doubt} if so: {command}"
 
 
 class Prediction(NamedTuple):

@@ -196,7 +196,7 @@ def ask_command(
         pending = campaign.pending_points if t is None else []
         usual_time = pending[-1].t if pending else None
         actions.print_points(call, campaign, "points", X, usual_time if t is None else t)
-        actions.print_notes(campaign, X, usual_time, left_out)
+        actions.print_notes(call, campaign, X, usual_time, left_out)
 
 
 @command(app, "tell")
@@ -368,7 +368,7 @@ def drop_command(
 @command(app, "sites")
 def sites_command(
     action: Annotated[
-        Literal["list", "add", "retire"], Argument(help="What to do with the sites.")
+        Literal["list", "add", "retire", "confirm"], Argument(help="What to do with the sites.")
     ],
     call: Change,
     names: Annotated[
@@ -380,14 +380,20 @@ def sites_command(
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """List the sites or arms, add or retire some; readings of retired ones are still accepted."""
+    """List the sites or arms, add or retire some, or confirm those that stand out and are right.
+
+    Readings of retired ones are still accepted. Nobody asks about a confirmed one until it is off by
+    another amount.
+    """
     if (action == "list") != (not names):
         raise ValueError(f"sites {action} takes {'no names' if names else 'names of sites'}")
     if not names:
         actions.list_sites(call)
         return
     with actions.open_campaign(call) as campaign:
-        if action == "retire":
+        if action == "confirm":
+            campaign.change_sites(confirm=names, key=call.key)
+        elif action == "retire":
             campaign.change_sites(retire=names, key=call.key)
         else:
             add = actions.parse_new_sites(names)

@@ -477,3 +477,17 @@ def test_a_withdrawn_reading_comes_back_under_a_key_and_who_may_not_read_learns_
     assert 'give a "key" to bring it back' in reply.json()["detail"]
     assert served.post("/tell", **reading, key="on purpose").status_code == 200
     assert served.campaign.status.readings == 1
+
+
+def test_a_site_that_stands_out_is_confirmed(served: Served) -> None:
+    rng, levels = np.random.default_rng(0), np.zeros(40)
+    levels[7] = 30.0
+    for t in range(1, 9):
+        y = levels + rng.standard_normal(40) / 10
+        served.campaign.tell(DOMAIN.X, y, t, sure=True)
+    remote = remote_of(served)
+    assert {*remote.get("/status")["doubtful"]} == {"S7"}
+    refused(RemoteError, "S1 does not stand out", remote.post, "/sites", confirm=["S1"])
+    reply = {"added": [], "retired": [], "confirmed": ["S7"]}
+    assert remote.post("/sites", confirm=["S7"]) == reply
+    assert remote.get("/status")["doubtful"] == {}

@@ -221,9 +221,9 @@ async def questions(
 async def change_sites(
     request: Request, body: bodies.SitesBody, who: Asker, campaign: Served
 ) -> bodies.ChangedSites:
-    """Add sites or arms, and retire others."""
+    """Add sites or arms, retire others, and confirm some that stand out."""
     await in_turn(request, campaign.change_sites, body, who)
-    return bodies.ChangedSites(added=[*body.add], retired=body.retire)
+    return bodies.ChangedSites(added=[*body.add], retired=body.retire, confirmed=body.confirm)
 
 
 @api.post("/tell")
@@ -304,7 +304,7 @@ def status(campaign: Served, _: Annotated[bodies.NoQuery, Query()]) -> dict[str,
     reply: dict[str, Any] = {key: about[key] for key in ("title", "unit") if key in about}
     if noise is not None and noise.is_known:
         reply["noise_variance"] = asdict(noise)
-    return {**reply, **status.summary, "last": last}
+    return {**reply, **status.summary, "last": last, "doubtful": campaign.doubtful_sites}
 
 
 @api.get("/pending", dependencies=READS)
