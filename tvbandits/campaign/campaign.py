@@ -66,6 +66,9 @@ if TYPE_CHECKING:
 
 Location = str | os.PathLike[str]
 
+# Keys that are looked up at a time: a database takes so many values in a query.
+MOST_KEYS = 5000
+
 # Readings of further outcomes, by name.
 Outcomes = Mapping[str, ArrayLike] | None
 
@@ -716,6 +719,11 @@ class Campaign:
             The counts that the readings were computed from, as for `record`.
         """
         return self._shared.are_recorded(X, y, t, noise_variance, counts)
+
+    def recorded_keys(self, keys: Sequence[str]) -> set[str]:
+        """Return those of some keys under which the journal has a call."""
+        parts = (keys[i : i + MOST_KEYS] for i in range(0, len(keys), MOST_KEYS))
+        return {key for part in parts for key in self._store.rows_by_key(part)}
 
     def resolve_points(
         self, X: ArrayLike | Named, context: Context = None, t: Any = None, *, played: bool = False

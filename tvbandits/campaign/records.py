@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tvbandits.acquisition.limits import check_outcome
 from tvbandits.bandit.history import history_columns, in_time
@@ -81,6 +82,13 @@ def observations_of(recipe: Recipe, state: State, arguments: Mapping[str, Any]) 
     return validate_observations(recipe, state.record, X, y, t, variance)
 
 
+def times_of(recipe: Recipe, state: State, arguments: Mapping[str, Any]) -> Array:
+    """Return the time (n,) of each reading of the arguments of `tell`, which the bandit checks."""
+    if arguments.get("t") is None:
+        return observations_of(recipe, state, arguments).t
+    return as_times(to_array(arguments["t"]), len(arguments["X"]))
+
+
 class RecordedReadings:
     """The readings in a journal, to be looked up by place and time.
 
@@ -140,7 +148,7 @@ class RecordedReadings:
         readings, until = state.readings, state.expired.until
         if state.expired.rewards and (t < until).any():
             readings = self._expired(until).append(readings)
-        readings = readings.take(np.isin(readings.t, t))
+        readings = readings.take(_are_at(readings.t, t))
         return _by_play(readings, readings.y, readings.variance)
 
     def compare(
@@ -166,7 +174,7 @@ class RecordedReadings:
             was retracted or moved since.
         """
         by_play = self._readings_at(state, t)
-        failed = {*_play_keys(state.failed.take(np.isin(state.failed.t, t)))}
+        failed = {*_play_keys(state.failed.take(_are_at(state.failed.t, t)))}
         verdicts = list[Verdict]()
         for i, play in enumerate(row_keys(at_times(X, t))):
             if np.isnan(y[i]) and (play in by_play or play in failed):
@@ -271,6 +279,11 @@ def refuse_taken_times(
                 f"there is already a reading of {name(x)} at {format_time(float(to))}",
                 "give {key} if both readings are to count, or replace that one by {correct}",
             )
+
+
+def _are_at(times: Array, t: Array) -> NDArray[np.bool_]:
+    """Return which times (n,) are among others (m,), most often a single one."""
+    return times == t[0] if len(t) == 1 else np.isin(times, t)
 
 
 def _play_keys(plays: Dataset | Plays) -> list[bytes]:

@@ -370,10 +370,12 @@ class SharedBandit:
             resolved |= self._answered_time(payload, resolved, names, key)
         resolution = {name: value for name, value in resolved.items() if value != payload.get(name)}
         arguments = {**payload, **resolution}
-        if kind == "tell":
-            new = observations_of(bandit.recipe, bandit.state, arguments)
-            if key is None:
-                readings.check_new(bandit.state, new, arguments, names.name, self.format_time)
+        if kind == "tell" and key is None:
+            state = bandit.state
+            new = observations_of(bandit.recipe, state, arguments)
+            readings.check_new(state, new, arguments, names.name, self.format_time)
+        elif kind == "tell" and not request.sure:  # what is wrong is said before what is doubtful
+            observations_of(bandit.recipe, bandit.state, arguments)
         if kind == "correct" and key is None and "to" in payload:
             recipe, now = bandit.recipe, bandit.state
             refuse_taken_times(recipe, now, arguments, names.name, self.format_time)

@@ -348,13 +348,15 @@ def _places(X: Any) -> Any:
 
 def _plain(**arguments: Any) -> dict[str, Any]:
     """Return the arguments that are not None, as JSON restores them."""
-    plain: dict[str, Any] = {}
-    for name, value in arguments.items():
-        if value is None:
-            continue
-        try:
-            plain[name] = json.loads(to_json(value))
-        except TypeError as error:
-            what = f"{name}={describe(value)} cannot be written to the journal of a campaign"
-            raise ValueError(f"{what}: {error}") from error
+    stated = {name: value for name, value in arguments.items() if value is not None}
+    try:
+        plain: dict[str, Any] = json.loads(to_json(stated))
+    except TypeError:
+        for name, value in stated.items():
+            try:
+                to_json({name: value})
+            except TypeError as error:
+                what = f"{name}={describe(value)} cannot be written to the journal of a campaign"
+                raise ValueError(f"{what}: {error}") from error
+        raise
     return plain

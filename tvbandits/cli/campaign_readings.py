@@ -429,6 +429,8 @@ def _not_recorded(
     campaign: Campaign, readings: list[tuple[Reading, float | None, Array, str]]
 ) -> list[tuple[Reading, float | None, Array, str]]:
     """Return the readings, with their times and places, that the journal does not have."""
+    keys = campaign.recorded_keys([read.key for read, *_ in readings if read.key is not None])
+    readings = [each for each in readings if each[0].key not in keys]
     looked_up = [each for each in readings if each[0].key is None and each[1] is not None]
     if not looked_up:
         return readings

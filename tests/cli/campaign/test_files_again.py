@@ -76,3 +76,11 @@ def test_one_wrong_row_among_those_of_its_time_is_left_out_alone(
     said = command("tell", imported, "--csv", "day.csv")
     assert (said.status, said.out[:15]) == (2, "2 new readings;")
     assert "line 3: noise_variance must be positive" in said.err
+
+
+def test_accepted_rows_with_keys_are_not_doubted_again(command: Command, imported: Path) -> None:
+    Path("day.csv").write_text("site,time,reward,key\nA,3,5.1,a\nB,3,-900,b\n")
+    assert command("tell", imported, "--csv", "day.csv").status == 2
+    fine(command("tell", imported, "--csv", "day.csv", "--yes"))
+    said = fine(command("tell", imported, "--csv", "day.csv"))
+    assert said.startswith("0 new readings, 2 already recorded")
