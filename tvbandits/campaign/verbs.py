@@ -137,7 +137,7 @@ def tell_reading(clock: Clock | None, reading: Mapping[str, Any]) -> Request:
         raise ValueError(f"unknown {describe(unknown[0])} in a reading; there are: {options}")
     if missing := [name for name in ("X", "y") if name not in reading]:
         raise ValueError(f"a reading must have {missing[0]}, got {describe(dict(reading))}")
-    return tell(clock, **reading)
+    return tell(clock, **{**reading, "t": to_numbers(clock, reading.get("t"), of_table=True)})
 
 
 def correct(

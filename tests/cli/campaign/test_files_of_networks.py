@@ -1,5 +1,6 @@
 """A network's own files on the way to a campaign: stations left out, zones, lines above, codes."""
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -92,6 +93,19 @@ def test_a_row_with_an_offset_that_the_clock_lacks_is_refused_with_the_remedy(
     write("day.csv", [t.isoformat(sep=" ") for t in HOURS])
     one_line(command("tell", "c.db", "--csv", "day.csv", "--missing", 9999), "but time has UTC")
     one_line(command("ask", "c.db", "--at", "2026-03-27 00:00+01:00"), "or give the origin one")
+
+
+def test_a_date_that_a_person_types_is_one_of_the_clock_s_zone(command: Command) -> None:
+    write("past.csv", [t.isoformat(sep=" ") for t in HOURS])
+    fine(command("new", "c.db", *NEW, "--missing", "9999"))
+    ask = command("ask", "c.db", "--at", "2026-03-30T10:00", "--format", "json")
+    assert json.loads(ask.out)["t"] == 82.0
+    fine(command("tell", "c.db", "--site", "Eck", "--at", "30.03.2026 10:00", "--reward", 1))
+    fine(command("tell", "c.db", "--site", "Eck", "--at", "2026-03-30 09:00Z", "--reward", 1))
+    with Campaign.open("c.db") as campaign:
+        assert campaign.status.readings == 178 + 1
+    Path("day.csv").write_text("site,time,reward\nEck,2026-03-30 11:00,1\n")
+    one_line(command("tell", "c.db", "--csv", "day.csv"), "line 2: .*but time has none")
 
 
 def test_an_error_names_an_option_as_its_reader_writes_it(command: Command) -> None:
