@@ -187,7 +187,8 @@ def read_history(
         ) as draft,
     ):
         errors: Errors = []
-        readings, omissions = read_table(path, draft, errors, tables, yes=doubtful == "accept")
+        is_sure = doubtful == "accept"
+        readings, omissions = read_table(path, draft, errors, tables, yes=is_sure, is_alone=False)
         rows = _check_readings(draft, readings, errors, doubtful)
         if not errors:
             _record(draft, rows, errors, [])

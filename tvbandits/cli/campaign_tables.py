@@ -18,6 +18,7 @@ from tvbandits.cli.output import plural
 from tvbandits.counts import Counted, count, rate
 from tvbandits.domains.space import Arms
 from tvbandits.io import naming
+from tvbandits.option_text import option_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,8 +84,11 @@ def read_table(
     tables: Mapping[str, Any] = MappingProxyType({}),
     *,
     yes: bool = False,
+    is_alone: bool = True,
 ) -> tuple[list[Reading], str]:
     """Return the readings of a CSV, and in words what of it is left out.
+
+    It is not alone if its options are those of a table of sites, too, which may have other columns.
 
     A table with columns site or coordinates, context, time, reward, variance, key, who may have
     successes and trials, or events and exposure, instead of a reward. Any other table of readings is
@@ -96,6 +100,11 @@ def read_table(
     with naming(path):
         cells = read_sheet(path, options, may_be_empty=True).cells.astype(str)
         layout, header = find_columns(cells, options), _plain_header(cells)
+        if is_alone and options.degrees not in (None, "none") and len(layout.places) != 2:
+            raise ValueError(
+                f"{option_text('degrees', options.degrees)} must name two columns of a long table, "
+                f"LAT+LON; there are: {', '.join(map(str, cells.columns))}"
+            )
         names = campaign.names
         has_place = "site" in header or {each.lower() for each in names.columns} <= {*header}
         is_own = has_place and bool({"reward", *sum(COUNTS, ())} & {*header})
