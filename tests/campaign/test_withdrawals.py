@@ -115,3 +115,17 @@ def test_a_reading_from_before_the_campaign_stays_retracted(tmp_path: Path) -> N
 @pytest.mark.parametrize("withdrawn", ["all", 1, ()])
 def test_the_list_of_withdrawn_readings_is_a_list(campaign: Campaign, withdrawn: Any) -> None:
     refused(ValueError, "withdrawn must be a list", campaign.record, READINGS, None, withdrawn)
+
+
+def test_are_recorded_knows_readings_as_they_are_and_as_they_were_told(campaign: Campaign) -> None:
+    campaign.correct("A", [7.0], 1.0)
+    campaign.retract("B", 1.0)
+    X, t = ["A", "A", "B", "B", "A", "C"], [1, 1, 1, 1, 2, 1]
+    found = campaign.are_recorded(X, [5, 7, 6, 7, float("nan"), 6], t)
+    assert found.tolist() == [True, True, True, False, True, False]
+    assert campaign.are_recorded(["A"], [5], [1], [0.5]).tolist() == [False]
+    wrong: Any = campaign.are_recorded
+    refused(ValueError, 'unknown site "Z"', wrong, ["Z"], [5], [1])
+    refused(ValueError, r"y must have shape \(1,\)", wrong, ["A"], [5, 6], [1])
+    refused(ValueError, r"counts must have shape \(1, 2\)", wrong, ["A"], [5], [1], None, [[1]])
+    assert campaign.recorded_keys(["a", "b"]) == set()

@@ -45,7 +45,11 @@ from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.parameters import Named
 from tvbandits.validation import (
     Array,
+    as_floats,
     as_time,
+    as_times,
+    as_values,
+    as_vector,
     check_part,
     file_path,
     flag,
@@ -706,19 +710,42 @@ class Campaign:
             return self._shared.doubts(replay.bandit, table)
 
     def are_recorded(
-        self, X: Array, y: Array, t: Array, noise_variance: Array, counts: Any = None
+        self,
+        X: ArrayLike | Named,
+        y: ArrayLike,
+        t: ArrayLike,
+        noise_variance: ArrayLike | None = None,
+        counts: ArrayLike | None = None,
     ) -> NDArray[np.bool_]:
         """Return which readings (n,) the journal has: `record` skips those that have no key.
 
         Parameters
         ----------
         X : array of shape (n, d)
-        y, t, noise_variance : arrays of shape (n,)
-            NaN in `y`: no reading; in `noise_variance`: the usual one.
-        counts : list of n pairs, optional
+            Places, as for `tell`.
+        y, t : arrays of shape (n,)
+            NaN in `y`: no reading.
+        noise_variance : array of shape (n,), optional
+            NaN: the usual one.
+        counts : array of shape (n, 2), optional
             The counts that the readings were computed from, as for `record`.
+
+        Raises
+        ------
+        ValueError
+            If a shape is wrong, or there is no such place.
         """
-        return self._shared.are_recorded(X, y, t, noise_variance, counts)
+        points = self.resolve_points(X)
+        n = len(points)
+        values = as_values(y, n, missing=True)
+        times = as_times(to_numbers(self.clock, t), n)
+        variance = as_vector(
+            np.nan if noise_variance is None else noise_variance, n, "noise_variance"
+        )
+        pairs = None if counts is None else as_floats(counts, "counts")
+        if pairs is not None and pairs.shape != (n, 2):
+            raise ValueError(f"counts must have shape ({n}, 2), got {pairs.shape}")
+        return self._shared.are_recorded(points, values, times, variance, pairs)
 
     def recorded_keys(self, keys: Sequence[str]) -> set[str]:
         """Return those of some keys under which the journal has a call."""

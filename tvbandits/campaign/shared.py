@@ -323,14 +323,15 @@ class SharedBandit:
         return new
 
     def are_recorded(
-        self, X: Array, y: Array, t: Array, variance: Array, counts: Any
+        self, X: Array, y: Array, t: Array, variance: Array, counts: Array | None
     ) -> NDArray[np.bool_]:
         """Return which readings the journal has, also if they were corrected or withdrawn since."""
         with self.read() as replay:
             recipe, state = replay.bandit.recipe, replay.bandit.state
             usual = usual_variance(len(X), recipe.noise_variance)
             noise = np.where(np.isnan(variance), usual, variance)
-            verdicts = self._recorded(recipe).compare(state, X, t, y, noise, counts)
+            pairs = None if counts is None else counts.tolist()
+            verdicts = self._recorded(recipe).compare(state, X, t, y, noise, pairs)
         return np.array([each not in ("new", "other") for each in verdicts], dtype=bool)
 
     def write_snapshot(self) -> None:
