@@ -355,6 +355,7 @@ def test_only_what_stands_out_can_be_confirmed(tmp_path: Path) -> None:
             (["P9"], 'unknown site "P9"'),
             ("P6", "confirm must be"),
             ([8], "confirm"),
+            (["P6", "P6", "P1"], "P1 does not stand out"),
             ([2.5], "each of confirm must be a whole number or the name"),
         ):
             refused(ValueError, text, wrong, confirm=sites)

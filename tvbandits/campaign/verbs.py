@@ -225,7 +225,8 @@ def _offsets(bandit: Bandit, names: Names, sites: Sequence[str | int]) -> dict[s
 
     candidates = candidates_of(names.domain)
     require(candidates is not None, "confirm", "for sites or arms only", sites)
-    rows = as_rows(np.asarray(names.rows(sites)), len(candidates), "confirm")  # type: ignore[arg-type]
+    rows = np.asarray([*dict.fromkeys(names.rows(sites))])
+    rows = as_rows(rows, len(candidates), "confirm")  # type: ignore[arg-type]
     offsets = attractive_offsets(bandit.state.readings, bandit.recipe.minimize, names.name)
     confirmed = [names.name(candidates.X[row]) for row in rows]  # type: ignore[union-attr]
     if calm := [name for name in confirmed if name not in offsets]:

@@ -214,6 +214,12 @@ def print_sites(call: Call, campaign: Campaign) -> None:
     print_result(call.form, f"{plural(len(sites), 'active site')}", {"sites": sites})
 
 
+def print_confirmed(call: Call, names: list[str]) -> None:
+    """Print which sites are right although they stand out."""
+    text = f"confirmed: {', '.join(names)}; nobody asks again until that changes"
+    print_result(call.form, text, {"confirmed": names})
+
+
 def list_sites(call: Call) -> None:
     """Print the sites with their coordinates, as a table of sites, and which of them are retired."""
     with open_campaign(call) as campaign:

@@ -348,8 +348,8 @@ def _print_recorded(
         listed = [each["reading"] for each in withdrawn[:MOST_LISTED]]
         listed += [f"and {len(withdrawn) - MOST_LISTED} more"][: len(withdrawn) > MOST_LISTED]
         text += (
-            f", {len(withdrawn)} not brought back ({', '.join(listed)}: a reading under a --key of its "
-            "own comes back)"
+            f", {len(withdrawn)} not brought back ({', '.join(listed)}; "
+            "to bring one back, tell it under a --key of its own)"
         )
     text += f"; {plural(status.readings, 'reading')} in all, {status.pending} pending"
     values = {"received": total, "new": new, "readings": status.readings, **(others or {})}

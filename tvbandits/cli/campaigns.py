@@ -393,7 +393,9 @@ def sites_command(
     with actions.open_campaign(call) as campaign:
         if action == "confirm":
             campaign.change_sites(confirm=names, key=call.key)
-        elif action == "retire":
+            actions.print_confirmed(call, names)
+            return
+        if action == "retire":
             campaign.change_sites(retire=names, key=call.key)
         else:
             add = actions.parse_new_sites(names)

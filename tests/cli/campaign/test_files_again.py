@@ -26,7 +26,7 @@ def test_tell_csv_lists_what_was_retracted_or_moved(command: Command, imported: 
         "0 new readings, 6 already recorded, 2 not brought back (A at t = 2: 5 was moved to t = 3 by "
     )
     assert "D at t = 2: 900 was retracted by " in said
-    assert "a reading under a --key of its own comes back); 7 readings in all" in said
+    assert "; to bring one back, tell it under a --key of its own); 7 readings in all" in said
     values = json.loads(fine(command("tell", imported, "--csv", "day.csv", "--format", "json")))
     assert [each["line"] for each in values["withdrawn"]] == [6, 9]
     assert (values["received"], values["new"], values["readings"]) == (8, 0, 7)
