@@ -48,7 +48,6 @@ from tvbandits.validation import (
     as_floats,
     as_time,
     as_times,
-    as_values,
     as_vector,
     check_part,
     file_path,
@@ -737,7 +736,7 @@ class Campaign:
         """
         points = self.resolve_points(X)
         n = len(points)
-        values = as_values(y, n, missing=True)
+        values = as_vector(y, n, "y")
         times = as_times(to_numbers(self.clock, t), n)
         variance = as_vector(
             np.nan if noise_variance is None else noise_variance, n, "noise_variance"
