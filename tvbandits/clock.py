@@ -69,7 +69,8 @@ class Clock:
         What one is: "1h", "15min", "1D", `timedelta(hours=1)`. Months and years have no fixed length.
     origin : str, datetime or datetime64
         What zero is. With a time zone, all times must have one (any), and come back in the origin's;
-        without, none may have one.
+        without, none may have one. (A call of a campaign takes a single time without a zone for one of
+        the origin's.)
 
     Raises
     ------
@@ -210,9 +211,14 @@ class Clock:
             )
         return count
 
-    def _number(self, moment: Any, name: str) -> float:
-        """Return the units from the origin to one time, as the nearest float."""
+    def _number(self, moment: Any, name: str, *, may_be_local: bool = False) -> float:
+        """Return the units from the origin to one time, as the nearest float.
+
+        A time without a zone may be one of the clock's zone.
+        """
         count, zone = _nanoseconds(moment, name)
+        if may_be_local and zone is None and self._zone is not None:
+            count, zone = self._local_nanoseconds(count, moment, name), self._zone
         if (zone is None) != (self._zone is None):
             ours = "no time zone" if self._zone is None else f"the time zone {self._zone}"
             theirs = "has none" if zone is None else f"has {zone}"
@@ -220,6 +226,34 @@ class Clock:
             remedy = "add one" if zone is None else "leave it out, or give the origin one"
             raise ValueError(f"{both}, got {describe(moment)}: {remedy}")
         return (count - self._start) / self._length
+
+    def _local_nanoseconds(self, count: int, moment: Any, name: str) -> int:
+        """Return nanoseconds since 1970 to a local time, given those to this time in UTC.
+
+        Raises
+        ------
+        ValueError
+            If it comes twice as clocks are put back, or not at all as they are put forward.
+        """
+        import pandas as pd
+        from pandas.api.typing import NaTType
+
+        local = pd.Timestamp(count, unit="ns")
+        summer, winter = (
+            local.tz_localize(self._zone, ambiguous=is_summer, nonexistent="NaT")
+            for is_summer in (True, False)
+        )
+        if isinstance(summer, NaTType) or isinstance(winter, NaTType):
+            raise ValueError(
+                f"{name} must be a time of {self._zone}, got {describe(moment)}: clocks are put forward "
+                "then; write its offset from UTC"
+            )
+        if summer != winter:
+            raise ValueError(
+                f"{name}: {describe(moment)} comes twice in {self._zone}, as clocks are put back then: "
+                f"write {summer.isoformat()} or {winter.isoformat()}"
+            )
+        return int(summer.value)
 
 
 def _length_of(unit: object) -> int:
@@ -381,8 +415,14 @@ def parse_time(text: str | None) -> float | str | None:
         return iso_date(str(text))
 
 
-def to_number(clock: Clock | None, t: Any, name: str = "t") -> float | None:
-    """Return a time as a number; with a clock it may be a date."""
+def to_number(
+    clock: Clock | None, t: Any, name: str = "t", *, of_table: bool = False
+) -> float | None:
+    """Return a time as a number; with a clock it may be a date.
+
+    A date without an offset is one of the clock's zone, but not in a table: many instruments write them
+    in UTC, or in winter time all the year.
+    """
     if t is None:
         return None
     if not isinstance(t, int | float | np.number):
@@ -392,8 +432,9 @@ def to_number(clock: Clock | None, t: Any, name: str = "t") -> float | None:
             "a number, as the campaign has no clock ([clock] in its campaign.toml)",
             t,
         )
-        is_array = isinstance(t, np.ndarray)
-        return float(clock.number(t) if is_array else clock._number(t, name))  # type: ignore[union-attr]
+        if isinstance(t, np.ndarray):
+            return float(clock.number(t))  # type: ignore[union-attr]
+        return clock._number(t, name, may_be_local=not of_table)  # type: ignore[union-attr]
     number = as_time(t, name)
     if clock is not None:
         try:
@@ -403,8 +444,10 @@ def to_number(clock: Clock | None, t: Any, name: str = "t") -> float | None:
     return number
 
 
-def to_numbers(clock: Clock | None, t: Any, name: str = "t") -> Any:
-    """Return one time as a number, or several times as a list of numbers."""
+def to_numbers(clock: Clock | None, t: Any, name: str = "t", *, of_table: bool = False) -> Any:
+    """Return one time as a number, or several times, which are of a table, as a list of numbers."""
     if t is None or (not isinstance(t, list | tuple) and np.ndim(t) == 0):
-        return to_number(clock, t, name)
-    return [to_number(clock, each, name) for each in t] if clock else as_floats(t, name).tolist()
+        return to_number(clock, t, name, of_table=of_table)
+    if clock is None:
+        return as_floats(t, name).tolist()
+    return [to_number(clock, each, name, of_table=True) for each in t]

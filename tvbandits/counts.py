@@ -6,12 +6,15 @@ binomial proportions. The American Statistician 52, 1998.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.validation import LARGEST_VALUE, Array, as_floats, as_vector, describe, refuse
+
+# Events of an exposure are the limit of many trials of which few succeed.
+EVENTS = np.inf
 
 # Deviations of an interval that covers the truth also where nothing, or everything, succeeds: [AC]'s 2.
 DEVIATIONS = 2.0
@@ -27,13 +30,13 @@ class Counted:
         NaN where there were no trials, or no exposure: played, and no reading.
     variance : array of shape (n,)
         Noise variance of each.
-    trials : array of shape (n,) or None
-        How many trials each is the share of; None where events were counted, not trials.
+    trials : array of shape (n,)
+        How many trials each is the share of; infinite where events were counted, not trials.
     """
 
     values: Array
     variance: Array
-    trials: Array | None = None
+    trials: Array
 
     def __len__(self) -> int:
         return len(self.values)
@@ -71,10 +74,7 @@ def rate(successes: ArrayLike, trials: ArrayLike, *, around: ArrayLike | None = 
     k, n = _columns(("successes", successes), ("trials", trials))
     refuse(k > n, k, "successes must be no more than trials", f" of {describe(n.tolist())}")
     p = _mean(around, k, n, DEVIATIONS**2, 1.0)
-    shares = _per(k, n, p * (1.0 - p))
-    n = n.copy()
-    n.setflags(write=False)
-    return replace(shares, trials=n)
+    return _per(k, n, p * (1.0 - p), n.copy())
 
 
 def count(events: ArrayLike, exposure: ArrayLike, *, around: ArrayLike | None = None) -> Counted:
@@ -104,7 +104,7 @@ def count(events: ArrayLike, exposure: ArrayLike, *, around: ArrayLike | None = 
     """
     k, e = _columns(("events", events), ("exposure", exposure))
     refuse((k > 0) & (e == 0), k, "there are no events without exposure")
-    return _per(k, e, _mean(around, k, e, 0.0, np.inf))
+    return _per(k, e, _mean(around, k, e, 0.0, np.inf), np.full(len(e), EVENTS))
 
 
 def _columns(*columns: tuple[str, ArrayLike]) -> tuple[Array, Array]:
@@ -139,13 +139,13 @@ def _mean(around: ArrayLike | None, k: Array, size: Array, more: float, below: f
     return column
 
 
-def _per(k: Array, size: Array, variance: Array) -> Counted:
+def _per(k: Array, size: Array, variance: Array, trials: Array) -> Counted:
     """Return counts for each unit of size, which has this variance; NaN where there is no size."""
     k, size = np.where(size > 0, k, np.nan), np.where(size > 0, size, 1.0)
     values, spread = k / size, variance / size
-    for column in (values, spread):
+    for column in (values, spread, trials):
         column.setflags(write=False)
-    return Counted(values, spread)
+    return Counted(values, spread, trials)
 
 
 def with_variance(

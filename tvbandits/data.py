@@ -20,6 +20,7 @@ from tvbandits.validation import (
     as_times,
     as_values,
     as_variances,
+    as_vector,
     refuse,
     whole_number,
 )
@@ -165,7 +166,8 @@ class Dataset:
     source : array of shape (n,), optional
         A `Source` for each row; all `Source.REWARD` where left out.
     trials : array of shape (n,), optional
-        How many trials each value is the share of; 0, as where left out: the value was measured.
+        How many trials each value is the share of; infinite: events of an exposure were counted; 0, as
+        where left out: the value was measured.
 
     Raises
     ------
@@ -199,7 +201,7 @@ class Dataset:
             "y": as_values(self.y, n),
             "variance": as_variances(self.variance, n),
             "source": _as_source(self.source, n),
-            "trials": np.zeros(n) if self.trials is None else as_column(self.trials, n, "trials"),
+            "trials": np.zeros(n) if self.trials is None else as_vector(self.trials, n, "trials"),
         }
         refuse(~(columns["trials"] >= 0), columns["trials"], "trials must be 0 or more")
         for name, column in columns.items():
@@ -510,7 +512,7 @@ class NewObservations:
     @property
     def counted(self) -> tuple[Array, Array]:
         """Points and times of shares of trials: each reports all plays of its point and time."""
-        rows = self.rewards.trials > 0
+        rows = (self.rewards.trials > 0) & np.isfinite(self.rewards.trials)
         return self.rewards.X[rows], self.rewards.t[rows]
 
 

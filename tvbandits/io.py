@@ -565,7 +565,10 @@ def fits(value: Any, hint: Any) -> bool:
         same = isinstance(value, tuple) and len(value) == len(inside)
         return same and all(map(fits, value, inside))
     if origin in (tuple, list, Sequence) and inside:
-        return isinstance(value, origin) and all(fits(each, inside[0]) for each in value)
+        # Nearly always all are of exactly that type, and a call for each would take long.
+        return isinstance(value, origin) and (
+            {*map(type, value)} <= {inside[0]} or all(fits(each, inside[0]) for each in value)
+        )
     if isinstance(origin, type) and issubclass(origin, Mapping) and inside:
         return isinstance(value, Mapping) and all(
             fits(key, inside[0]) and fits(each, inside[1]) for key, each in value.items()

@@ -35,6 +35,9 @@ from tvbandits.io import check_size
 from tvbandits.option_text import option_text
 from tvbandits.validation import choice, describe, optional, several, text, whole_number
 
+# The first bytes of workbooks: of zip archives, as Excel and LibreOffice write them, and of older Excel.
+WORKBOOKS = (b"PK\3\4", b"\xd0\xcf\x11\xe0")
+
 # Headings as `plain` writes them, the one to prefer first. Two names stand for a date and a time of day.
 PAIRS = (
     *(("date_gmt", "time_gmt"), ("date_local", "time_local"), ("date", "time"), ("date", "hour")),
@@ -313,7 +316,12 @@ def _read_cells(path: Path, encoding: str) -> tuple[pd.DataFrame, str, list[list
         start = stream.peek()
         if start.startswith((b"\xff\xfe", b"\xfe\xff")):
             encoding = "utf-16"
-        elif b"\0" in start[: 1 << 16] or start.startswith(b"PK\3\4"):
+        elif start.startswith(WORKBOOKS):
+            raise ValueError(
+                "a workbook or an archive, not a text: open it, save its sheet as CSV (File, Save as, "
+                "CSV UTF-8), and give that file"
+            )
+        elif b"\0" in start[: 1 << 16]:
             raise ValueError("a binary file of a kind that is not known: export it as csv")
         lines = start.decode(encoding, "replace").splitlines()[:_SAMPLE]
         separator, rows = _split(lines)
@@ -535,9 +543,16 @@ class _Columns:
         return tuple(self._names[plain(each)] for each in columns)
 
     def present(self, option: str) -> tuple[str, ...]:
-        """Return those columns that an option names that are there: another table may have them."""
-        columns = map(plain, columns_of_option(self._options, option))
-        return tuple(self._names[each] for each in columns if each in self._names)
+        """Return the columns that an option names; none if they are those of another table.
+
+        Raises
+        ------
+        ValueError
+            If the table has some of them, and not all.
+        """
+        columns = columns_of_option(self._options, option)
+        is_here = any(plain(each) in self._names for each in columns)
+        return self.by_option(option) if is_here else ()
 
     def time(self) -> tuple[str, ...]:
         """Return the columns of the time, of which a second one has hours."""

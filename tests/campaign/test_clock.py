@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
+from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import refused
-from tvbandits.clock import Clock
+from tvbandits import Campaign, Candidates, policies
+from tvbandits.clock import Clock, to_number, to_numbers
 
 HOURS = Clock("1h", "2024-01-01")
 BERLIN = Clock("15min", pd.Timestamp("2024-01-01", tz="Europe/Berlin"))
@@ -183,3 +185,48 @@ def test_the_present() -> None:
     for clock in (HOURS, BERLIN):
         assert abs(clock.now - clock.number(pd.Timestamp.now(tz=clock.origin.tz))) < 0.5
     refused(ValueError, "number must be finite, got nan", HOURS.time, float("nan"))
+
+
+# --- times without a zone, where the clock has one
+
+AUTUMN = Clock("1h", pd.Timestamp("2024-10-27", tz="Europe/Berlin"))
+FIXED = Clock("1h", "2024-10-27T00:00+02:00")
+
+
+@pytest.mark.parametrize(
+    ("clock", "when", "number"),
+    [
+        (AUTUMN, "2024-10-27T01:30", 1.5),
+        (AUTUMN, "2024-10-27 03:00", 4.0),
+        (AUTUMN, "2024-10-27", 0.0),
+        (AUTUMN, datetime(2024, 10, 28), 25.0),
+        (AUTUMN, np.datetime64("2024-10-27T04:00"), 5.0),
+        (AUTUMN, "2024-10-27 02:30+01:00", 3.5),
+        (FIXED, "2024-10-27 02:30", 2.5),
+        (HOURS, "2024-01-01 02:30", 2.5),
+        (AUTUMN, 2.5, 2.5),
+    ],
+)
+def test_a_single_time_of_a_call_is_one_of_the_clock_s_zone(
+    clock: Clock, when: Any, number: float
+) -> None:
+    assert to_number(clock, when) == number
+
+
+def test_a_local_time_that_comes_twice_or_never_is_refused_with_the_offsets() -> None:
+    both = r"at.*02:30.*twice in Europe/Berlin.*02:30:00\+02:00 or 2024-10-27T02:30:00\+01:00$"
+    refused(ValueError, both, to_number, AUTUMN, "2024-10-27 02:30", "--at")
+    never = r"--at must be a time of Europe/Berlin, .*'2024-03-31 02:30'.*put forward"
+    refused(ValueError, never, to_number, AUTUMN, "2024-03-31 02:30", "--at")
+
+
+def test_times_of_a_table_need_an_offset_where_the_clock_has_a_zone(tmp_path: Any) -> None:
+    refused(ValueError, "has none.*add one", to_numbers, AUTUMN, ["2024-10-27 01:00"])
+    bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
+    with Campaign.create(tmp_path / "c.db", bandit, clock=AUTUMN) as campaign:
+        campaign.tell([[0.0]], [1.0], "2024-10-27 01:00")
+        assert campaign.status.time == 1.0
+        campaign.correct([[0.0]], t="2024-10-27 01:00", to="2024-10-27 01:30")
+        assert campaign.format_time(1.5) == "2024-10-27 01:30:00+02:00"
+        row = {"X": [[1.0]], "y": [1.0], "t": "2024-10-27 01:00"}
+        refused(ValueError, "has none.*add one", campaign.record, [row])

@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers.refusals import refused
 from tvbandits import Arms, Campaign, count, load, policies, rate
-from tvbandits.cli.campaign_readings import Reading, _with_rates
+from tvbandits.cli.campaign_tables import Reading, _with_rates
 from tvbandits.counts import Counted
 
 ARMS = Arms(["red", "green", "blue"])
@@ -32,12 +32,11 @@ def test_a_table_of_counts_reaches_the_bandit_as_counts() -> None:
         Reading("blue", at="1", counts=(0.0, 9.0)),
     ]
     shares, events = (_with_rates(readings, compute) for compute in (rate, count))
-    for reading, (k, n) in zip(shares, [(2.0, 100.0), (0.0, 9.0)], strict=True):
-        assert isinstance(reading.y, Counted)
-        assert reading.y.trials is not None
-        assert (reading.y.values[0], reading.y.trials[0]) == (k / n, n)
-        assert reading.y.variance[0] == reading.variance
-    assert [reading.y for reading in events] == [[0.02], [0.0]]
+    for each, is_share in ((shares, True), (events, False)):
+        for reading, (k, n) in zip(each, [(2.0, 100.0), (0.0, 9.0)], strict=True):
+            assert isinstance(reading.y, Counted)
+            assert reading.y.trials[0] == (n if is_share else np.inf)
+            assert (reading.y.values[0], reading.y.variance[0]) == (k / n, reading.variance)
 
 
 @pytest.mark.parametrize("policy", ["adaptive_gp_ucb", "discounted_thompson"])
@@ -47,7 +46,9 @@ def test_a_bandit_refuses_shares_beside_plain_numbers_and_stays_as_it_was(
     shares, plain = (getattr(policies, policy)(ARMS) for _ in range(2))
     shares.tell(["red", "blue"], rate([1, 2], [10, 20]), 1)
     plain.tell(["red", "blue"], [0.0, 1.0], 1)
-    refused(ValueError, r"row 1: .*: 1 is no share", shares.tell, ARMS.X, [np.nan, 1.0, 0.5], 2)
+    refused(
+        ValueError, r"row 1: .*: 1 is a plain number", shares.tell, ARMS.X, [np.nan, 1.0, 0.5], 2
+    )
     refused(ValueError, r"0\.3 is a share of 10 trials", plain.tell, ["red"], rate([3], [10]), 2)
     for bandit in (shares, plain):
         assert len(bandit.history) == 2
@@ -55,7 +56,7 @@ def test_a_bandit_refuses_shares_beside_plain_numbers_and_stays_as_it_was(
         load(tmp_path / "saved").tell(["red"], [np.nan], 2)
         bandit.tell(["red"], [np.nan], 2)  # no reading is of either kind
     if policy == "adaptive_gp_ucb":
-        refused(ValueError, "no share of trials", shares.correct, ["red"], [0.2], 1)
+        refused(ValueError, "is a plain number", shares.correct, ["red"], [0.2], 1)
         refused(ValueError, "is a share", plain.correct, ["red"], rate([1], [2]), 1)
         plain.correct(["red", "blue"], rate([0, 1], [1, 1]), 1)
         plain.tell(["green"], rate([3], [10]), 3)
@@ -65,9 +66,53 @@ def test_a_campaign_names_the_site_of_a_plain_number_beside_shares(tmp_path: Any
     with Campaign.create(tmp_path / "campaign.db", policies.adaptive_gp_ucb(ARMS)) as campaign:
         campaign.tell(ARMS.X, rate([2, 7, 1], [100, 90, 80]), 1)
         for key in (None, "k"):
-            refused(ValueError, "^blue: 37 is no share", campaign.tell, "blue", 37, 2, key=key)
+            refused(
+                ValueError, "^blue: 37 is a plain number", campaign.tell, "blue", 37, 2, key=key
+            )
         errors: list[Any] = []
         rows = [{"X": "red", "y": [0.5], "t": 2}, {"X": "red", "y": rate([2], [9]), "t": 2}]
         assert campaign.record(rows, errors) == 1
-        assert [(number, str(error)[:15]) for number, error in errors] == [(0, "red: 0.5 is no ")]
+        assert [(number, str(error)[:15]) for number, error in errors] == [(0, "red: 0.5 is a p")]
         assert campaign.verify().consistent
+
+
+def test_a_bandit_refuses_plain_numbers_and_shares_beside_counts_of_events(tmp_path: Any) -> None:
+    events, plain, shares = (policies.adaptive_gp_ucb(ARMS) for _ in range(3))
+    events.tell(["red", "blue"], count([1, 2], [10, 20]), 1)
+    plain.tell(["red", "blue"], [0.0, 1.0], 1)
+    shares.tell(["red", "blue"], rate([1, 2], [10, 20]), 1)
+    events.save(tmp_path / "saved")
+    for bandit in (events, load(tmp_path / "saved")):
+        for y, kind in (([0.3], "a plain number"), (rate([3], [10]), "a share of 10 trials")):
+            text = rf": 0\.3 is {kind}, but .* counts of events: tell .* count\(events, expos"
+            refused(ValueError, text, bandit.tell, ["red"], y, 2)
+        refused(ValueError, "a plain number", bandit.tell, ["red"], [0.3], 2, [0.1])
+        refused(ValueError, "a plain number", bandit.correct, ["red"], [0.3], 1)
+        bandit.tell(["red"], [np.nan], 2)  # no reading is of either kind
+        bandit.tell(["red"], count([3], [10]), 2)
+        bandit.correct(["red"], count([4], [10]), 2)
+        assert len(bandit.history) == 3
+    for bandit, kind in ((plain, "plain numbers"), (shares, "shares of trials")):
+        text = rf"0\.3 is a count of events, but the other readings are {kind}"
+        refused(ValueError, text, bandit.tell, ["red"], count([3], [10]), 2)
+    plain.correct(["red", "blue"], count([0, 1], [1, 1]), 1)
+    plain.tell(["green"], count([3], [10]), 3)
+
+
+def test_counts_of_events_are_still_measurements_to_a_model(tmp_path: Any) -> None:
+    alone = policies.adaptive_gp_ucb(ARMS)
+    with Campaign.create(tmp_path / "campaign.db", policies.adaptive_gp_ucb(ARMS)) as campaign:
+        for hour in (1, 2, 3):
+            events = count([2, 7, hour], [1.0, 0.9, 0.8 + hour])
+            campaign.tell(ARMS.X, events, hour)
+            alone.tell(ARMS.X, events.values, hour, events.variance)
+        campaign.ask(4, 3, ["red"])
+        campaign.tell("red", count([2], [1.0]), 4)
+        assert (
+            len(campaign.pending) == len(campaign.state.pending) == 2
+        )  # not all plays, as a share
+        campaign.drop(campaign.pending)
+        alone.tell(["red"], count([2], [1.0]).values, 4, count([2], [1.0]).variance)
+        np.testing.assert_allclose(campaign.predict(ARMS.X, 5), alone.predict(ARMS.X, 5))
+        refused(ValueError, "red: 5 is a plain number", campaign.record, [{"X": "red", "y": [5]}])
+        assert campaign.verify().problems == ()

@@ -9,8 +9,9 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.commands import Command
+from tests.helpers.refusals import refused
 from tests.places import DATA
-from tvbandits import Campaign, Candidates, Dataset, Options, policies
+from tvbandits import Box, Campaign, Candidates, Dataset, Options, policies
 from tvbandits.campaign.gauges import offsets_of_plays
 from tvbandits.campaign.service.page import Facts
 from tvbandits.campaign.shared import SILENT_ASKS
@@ -307,3 +308,99 @@ def test_a_campaign_that_reads_one_place_at_a_time_names_a_gauge_that_attracts(
             y = np.sin(t / 9) + LEVELS[place] + 0.1 * rng.standard_normal() + 30.0 * (place == 6)
             campaign.tell(X[[place]], [y], t, sure=True)
         assert {*campaign.doubtful_sites} == (set() if minimize else {"P6"})
+
+
+# --- the answer of a person
+
+
+def tell_table(campaign: Campaign, offset: float, first: int, rounds: int = 30) -> None:
+    data = table(rounds, offset=offset)
+    campaign.tell(data.X, data.y, first + data.t, sure=True)
+
+
+def test_a_site_that_stands_out_is_asked_about_until_it_is_confirmed_or_changes(
+    tmp_path: Path,
+) -> None:
+    with campaign_at(tmp_path) as campaign:
+        tell_table(campaign, 5.0, 0)
+        before = campaign.state
+        assert campaign.doubtful_sites["P6"].endswith("from the median of all places: is it right?")
+        campaign.change_sites(confirm=["P6"], key="k")
+        campaign.change_sites(confirm=["P6"], key="k")
+        assert campaign.doubtful_sites == {}
+        assert campaign.state == before
+        row = campaign.journal()[-1]
+        assert row.arguments["confirm"] == {"P6": pytest.approx(5.2, abs=0.3)}
+        tell_table(campaign, 5.5, 30)
+        assert campaign.doubtful_sites == {}
+        tell_table(campaign, 12.0, 60, rounds=90)
+        assert {*campaign.doubtful_sites} == {"P6"}
+        campaign.change_sites(confirm=[6])
+        assert campaign.verify().problems == ()
+    with Campaign.open(tmp_path / "c.db") as opened:
+        assert opened.doubtful_sites == {}
+        opened.change_sites(retire=["P2"], add={"P8": [9.0]}, confirm=["P6"])
+        assert "P2" not in opened.sites
+        assert "P8" in opened.sites
+
+
+def test_only_what_stands_out_can_be_confirmed(tmp_path: Path) -> None:
+    with campaign_at(tmp_path) as campaign:
+        wrong: Any = campaign.change_sites
+        refused(ValueError, "P1 does not stand out .*; none does", wrong, confirm=["P1"])
+        tell_table(campaign, 5.0, 0)
+        for sites, text in (
+            (["P1"], "P1 does not stand out from the other sites; those that do are P6"),
+            (["P6", "P1"], "P1 does not stand out"),
+            (["P9"], 'unknown site "P9"'),
+            ("P6", "confirm must be"),
+            ([8], "confirm"),
+            (["P6", "P6", "P1"], "P1 does not stand out"),
+            ([2.5], "each of confirm must be a whole number or the name"),
+        ):
+            refused(ValueError, text, wrong, confirm=sites)
+        assert {*campaign.doubtful_sites} == {"P6"}
+    with Campaign.create(
+        tmp_path / "box.db",
+        policies.gp_ucb(Box([(0.0, 1.0)]), kernel=RBF(0.3), noise_variance=0.01),
+    ) as campaign:
+        refused(ValueError, "sites or arms only", campaign.change_sites, confirm=["P1"])
+
+
+def test_a_site_in_a_measured_context_can_be_confirmed(tmp_path: Path) -> None:
+    domain: Any = Candidates(X, context={"outside": (-15.0, 20.0)})
+    bandit = policies.gp_ucb(domain, kernel=RBF(2.0), noise_variance=0.01)
+    data = table(30, offset=5.0)
+    with Campaign.create(tmp_path / "c.db", bandit, about=ABOUT) as campaign:
+        points = np.column_stack([data.X, np.full(len(data.X), 3.0)])
+        campaign.tell(points, data.y, data.t)
+        assert {*campaign.doubtful_sites} == {"P6"}
+        campaign.change_sites(confirm=["P6"])
+        assert campaign.doubtful_sites == {}
+        assert campaign.verify().consistent
+
+
+def test_ask_forecast_and_status_name_the_same_doubts_and_the_answer(
+    tmp_path: Path, command: Command
+) -> None:
+    data = table(30, offset=5.0)
+    data = data.with_values(np.where(data.X[:, 0] == 3.0, LEVELS[3], data.y))
+    place = str(tmp_path / "c.db")
+    with campaign_at(tmp_path) as campaign:
+        campaign.tell(data.X, data.y, data.t)
+        stations = {each.name: each.problems for each in Facts(campaign.overview).stations}
+    question = f"is it right? if so: tvbandits campaign sites confirm {place} P6"
+    stuck = "P3: stuck: its last 30 readings are equal"
+    ask = command("campaign", "ask", place, "--at", 31, "--available", "P3,P6", "-n", 2)
+    for said in (ask, command("campaign", "forecast", place, "--at", 31)):
+        assert said.status == 0
+        assert question in said.err
+        assert stuck in said.err
+    assert question not in command("campaign", "forecast", place, "--site", "P1").err
+    status = command("campaign", "status", place, "--best")
+    assert question in status.out
+    assert stuck in status.out
+    assert [len(each) for each in (stations["P3"], stations["P6"])] == [1, 1]
+    assert command("campaign", "sites", "confirm", place, "P6").status == 0
+    assert "P6" not in command("campaign", "forecast", place, "--at", 31).err
+    assert "does not stand out" in command("campaign", "sites", "confirm", place, "P1").err

@@ -1,6 +1,7 @@
 """A campaign over the Model Context Protocol, by a client of the official package."""
 
 import asyncio
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -213,3 +214,33 @@ def test_a_file_that_is_no_campaign_is_named(command: Any, tmp_path: Path) -> No
     failed = command("campaign", "mcp", str(tmp_path / "none.db"))
     assert failed.status == 2
     assert "none.db" in failed.err
+
+
+def test_a_withdrawn_reading_comes_back_under_a_key(campaign: Any) -> None:
+    campaign.tell("pier", [20.0], 1.0)
+    campaign.retract("pier", 1.0)
+    reading = {"site": "pier", "reward": 20.0, "time": 1.0}
+    refusal, done = call_all(
+        campaign, [("tell", reading), ("tell", {**reading, "key": "on purpose"})]
+    )
+    assert "20 was retracted by agent (row 2); give a key to bring it back" in refusal
+    assert done["readings"] == 1
+
+
+def test_ask_and_forecast_warn_of_a_site_that_is_stuck(tmp_path: Path) -> None:
+    names = [f"P{i}" for i in range(6)]
+    domain = Candidates(np.arange(6.0)[:, None])
+    with Campaign.create(
+        tmp_path / "c.db", bandit_on(domain), about={"names": json.dumps(names)}
+    ) as campaign:
+        for t in range(20):
+            y = np.sin(t + np.arange(6.0))
+            y[3] = 0.5
+            campaign.tell(domain.X, y, t)
+        asked, predicted, other = call_all(
+            campaign,
+            [("ask", {"available": ["P3"]}), ("forecast", {}), ("forecast", {"sites": ["P1"]})],
+        )
+    text = "P3: stuck: its last 20 readings are equal"
+    assert asked["warnings"] == predicted["warnings"] == [text]
+    assert "warnings" not in other

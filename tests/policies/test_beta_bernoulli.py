@@ -72,7 +72,7 @@ def test_what_it_cannot_use_is_refused_and_nothing_moves() -> None:
     for y in ([1.5], [-0.1]):
         fresh = policies.discounted_thompson(ARMS)
         refused(ValueError, "takes rewards from 0 to 1, got", fresh.tell, ARMS.X[:1], y, 2)
-        refused(ValueError, "no share of trials", player.tell, ARMS.X[:1], y, 2)
+        refused(ValueError, "is a plain number", player.tell, ARMS.X[:1], y, 2)
     assert player.info.readings == 2
     assert player.rule.counts[:2].tolist() == [[1.0, 3.0], [3.0, 1.0]]
     refused(ValueError, "needs a finite domain", policies.discounted_thompson, Box([(0, 1)]))

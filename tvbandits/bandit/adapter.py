@@ -219,8 +219,9 @@ class PolicyAdapter:
             self.rule.check(rewards)
         trials = np.ones(len(new.X))
         if isinstance(self.rule, Counting) and isinstance(y, Counted):
-            require(y.trials is not None, "y", "shares of trials, as of rate(successes, trials)", y)
-            trials = np.asarray(y.trials)
+            is_share = bool(np.isfinite(y.trials).all())
+            require(is_share, "y", "shares of trials, as of rate(successes, trials)", y)
+            trials = y.trials
         before, observations, noise = len(self.record.rewards), record.rewards, self.noise
         learns = self.noise_variance is None and (noise is None or due(before, len(observations)))
         if learns and isinstance(self.rule, Noisy) and np.isnan(observations.variance).any():

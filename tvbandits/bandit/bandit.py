@@ -157,7 +157,8 @@ class Bandit:
         return self._whole() if self._turns.mine else in_turn(Bandit._whole)(self)
 
     def _whole(self) -> State:
-        memory = state_of(None if self._recipe.asking is None else self._recipe.asking.expert)
+        asking = self._recipe.asking
+        memory = None if asking is None else state_of(asking.expert)
         if memory is not None and not same_value(memory, self._state.queries.expert):
             self._state = self._state.with_queries(expert=memory)
         return self._state

@@ -379,7 +379,8 @@ class Inference:
         """Return what a posterior is conditioned on: observations, with effective variances (n,)."""
         if self._self_learning:
             counts = self.recipe.beliefs[0].counts_trials
-            columns = (data.y, self._sign * data.trials) if counts else (data.y,)
+            trials = np.where(np.isfinite(data.trials), data.trials, 0.0)
+            columns = (data.y, self._sign * trials) if counts else (data.y,)
             return Data(at_times(data.X, data.t), np.column_stack(columns), effective)
         noise = state.model.scaling.in_prior_units(effective)
         if self._beside:

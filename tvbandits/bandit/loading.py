@@ -12,10 +12,11 @@ import numpy as np
 
 from tvbandits.bandit.adapter import PolicyAdapter
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.counts import rate
+from tvbandits.counts import Counted, count, rate
+from tvbandits.data import Dataset
 from tvbandits.domains.availability import NothingAvailableError
 from tvbandits.io import Encoder, SavedFileError, Trusted, check_regular, check_size, from_bytes
-from tvbandits.validation import error_line, file_path
+from tvbandits.validation import Array, error_line, file_path
 
 
 def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
@@ -92,19 +93,24 @@ def _play_a_step(bandit: Any) -> None:
             mean, deviation = bandit.predict(X)
             if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
                 raise ValueError(f"it predicts {mean} +- {deviation} at {X.tolist()}")
-        bandit.tell(
-            X, rate(np.clip(mean, 0.0, 1.0), np.ones(len(X))) if _is_counted(bandit) else mean
-        )
+        bandit.tell(X, _as_told(bandit, mean))
         if fitted:  # what is told comes into it
             bandit.recommend(context=context)
         _check_numbers(bandit)  # what overflows in a step fails in the next one
 
 
-def _is_counted(bandit: Any) -> bool:
-    """Return whether the rewards of a bandit are shares of trials."""
+def _as_told(bandit: Any, mean: Array) -> Array | Counted:
+    """Return rewards (n,) of the kind that a bandit was told: plain numbers, shares or events."""
+    rewards = Dataset.empty(1)
     if isinstance(bandit, Bandit):
-        return bool(bandit.state.readings.trials.any())
-    return isinstance(bandit, PolicyAdapter) and bool(bandit.record.rewards.trials.any())
+        rewards = bandit.state.readings
+    elif isinstance(bandit, PolicyAdapter):
+        rewards = bandit.record.rewards
+    if not rewards.trials.any():
+        return mean
+    once = np.ones(len(mean))
+    is_share = np.isfinite(rewards.trials[-1])
+    return rate(np.clip(mean, 0.0, 1.0), once) if is_share else count(np.abs(mean), once)
 
 
 def _check_numbers(bandit: Any) -> None:

@@ -64,7 +64,8 @@ def validate_observations(
     Raises
     ------
     ValueError
-        If something has no form that can be used, or shares of trials and plain numbers are mixed.
+        If something has no form that can be used, or plain numbers, shares of trials and counts of
+        events are mixed.
     """
     points = recipe.domain.check(X)
     n = len(points)
@@ -172,14 +173,35 @@ def values_and_variance(
 
 
 def trials_of(y: object, n: int) -> Array:
-    """Return the trials (n,) that readings are shares of; 0: they were measured."""
-    if isinstance(y, Counted) and y.trials is not None:
-        return y.trials
-    return np.zeros(n)
+    """Return the trials (n,) that readings are shares of; 0: measured; infinite: events."""
+    return y.trials if isinstance(y, Counted) else np.zeros(n)
+
+
+# What is told of each kind of reading, as a text says it of one and of others, and how to tell it.
+KINDS = {
+    "measured": ("a plain number", "plain numbers", ""),
+    "share": (
+        "a share of {trials} trials",
+        "shares of trials",
+        "its successes and trials, as by rate(successes, trials)",
+    ),
+    "events": (
+        "a count of events",
+        "counts of events",
+        "its events and exposure, as by count(events, exposure)",
+    ),
+}
+
+
+def _kinds(trials: Array) -> list[str]:
+    """Return the kind of each reading (n,) of so many trials."""
+    return ["measured" if n == 0 else "share" if math.isfinite(n) else "events" for n in trials]
 
 
 def refuse_mixture(X: Array, y: Array, trials: Array, others: Array) -> None:
-    """Raise a `PlayError` about a share of trials among plain numbers, or the other way around.
+    """Raise a `PlayError` about a reading of another kind than the others.
+
+    Plain numbers, shares of trials and counts of events are different rewards.
 
     Parameters
     ----------
@@ -190,20 +212,19 @@ def refuse_mixture(X: Array, y: Array, trials: Array, others: Array) -> None:
         The trials of other readings.
     """
     rows = np.flatnonzero(~np.isnan(y))
-    if len(rows) == 0 or len(others) == 0 or (trials[rows[0]] > 0) in (others > 0):
+    if len(rows) == 0 or len(others) == 0:
         return
     row = int(rows[0])
+    (kind,), before = _kinds(trials[row : row + 1]), _kinds(others)
+    if kind in before:
+        return
+    usual = before[-1]
+    remedy = f"tell {KINDS[usual][2]}"
+    if usual == "measured":
+        parts = "successes and trials" if kind == "share" else "events and exposure"
+        remedy = f"tell it as one, or correct those to {parts} first, all at once"
     where = "row {row}: " if len(X) > 1 else ""
-    if trials[row] > 0:
-        text = (
-            "{value} is a share of {trials} trials, but the other readings are plain numbers: tell it "
-            "as one, or correct those to successes and trials first, all at once"
-        )
-    else:
-        text = (
-            "{value} is no share of trials, but the other readings are: tell its successes "
-            "and trials, as by rate(successes, trials)"
-        )
+    text = f"{{value}} is {KINDS[kind][0]}, but the other readings are {KINDS[usual][1]}: {remedy}"
     raise PlayError(
         f"{where}{{point}}: {text}",
         row=row,

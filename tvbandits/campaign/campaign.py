@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.campaign import verbs
 from tvbandits.campaign.names import Names, check_sites
@@ -29,17 +29,11 @@ from tvbandits.campaign.shared import (
     Errors,
     NumberedRequest,
     SharedBandit,
+    Withdrawn,
     check_key_and_name,
     collect_errors,
 )
-from tvbandits.campaign.status import (
-    HALF_WIDTH,
-    PendingPoint,
-    Prediction,
-    Status,
-    Verification,
-    bandit_summary,
-)
+from tvbandits.campaign.status import PendingPoint, Status, Verification, bandit_summary
 from tvbandits.campaign.store.errors import report_damage
 from tvbandits.campaign.store.journal import to_points
 from tvbandits.campaign.store.store import Row, Store, check_name, open_store
@@ -51,7 +45,10 @@ from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.parameters import Named
 from tvbandits.validation import (
     Array,
+    as_floats,
     as_time,
+    as_times,
+    as_vector,
     check_part,
     file_path,
     flag,
@@ -71,6 +68,9 @@ if TYPE_CHECKING:
     from tvbandits.experts.protocol import Expert
 
 Location = str | os.PathLike[str]
+
+# Keys that are looked up at a time: a database takes so many values in a query.
+MOST_KEYS = 5000
 
 # Readings of further outcomes, by name.
 Outcomes = Mapping[str, ArrayLike] | None
@@ -321,30 +321,23 @@ class Campaign:
 
     @property
     def doubtful_sites(self) -> dict[str, str]:
-        """What a person should look at, by the name of each site that is silent or stands out.
+        """What a person should look at, by the name of each site that is silent, stuck or stands out.
 
-        Sites are compared at the times at which at least half of all are read; where there are none,
-        with the readings of other sites that are nearest in time (`tvbandits.campaign.gauges`).
+        One that stands out is not named again once somebody confirms it (`change_sites`), until it is
+        off by another amount. Sites are compared at the times at which at least half of all are read;
+        where there are none, with the readings of other sites that are nearest in time
+        (`tvbandits.campaign.gauges`).
         """
-        from tvbandits.campaign.gauges import offsets_of_plays
-        from tvbandits.datasets.tables.rounds import FEWEST_ROUNDS, Rounds
+        from tvbandits.campaign.gauges import doubts_about_gauges
 
         if not self.sites:
             return {}
-        readings, minimize, names = self.state.readings, self.recipe.minimize, self.names
-        found, rounds = self._shared.silent_sites, Rounds.of(readings)
-        for x, n in zip(rounds.X, rounds.missed.tolist(), strict=True):
-            if n:
-                text = f"silent: no reading in the last {n} times at which others were read"
-                found.setdefault(names.name(x), text)
-        offsets = [*zip(rounds.X, rounds.offsets.tolist(), strict=True)]
-        if len(rounds.values) < FEWEST_ROUNDS:
-            offsets = offsets_of_plays(readings)
-        for x, offset in offsets:
-            if (offset < 0) == minimize and not np.isnan(offset):
-                text = f"usually {offset:+.3g} from the median of all places: is it right?"
-                found.setdefault(names.name(x), f"stands out: {text}")
+        with self._shared.outline() as outline:
+            confirmed = {**outline.confirmed}
+        readings, minimize = self.state.readings, self.recipe.minimize
+        doubts = doubts_about_gauges(readings, minimize, self.names.name, confirmed)
         active = {*self.sites}
+        found = doubts | self._shared.silent_sites
         return {name: text for name, text in found.items() if name in active}
 
     @property
@@ -527,12 +520,17 @@ class Campaign:
             `usual`.
         ConflictError
             If another request has the key; the message shows both. Without a key, if there is a reading
-            of the same place and time.
+            of the same place and time, or the same one was retracted or moved.
         """
         request = verbs.tell(self.clock, X, y, t, noise_variance, outcomes, context, sure=sure)
         return self._info(request, key, who)
 
-    def record(self, readings: Iterable[Mapping[str, Any]], errors: Errors | None = None) -> int:
+    def record(
+        self,
+        readings: Iterable[Mapping[str, Any]],
+        errors: Errors | None = None,
+        withdrawn: Withdrawn | None = None,
+    ) -> int:
         """Write rewards as if `tell` told one after the other, all or none; return how many are new.
 
         With a list of `errors`, the method leaves out readings with an error, appends the number of
@@ -541,13 +539,19 @@ class Campaign:
 
         Each reading has the arguments of `tell` by name. It may also have `counts`, [successes, trials]
         or [events, exposure], from which its rate was computed; the counts then identify it, since its
-        variance changes with other counts of its time. Readings that are in the journal are skipped.
+        variance changes with other counts of its time.
+
+        Readings that are in the journal are skipped, also those that were corrected, retracted or moved
+        since: a list `withdrawn` gets the number of each that was retracted or moved, and what became of
+        it. A `key` brings one back.
 
         All readings are one transaction. A campaign with an expert asks it after each reading; there the
         readings before one with an error stay in the journal.
         """
         if errors is not None:
             of_kind("errors", errors, list, "a list, or None")
+        if withdrawn is not None:
+            of_kind("withdrawn", withdrawn, list, "a list, or None")
         requests = list[NumberedRequest]()
         new_errors: Errors | None = None if errors is None else []
         for number, reading in enumerate(readings):
@@ -558,7 +562,7 @@ class Campaign:
                 check_key_and_name(key, who or self._who)
                 request = verbs.tell_reading(self.clock, arguments)
                 requests.append((number, request, key, who or self._who))
-        count = self._shared.execute_all(requests, new_errors)
+        count = self._shared.execute_all(requests, new_errors, withdrawn)
         if errors is not None:
             errors += sorted(new_errors or (), key=lambda each: each[0])
         return count
@@ -602,25 +606,30 @@ class Campaign:
         self,
         add: Mapping[str, ArrayLike | None] | Sequence[str] = (),
         retire: Sequence[str | int] = (),
+        confirm: Sequence[str | int] = (),
         *,
         key: str | None = None,
         who: str | None = None,
     ) -> None:
         """Add sites or arms, and retire others, as `Bandit.with_candidates`; rows stay as they are.
 
+        Sites that stand out can be confirmed: `doubtful_sites` does not ask about them again until they
+        are off by another amount.
+
         Parameters
         ----------
         add : mapping of names to coordinates, or names
             Coordinates as in the table of sites, degrees if it has degrees; arms have none, and
             retired sites that come back need none.
-        retire : sequence of names or row numbers
+        retire, confirm : sequence of names or row numbers
 
         Raises
         ------
         ValueError
-            If a site exists already, one to retire does not, or none would be left.
+            If a site exists already, one to retire does not, none would be left, or one to confirm does
+            not stand out.
         """
-        self._execute(verbs.change_sites(add, retire), key, who)
+        self._execute(verbs.change_sites(add, retire, confirm), key, who)
 
     def questions(
         self,
@@ -699,6 +708,49 @@ class Campaign:
         with self._shared.read() as replay:
             return self._shared.doubts(replay.bandit, table)
 
+    def are_recorded(
+        self,
+        X: ArrayLike | Named,
+        y: ArrayLike,
+        t: ArrayLike,
+        noise_variance: ArrayLike | None = None,
+        counts: ArrayLike | None = None,
+    ) -> NDArray[np.bool_]:
+        """Return which readings (n,) the journal has: `record` skips those that have no key.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Places, as for `tell`.
+        y, t : arrays of shape (n,)
+            NaN in `y`: no reading.
+        noise_variance : array of shape (n,), optional
+            NaN: the usual one.
+        counts : array of shape (n, 2), optional
+            The counts that the readings were computed from, as for `record`.
+
+        Raises
+        ------
+        ValueError
+            If a shape is wrong, or there is no such place.
+        """
+        points = self.resolve_points(X)
+        n = len(points)
+        values = as_vector(y, n, "y")
+        times = as_times(to_numbers(self.clock, t), n)
+        variance = as_vector(
+            np.nan if noise_variance is None else noise_variance, n, "noise_variance"
+        )
+        pairs = None if counts is None else as_floats(counts, "counts")
+        if pairs is not None and pairs.shape != (n, 2):
+            raise ValueError(f"counts must have shape ({n}, 2), got {pairs.shape}")
+        return self._shared.are_recorded(points, values, times, variance, pairs)
+
+    def recorded_keys(self, keys: Sequence[str]) -> set[str]:
+        """Return those of some keys under which the journal has a call."""
+        parts = (keys[i : i + MOST_KEYS] for i in range(0, len(keys), MOST_KEYS))
+        return {key for part in parts for key in self._store.rows_by_key(part)}
+
     def resolve_points(
         self, X: ArrayLike | Named, context: Context = None, t: Any = None, *, played: bool = False
     ) -> Array:
@@ -736,41 +788,3 @@ def _check_options(trusted: object, who: object, timeout: object, snapshot_every
         check_name("who", who)
     not_negative("timeout", timeout)
     whole_number("snapshot_every", snapshot_every)
-
-
-def forecast(
-    campaign: Campaign,
-    places: ArrayLike | Named | None,
-    t: float | str | None,
-    outcome: str | None = None,
-    context: Context = None,
-    *,
-    relative: bool = False,
-) -> list[Prediction]:
-    """Return predictions at places, or at all sites that are not retired, the best first.
-
-    The parameters are those of `Campaign.predict`; places are names of sites, or points.
-
-    Raises
-    ------
-    ValueError
-        If there are no places and the campaign does not play on sites, or `Campaign.predict` refuses.
-    """
-    if places is None:
-        candidates = candidates_of(campaign.domain)
-        if candidates is None:
-            raise ValueError(
-                f"the campaign plays on {campaign.domain!r}, not on sites: name the places"
-            )
-        places = candidates.active
-    X = campaign.resolve_points(places, context)
-    mean, deviation = campaign.predict(X, t, outcome, relative=relative)
-    half = HALF_WIDTH * deviation
-    bounds = np.column_stack([mean - half, mean + half])
-    order = np.argsort(mean if campaign.recipe.minimize else -mean, kind="stable")
-    return [
-        Prediction(
-            campaign.names.name(X[i]), float(mean[i]), float(deviation[i]), bounds[i].tolist()
-        )
-        for i in order
-    ]

@@ -87,6 +87,7 @@ class Doubts:
         self._far_ahead, self._far_out, self._fewest = far_ahead, far_out, fewest
         state = bandit.state
         self._bandit, self._readings = bandit, state.readings
+        self._own: dict[bytes, Array] = {}
         rewards = state.readings.append(state.answers)
         self._now = math.inf if clock is None else clock.now
         self._format_time = format_time
@@ -157,7 +158,10 @@ class Doubts:
         self, name: str, X: Array, t: float | None, value: float, variance: float
     ) -> list[Doubt]:
         """Return a sentence if a value is far from the past of its place and from the prediction."""
-        own = self._readings.y[(self._readings.X == X).all(axis=1)]
+        own = self._own.get(X.tobytes())
+        if own is None:  # many rows of a table are of one place
+            own = self._readings.y[(self._readings.X == X).all(axis=1)]
+            self._own[X.tobytes()] = own
         if len(own) < FEWEST_OF_PLACE:
             return []
         noise = self._bandit.info.model.noise

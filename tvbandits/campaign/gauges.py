@@ -1,4 +1,4 @@
-"""Gauges of a network that are silent or stand out.
+"""Gauges of a network that are silent, stuck or stand out.
 
 Where there are rounds (`tvbandits.datasets.tables.rounds`), the gauges are compared in each of them. A
 bandit that plays a few places at a time has none: there a reading is compared with the readings of
@@ -7,10 +7,12 @@ other places that are nearest in time (`offsets_of_plays`).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 
 from tvbandits.data import Dataset
-from tvbandits.datasets.tables.rounds import FEWEST_PLACES
+from tvbandits.datasets.tables.rounds import FEWEST_PLACES, FEWEST_ROUNDS, Rounds
 from tvbandits.validation import Array, Index
 
 # Without rounds a reading is compared with the median of so many of other places. A gauge stands out if
@@ -24,6 +26,56 @@ FEWEST_READINGS, MOST_READINGS, FEWEST_OTHERS = 5, 200, 4
 
 # The median distance of a normal value from its mean, in standard deviations.
 NORMAL = 0.6745
+
+
+# An offset that somebody has confirmed is another one once it differs by more than this share of it.
+CHANGE_OF_OFFSET = 0.5
+
+
+def doubts_about_gauges(
+    readings: Dataset, minimize: bool, name: Callable[[Array], str], confirmed: Mapping[str, float]
+) -> dict[str, str]:
+    """Return what a person should look at, by the name of each place that it is about.
+
+    Parameters
+    ----------
+    readings : Dataset
+    minimize : bool
+        Whether the least is looked for: a gauge stands out if its offset attracts plays.
+    name : callable
+        Returns the name of a point (d,).
+    confirmed : mapping of str to float
+        The offsets that somebody has found right, by name: nobody is asked again about one until it
+        changes.
+    """
+    found, rounds = dict[str, str](), Rounds.of(readings)
+    for x, missed, equal in zip(rounds.X, rounds.missed, rounds.stuck, strict=True):
+        if missed:
+            text = f"silent: no reading in the last {missed} times at which others were read"
+            found.setdefault(name(x), text)
+        elif equal:
+            found.setdefault(name(x), f"stuck: its last {equal} readings are equal")
+    for place, offset in attractive_offsets(readings, minimize, name).items():
+        right = confirmed.get(place, 0.0)
+        if abs(offset - right) > CHANGE_OF_OFFSET * abs(right):
+            text = f"usually {offset:+.3g} from the median of all places: is it right?"
+            found.setdefault(place, f"stands out: {text}")
+    return found
+
+
+def attractive_offsets(
+    readings: Dataset, minimize: bool, name: Callable[[Array], str]
+) -> dict[str, float]:
+    """Return by how much each place is off that stands out and attracts plays, by name."""
+    rounds = Rounds.of(readings)
+    offsets = [*zip(rounds.X, rounds.offsets.tolist(), strict=True)]
+    if len(rounds.values) < FEWEST_ROUNDS:
+        offsets = offsets_of_plays(readings)
+    sign, found = -1.0 if minimize else 1.0, dict[str, float]()
+    for x, offset in offsets:
+        if sign * offset > 0 and abs(offset) > abs(found.get(name(x), 0.0)):
+            found[name(x)] = offset
+    return found
 
 
 def offsets_of_plays(readings: Dataset) -> list[tuple[Array, float]]:

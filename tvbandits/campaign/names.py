@@ -39,6 +39,9 @@ from tvbandits.validation import Array, as_points, as_rows, describe, refuse, re
 # outcome, all coordinates are called x0, x1, ...
 HISTORY_COLUMNS = {"time", "t", "site", "reward", "value", "variance", "source", "kind"}
 
+# What the journal says of sites where none is added or retired (`Names.change`).
+NO_CHANGE: Mapping[str, Any] = {"names": [], "X": [], "table": {}, "retire": [], "restore": []}
+
 
 def check_sites(name: str, sites: Sequence[str]) -> None:
     """Raise a `ValueError` unless names of sites differ, and each is a text as a table has it."""

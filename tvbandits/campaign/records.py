@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tvbandits.acquisition.limits import check_outcome
 from tvbandits.bandit.history import history_columns, in_time
@@ -15,6 +16,7 @@ from tvbandits.bandit.observations import find_readings, usual_variance, validat
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.campaign.store.journal import to_array, to_points
 from tvbandits.campaign.store.store import Row
+from tvbandits.campaign.withdrawals import Withdrawal, Withdrawals
 from tvbandits.counts import Counted
 from tvbandits.data import Dataset, NewObservations, Plays, at_times, row_keys
 from tvbandits.validation import Array, as_times, as_values
@@ -22,6 +24,10 @@ from tvbandits.validation import Array, as_times, as_values
 if TYPE_CHECKING:
     from tvbandits.bandit.recipe import Recipe
     from tvbandits.bandit.state import State
+
+
+# What a journal has of a reading: see `RecordedReadings.compare`.
+Verdict = Literal["new", "recorded", "other"] | Withdrawal
 
 
 def history_with_changes(recipe: Recipe, state: State, changes: Iterable[Row]) -> dict[str, Any]:
@@ -76,6 +82,13 @@ def observations_of(recipe: Recipe, state: State, arguments: Mapping[str, Any]) 
     return validate_observations(recipe, state.record, X, y, t, variance)
 
 
+def times_of(recipe: Recipe, state: State, arguments: Mapping[str, Any]) -> Array:
+    """Return the time (n,) of each reading of the arguments of `tell`, which the bandit checks."""
+    if arguments.get("t") is None:
+        return observations_of(recipe, state, arguments).t
+    return as_times(to_array(arguments["t"]), len(arguments["X"]))
+
+
 class RecordedReadings:
     """The readings in a journal, to be looked up by place and time.
 
@@ -84,11 +97,15 @@ class RecordedReadings:
     recipe : Recipe
     read_rows : callable
         Returns the rows of the journal of kind "tell".
+    withdrawals : Withdrawals
+        The readings that were retracted or moved.
     """
 
-    def __init__(self, recipe: Recipe, read_rows: Callable[[], Iterable[Row]]) -> None:
+    def __init__(
+        self, recipe: Recipe, read_rows: Callable[[], Iterable[Row]], withdrawals: Withdrawals
+    ) -> None:
         self._recipe, self._dimension = recipe, recipe.domain.dimension
-        self._read_rows = read_rows
+        self._read_rows, self._withdrawals = read_rows, withdrawals
 
     @cached_property
     def _rows(self) -> list[Row]:
@@ -97,13 +114,12 @@ class RecordedReadings:
     @cached_property
     def _counts(self) -> dict[bytes, Any]:
         """The counts that rates were computed from, by place and time."""
-        rows = [row for row in self._rows if "counts" in row.arguments]
-        return {
-            row_keys(at_times(self._points(row), to_array(row.body["result"])))[0]: row.arguments[
-                "counts"
-            ]
-            for row in rows
-        }
+        counts: dict[bytes, Any] = {}
+        for row in self._rows:
+            if "counts" in row.arguments:
+                plays = row_keys(at_times(self._points(row), to_array(row.body["result"])))
+                counts |= zip(plays, row.arguments["counts"], strict=True)
+        return counts
 
     def _points(self, row: Row) -> Array:
         return to_points(row.arguments["X"], self._dimension)
@@ -127,6 +143,60 @@ class RecordedReadings:
         told = self._expired(math.inf)
         return _by_play(told, told.y, told.variance)
 
+    def _readings_at(self, state: State, t: Array) -> dict[bytes, list[list[float]]]:
+        """Return the values and variances now of all readings at some times (n,), by play."""
+        readings, until = state.readings, state.expired.until
+        if state.expired.rewards and (t < until).any():
+            readings = self._expired(until).append(readings)
+        readings = readings.take(_are_at(readings.t, t))
+        return _by_play(readings, readings.y, readings.variance)
+
+    def compare(
+        self, state: State, X: Array, t: Array, y: Array, variance: Array, counts: Any = None
+    ) -> list[Verdict]:
+        """Return what the journal has of each of some readings.
+
+        A play without a reading (NaN) does not conflict with a reading, and adds nothing to one.
+
+        Parameters
+        ----------
+        state : State
+        X : array of shape (n, d)
+        t, y, variance : arrays of shape (n,)
+        counts : list of length n, optional
+            The counts that they were computed from.
+
+        Returns
+        -------
+        verdicts : list of length n
+            "new": nothing of its place and time. "recorded": the same, or what was the same until it was
+            corrected: a file may still have that. "other": another one. A `Withdrawal`: the same, which
+            was retracted or moved since.
+        """
+        by_play = self._readings_at(state, t)
+        failed = {*_play_keys(state.failed.take(_are_at(state.failed.t, t)))}
+        verdicts = list[Verdict]()
+        for i, play in enumerate(row_keys(at_times(X, t))):
+            if np.isnan(y[i]) and (play in by_play or play in failed):
+                verdicts.append("recorded")
+                continue
+            value, noise = float(y[i]), float(variance[i])
+            # The variance of a rate changes if other counts are recorded at its time.
+            same_counts = counts is not None and self._counts.get(play) == counts[i]
+            if play in by_play:
+                same = _is_among(by_play[play], value, noise, same_counts) or _is_among(
+                    self._as_told.get(play, []), value, noise, same_counts
+                )
+                verdicts.append("recorded" if same else "other")
+                continue
+            gone = self._withdrawals.find(X[i].tolist(), float(t[i]), value)
+            if gone is not None and not np.isnan(value):
+                as_told = [each for each in self._as_told.get(play, []) if each[0] == value]
+                if as_told and not _is_among(as_told, value, noise, same_counts):
+                    gone = None  # of another variance
+            verdicts.append(gone or "new")
+        return verdicts
+
     def check_new(
         self,
         state: State,
@@ -135,51 +205,59 @@ class RecordedReadings:
         name: Callable[[Array], str],
         format_time: Callable[[float], str],
     ) -> None:
-        """Raise a `ConflictError` if there is a reading of the same place and time already.
+        """Raise a `ConflictError` if there is a reading of the same place and time already, or was.
 
-        A play without a reading does not conflict with a reading, and adds nothing to one. The error
-        says whether it is the same reading, or was until it was corrected.
+        The error says whether all readings are in the journal as they are, or were until they were
+        corrected or withdrawn.
         """
-        readings, until = state.readings, state.expired.until
-        if state.expired.rewards and (new.t < until).any():
-            readings = self._expired(until).append(readings)
-        readings = readings.take(np.isin(readings.t, new.t))
-        by_play = _by_play(readings, readings.y, readings.variance)
-        failed = {*_play_keys(state.failed.take(np.isin(state.failed.t, new.t)))}
-        conflicts, same, rewards = set[bytes](), True, new.rewards
-        for play, y, variance in zip(_play_keys(rewards), rewards.y, rewards.variance, strict=True):
-            if play in by_play:
-                conflicts.add(play)
-                # The variance of a rate changes if other counts are recorded at its time.
-                same_counts = (
-                    "counts" in arguments and self._counts.get(play) == arguments["counts"]
-                )
-                # A file may still have what was corrected since.
-                same = same and (
-                    _is_among(by_play[play], y, variance, same_counts)
-                    or _is_among(self._as_told.get(play, []), y, variance, same_counts)
-                )
-        conflicts |= {x for x in _play_keys(new.failed) if x in by_play or x in failed}
-        if not conflicts:
+        y, variance = np.full(len(new.X), np.nan), np.full(len(new.X), np.nan)
+        is_reading = ~np.isnan(to_array(arguments["y"]).reshape(-1))
+        y[is_reading], variance[is_reading] = new.rewards.y, new.rewards.variance
+        verdicts = self.compare(state, new.X, new.t, y, variance, arguments.get("counts"))
+        if all(each == "new" for each in verdicts):
             return
-        plays = row_keys(at_times(new.X, new.t))
+        same = not {"new", "other"} & {*verdicts}
         limits = {limit.name: limit for limit in self._recipe.options.limits}
+        plays = row_keys(at_times(new.X, new.t))
         for outcome, values in arguments.get("outcomes", {}).items():
             check_outcome(outcome, limits)
             old = state.outcomes[outcome].rewards
             outcomes = _by_play(old, old.y)
             column = as_values(to_array(values), len(plays), outcome, missing=True)
-            for play, t, value in zip(plays, new.t, column, strict=True):
-                if play in conflicts and t >= until and not np.isnan(value):
+            for play, t, value, verdict in zip(plays, new.t, column, verdicts, strict=True):
+                on_record = verdict in ("recorded", "other") and t >= state.expired.until
+                if on_record and not np.isnan(value):
                     same = same and [value] in outcomes.get(play, [])
-        first = min(map(plays.index, conflicts))
-        value = by_play.get(plays[first], [[np.nan]])[-1][0]
+        first = next((i for i, each in enumerate(verdicts) if each in ("recorded", "other")), None)
+        if first is None:
+            row, gone = next(
+                (i, each) for i, each in enumerate(verdicts) if isinstance(each, Withdrawal)
+            )
+            raise ConflictError(
+                withdrawal_text(name(new.X[row]), float(new.t[row]), gone, format_time),
+                "give {key} to bring it back",
+                same=same,
+                withdrawn=True,
+            )
+        there = self._readings_at(state, new.t).get(plays[first], [[np.nan]])
         raise ConflictError(
             f"there is already a reading of {name(new.X[first])} at {format_time(float(new.t[first]))}: "
-            f"{value:g}",
+            f"{there[-1][0]:g}",
             "give {key} if both readings are to count, or replace the old one by {correct}",
-            same=bool(same),
+            same=same,
+            withdrawn=any(isinstance(each, Withdrawal) for each in verdicts),
         )
+
+
+def withdrawal_text(
+    place: str, t: float, withdrawal: Withdrawal, format_time: Callable[[float], str]
+) -> str:
+    """Return what became of a reading, in words."""
+    value = "no reading" if math.isnan(withdrawal.value) else f"{withdrawal.value:g}"
+    to = withdrawal.to
+    change = "retracted" if to is None else f"moved to {format_time(to)}"
+    what = f"{place} at {format_time(t)}: {value}"
+    return f"{what} was {change} by {withdrawal.who} (row {withdrawal.seq})"
 
 
 def refuse_taken_times(
@@ -201,6 +279,11 @@ def refuse_taken_times(
                 f"there is already a reading of {name(x)} at {format_time(float(to))}",
                 "give {key} if both readings are to count, or replace that one by {correct}",
             )
+
+
+def _are_at(times: Array, t: Array) -> NDArray[np.bool_]:
+    """Return which times (n,) are among others (m,), most often a single one."""
+    return times == t[0] if len(t) == 1 else np.isin(times, t)
 
 
 def _play_keys(plays: Dataset | Plays) -> list[bytes]:

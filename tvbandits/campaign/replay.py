@@ -25,8 +25,8 @@ from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.bandit.observations import corrected_answers, find_readings
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, same_value
-from tvbandits.campaign.names import apply_change
-from tvbandits.campaign.records import observations_of
+from tvbandits.campaign.names import NO_CHANGE, apply_change
+from tvbandits.campaign.records import times_of
 from tvbandits.campaign.status import Verification, bandit_summary
 from tvbandits.campaign.store.errors import (
     CampaignError,
@@ -229,7 +229,7 @@ class Replay:
     snapshot_seq : int
         The row of the latest snapshot.
     seconds : float
-        Processor time that the rows after it took to replay.
+        Processor time that the rows after it took, here or in a replay.
     open_rows : list of Row
         The rows of an operation that was announced and is not finished.
     """
@@ -345,7 +345,8 @@ class Replay:
         bandit, recipe, state = self.bandit, self.bandit.recipe, self.bandit.state
         if kind == "sites":
             assert isinstance(recipe.domain, Candidates | CandidatesInContext)
-            self.bandit = bandit.on(apply_change(recipe.domain, arguments))
+            if any(arguments[name] for name in NO_CHANGE):
+                self.bandit = bandit.on(apply_change(recipe.domain, arguments))
             return None
         method, names = METHODS[kind]
         values = {
@@ -358,7 +359,7 @@ class Replay:
             values["y"] = Counted(values["y"], values.pop("noise_variance"), trials)
         result = None
         if kind == "tell":  # the time (n,) of each reading
-            result = observations_of(recipe, state, arguments).t
+            result = times_of(recipe, state, arguments)
         elif kind in ("correct", "retract"):  # the old time and reward (n, 2) of each; NaN: none
             readings = find_readings(recipe, state, values["X"], values.get("t"))
             result = np.column_stack([readings.old_times, readings.before.y[readings.rows]])
@@ -494,6 +495,7 @@ class Writer:
 
     def _complete(self, kind: str, body: Mapping[str, Any], key: str | None, who: str) -> Row:
         replay, announced = self.replay, bool(self.replay.open_rows)
+        start = time.process_time()
 
         def write(kind: str, body: Mapping[str, Any]) -> None:
             self._write(kind, body, None, who)
@@ -512,6 +514,7 @@ class Writer:
             raise
         row = self._write(kind, {**body, **outcome}, key, who)
         self.uncertain = False
+        replay.seconds += time.process_time() - start
         return row
 
     def _write(self, kind: str, body: Mapping[str, Any], key: str | None, who: str) -> Row:

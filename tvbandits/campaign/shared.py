@@ -18,9 +18,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tvbandits.bandit.extremes import OutlierWarning
-from tvbandits.bandit.observations import values_and_variance
+from tvbandits.bandit.observations import usual_variance, values_and_variance
 from tvbandits.campaign.names import Names, apply_change
 from tvbandits.campaign.records import RecordedReadings, observations_of, refuse_taken_times
 from tvbandits.campaign.status import Outline, PendingPoint, Place
@@ -42,6 +43,7 @@ from tvbandits.validation import Array, as_times
 if TYPE_CHECKING:
     from tvbandits.bandit.bandit import Bandit
     from tvbandits.bandit.info import Info
+    from tvbandits.bandit.recipe import Recipe
     from tvbandits.bandit.state import State
     from tvbandits.campaign.doubts import Doubts
     from tvbandits.campaign.replay import Replay, Unsaved, Writer
@@ -70,6 +72,9 @@ NumberedRequest = tuple[int, Request, str | None, str]
 
 # Numbers of readings, and the error of each.
 Errors = list[tuple[int, ValueError]]
+
+# Numbers of readings that were retracted or moved, and what became of each.
+Withdrawn = list[tuple[int, str]]
 
 
 class SharedBandit:
@@ -280,10 +285,18 @@ class SharedBandit:
                 self._snapshot(writer, always=request.kind in CORRECTIONS)
                 return row, writer.replay.bandit.info
 
-    def execute_all(self, requests: Sequence[NumberedRequest], errors: Errors | None) -> int:
-        """Perform several requests, in one transaction if there is no expert; return how many are new.
+    def execute_all(
+        self,
+        requests: Sequence[NumberedRequest],
+        errors: Errors | None,
+        withdrawn: Withdrawn | None = None,
+    ) -> int:
+        """Perform several requests, in one transaction if there is no expert.
 
-        With a list of errors, a request that is refused is put there and left out.
+        Return how many readings are new.
+
+        With a list of errors, a request that is refused is put there and left out. Readings that were
+        retracted or moved are put into a list `withdrawn`, if there is one.
         """
         new = 0
         with self._turn() as writer:
@@ -300,12 +313,26 @@ class SharedBandit:
                         except ConflictError as error:
                             if not error.same:
                                 raise
+                            if error.withdrawn and withdrawn is not None:
+                                withdrawn.append((number, error.reason))
                             continue
-                        new += 1
+                        new += len(row.body["result"])
                         if key is not None:
                             rows[key] = row
             self._snapshot(writer)
         return new
+
+    def are_recorded(
+        self, X: Array, y: Array, t: Array, variance: Array, counts: Array | None
+    ) -> NDArray[np.bool_]:
+        """Return which readings the journal has, also if they were corrected or withdrawn since."""
+        with self.read() as replay:
+            recipe, state = replay.bandit.recipe, replay.bandit.state
+            usual = usual_variance(len(X), recipe.noise_variance)
+            noise = np.where(np.isnan(variance), usual, variance)
+            pairs = None if counts is None else counts.tolist()
+            verdicts = self._recorded(recipe).compare(state, X, t, y, noise, pairs)
+        return np.array([each not in ("new", "other") for each in verdicts], dtype=bool)
 
     def write_snapshot(self) -> None:
         """Write a snapshot now."""
@@ -321,8 +348,12 @@ class SharedBandit:
 
     def _names_and_readings(self, writer: Writer) -> tuple[Names, RecordedReadings]:
         """Return what stays the same while the process holds the lock and changes no sites."""
-        read_rows = partial(self.rows_of, "tell")
-        return self.names, RecordedReadings(writer.replay.bandit.recipe, read_rows)
+        return self.names, self._recorded(writer.replay.bandit.recipe)
+
+    def _recorded(self, recipe: Recipe) -> RecordedReadings:
+        """Return the readings of the journal, to be looked up."""
+        with self.outline() as outline:
+            return RecordedReadings(recipe, partial(self.rows_of, "tell"), outline.withdrawals)
 
     def _write(
         self,
@@ -340,10 +371,12 @@ class SharedBandit:
             resolved |= self._answered_time(payload, resolved, names, key)
         resolution = {name: value for name, value in resolved.items() if value != payload.get(name)}
         arguments = {**payload, **resolution}
-        if kind == "tell":
-            new = observations_of(bandit.recipe, bandit.state, arguments)
-            if key is None:
-                readings.check_new(bandit.state, new, arguments, names.name, self.format_time)
+        if kind == "tell" and key is None:
+            state = bandit.state
+            new = observations_of(bandit.recipe, state, arguments)
+            readings.check_new(state, new, arguments, names.name, self.format_time)
+        elif kind == "tell" and not request.sure:  # what is wrong is said before what is doubtful
+            observations_of(bandit.recipe, bandit.state, arguments)
         if kind == "correct" and key is None and "to" in payload:
             recipe, now = bandit.recipe, bandit.state
             refuse_taken_times(recipe, now, arguments, names.name, self.format_time)

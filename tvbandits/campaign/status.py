@@ -15,6 +15,7 @@ from tvbandits.bandit.history import as_text
 from tvbandits.campaign.questions import Questions, coordinates
 from tvbandits.campaign.store.journal import to_array
 from tvbandits.campaign.store.store import OPERATIONS, Row
+from tvbandits.campaign.withdrawals import Withdrawals
 from tvbandits.validation import Array
 
 if TYPE_CHECKING:
@@ -146,6 +147,10 @@ class Outline:
         What each change of the sites has added and retired.
     questions : Questions
         The questions that people carry to an expert.
+    withdrawals : Withdrawals
+        The readings that were retracted or moved.
+    confirmed : dict
+        By how much sites stood out when somebody confirmed that they are right, by name.
     """
 
     def __init__(self, first: Row) -> None:
@@ -155,6 +160,8 @@ class Outline:
         self._missed: list[Asked] = []
         self.changes: list[dict[str, Any]] = []
         self.questions = Questions()
+        self.withdrawals = Withdrawals()
+        self.confirmed: dict[str, float] = {}
         self._status = _bandit_status(first)
         self._open: str | None = None
         self._in_doubt = 0
@@ -179,12 +186,15 @@ class Outline:
             self._remove(arguments["X"], result)
             self._remove_counted(arguments, result)
             self._note_readings(row.seq, arguments)
-        elif row.kind == "correct" and "y" in arguments:
-            self._note_readings(row.seq, arguments)
+        elif row.kind in ("correct", "retract"):
+            self.withdrawals.follow(row)
+            if "y" in arguments:
+                self._note_readings(row.seq, arguments)
         elif row.kind == "drop":
             self._remove(arguments["X"], [None] * len(arguments["X"]))
         elif row.kind == "sites":
             self.changes.append(arguments)
+            self.confirmed |= arguments.get("confirm", {})
         elif row.kind in ("questions", "answer", "correct_answers"):
             self.questions.follow(row)
 
@@ -227,7 +237,9 @@ class Outline:
         if "trials" not in arguments:
             return
         trials = to_array(arguments["trials"]).reshape(-1)
-        counted = (trials > 0) & ~np.isnan(to_array(arguments["y"]).reshape(-1))
+        counted = (
+            (trials > 0) & np.isfinite(trials) & ~np.isnan(to_array(arguments["y"]).reshape(-1))
+        )
         plays = {
             (coordinates(x), t)
             for x, t, each in zip(arguments["X"], times, counted, strict=True)
@@ -306,6 +318,14 @@ def age_text(moment: str | None) -> str:
 def drop_command(file: str, place: str) -> str:
     """Return the command that drops a pending point."""
     return f"tvbandits campaign drop {shlex.quote(file)} --site {shlex.quote(place)}"
+
+
+def with_answer(doubt: str, file: str, place: str) -> str:
+    """Return a doubt about a place, and how to answer it if it is a question."""
+    if not doubt.endswith("?"):
+        return doubt
+    command = f"tvbandits campaign sites confirm {shlex.quote(file)} {shlex.quote(place)}"
+    return f"{doubt} if so: {command}"
 
 
 class Prediction(NamedTuple):

@@ -17,21 +17,24 @@ import numpy as np
 
 from tvbandits.acquisition.limits import as_outcomes
 from tvbandits.bandit.observations import zero_or_one
-from tvbandits.campaign.names import Names, check_sites
+from tvbandits.campaign.names import NO_CHANGE, Names, check_sites
 from tvbandits.campaign.store.journal import to_json
 from tvbandits.campaign.store.store import check_name
 from tvbandits.clock import Clock, to_number, to_numbers
 from tvbandits.counts import Counted, with_variance
 from tvbandits.domains.availability import Availability
+from tvbandits.domains.candidates import candidates_of
 from tvbandits.domains.domain import Context, add_context, plain_context
 from tvbandits.domains.parameters import has_names, rows_by_name, texts
 from tvbandits.validation import (
     Array,
     as_floats,
+    as_rows,
     describe,
     flag,
     of_kind,
     positive_number,
+    require,
     several,
     whole_number,
 )
@@ -121,7 +124,7 @@ def tell(
         counts = as_floats(counts, "counts")
         if counts.ndim != 2 or counts.shape[1] != 2:
             raise ValueError(f"counts must be pairs, got {describe(counts)}")
-        rates = {name: values.pop(name) for name in ("y", "noise_variance", "trials")}
+        rates = _plain(**{name: values.pop(name) for name in ("y", "noise_variance", "trials")})
     payload = _plain(X=_places(X), t=times, counts=counts, context=plain_context(context), **values)
     return Request("tell", payload, _resolve_points(X, context, times, **rates), is_sure)
 
@@ -134,7 +137,7 @@ def tell_reading(clock: Clock | None, reading: Mapping[str, Any]) -> Request:
         raise ValueError(f"unknown {describe(unknown[0])} in a reading; there are: {options}")
     if missing := [name for name in ("X", "y") if name not in reading]:
         raise ValueError(f"a reading must have {missing[0]}, got {describe(dict(reading))}")
-    return tell(clock, **reading)
+    return tell(clock, **{**reading, "t": to_numbers(clock, reading.get("t"), of_table=True)})
 
 
 def correct(
@@ -181,8 +184,12 @@ def drop(X: Any) -> Request:
     return Request("drop", _plain(X=_places(X)), _resolve_points(X))
 
 
-def change_sites(add: Mapping[str, Any] | Sequence[str], retire: Sequence[str | int]) -> Request:
-    """Return the request to add sites and to retire others."""
+def change_sites(
+    add: Mapping[str, Any] | Sequence[str],
+    retire: Sequence[str | int],
+    confirm: Sequence[str | int] = (),
+) -> Request:
+    """Return the request to add sites, to retire others, and to confirm some that stand out."""
     new = list(add) if isinstance(add, Mapping) else several("add", add, "names")
     for name in new:
         check_name("each of add", name)
@@ -190,15 +197,42 @@ def change_sites(add: Mapping[str, Any] | Sequence[str], retire: Sequence[str | 
     places = add if isinstance(add, Mapping) else dict.fromkeys(new)
     points = {k: x if x is None else as_floats(x, f"add: {k}") for k, x in places.items()}
     retire = [*several("retire", retire, "names of sites")]
-    for site in retire:
-        of_kind(
-            "each of retire", site, (str, int, np.integer), "a whole number or the name of a site"
-        )
+    confirm = [*several("confirm", confirm, "names of sites")]
+    for name, sites in (("retire", retire), ("confirm", confirm)):
+        for site in sites:
+            needs = "a whole number or the name of a site"
+            of_kind(f"each of {name}", site, (str, int, np.integer), needs)
 
-    def resolve(_: Bandit, names: Names) -> dict[str, Any]:
-        return names.change(points, retire)
+    def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
+        confirmed = {"confirm": _offsets(bandit, names, confirm)} if confirm else {}
+        if confirm and not (points or retire):
+            return {**NO_CHANGE, **confirmed}
+        return {**names.change(points, retire), **confirmed}
 
-    return Request("sites", _plain(add=points, retire=retire), resolve)
+    payload = _plain(add=points, retire=retire, confirm=confirm or None)
+    return Request("sites", payload, resolve)
+
+
+def _offsets(bandit: Bandit, names: Names, sites: Sequence[str | int]) -> dict[str, float]:
+    """Return by how much each of some sites stands out, by name.
+
+    Raises
+    ------
+    ValueError
+        If one does not.
+    """
+    from tvbandits.campaign.gauges import attractive_offsets  # not needed to read a status
+
+    candidates = candidates_of(names.domain)
+    require(candidates is not None, "confirm", "for sites or arms only", sites)
+    rows = np.asarray([*dict.fromkeys(names.rows(sites))])
+    rows = as_rows(rows, len(candidates), "confirm")  # type: ignore[arg-type]
+    offsets = attractive_offsets(bandit.state.readings, bandit.recipe.minimize, names.name)
+    confirmed = [names.name(candidates.X[row]) for row in rows]  # type: ignore[union-attr]
+    if calm := [name for name in confirmed if name not in offsets]:
+        which = f"those that do are {', '.join(offsets)}" if offsets else "none does"
+        raise ValueError(f"{calm[0]} does not stand out from the other sites; {which}")
+    return {name: offsets[name] for name in confirmed}
 
 
 def questions(clock: Clock | None, t: Any, available: Availability) -> Request:
@@ -315,13 +349,15 @@ def _places(X: Any) -> Any:
 
 def _plain(**arguments: Any) -> dict[str, Any]:
     """Return the arguments that are not None, as JSON restores them."""
-    plain: dict[str, Any] = {}
-    for name, value in arguments.items():
-        if value is None:
-            continue
-        try:
-            plain[name] = json.loads(to_json(value))
-        except TypeError as error:
-            what = f"{name}={describe(value)} cannot be written to the journal of a campaign"
-            raise ValueError(f"{what}: {error}") from error
+    stated = {name: value for name, value in arguments.items() if value is not None}
+    try:
+        plain: dict[str, Any] = json.loads(to_json(stated))
+    except TypeError:
+        for name, value in stated.items():
+            try:
+                to_json({name: value})
+            except TypeError as error:
+                what = f"{name}={describe(value)} cannot be written to the journal of a campaign"
+                raise ValueError(f"{what}: {error}") from error
+        raise
     return plain

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvbandits.campaign.campaign import Campaign, forecast as predictions
-from tvbandits.campaign.status import age_text, drop_command
+from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.forecasts import doubts_about, forecast as predictions
+from tvbandits.campaign.status import age_text, drop_command, with_answer
 from tvbandits.campaign.store.errors import CampaignError
 from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import WORDS, escape, plural, print_result, without_formula
@@ -153,24 +154,33 @@ def print_points(call: Call, campaign: Campaign, name: str, X: Array, t: float |
 
 
 def print_notes(
-    campaign: Campaign, X: Array, usual_time: float | None, left_out: Mapping[str, str]
+    call: Call, campaign: Campaign, X: Array, usual_time: float | None, left_out: Mapping[str, str]
 ) -> None:
     """Print on standard error what a person should know of an ask: a time in the past, silent sites.
 
     `usual_time` is the time that it is for if the person said none.
     """
-    notes, found, names = [], campaign.doubtful_sites, {campaign.names.name(x) for x in X}
-    clock = campaign.clock
+    notes, clock = [], campaign.clock
     if usual_time is not None and clock is not None and clock.now > usual_time + 1.0:
         notes.append(
             f"for {campaign.format_time(usual_time)}, one unit of the clock after the last reading; "
             f"now is {campaign.format_time(clock.now).partition('.')[0]}: --at says another time"
         )
-    notes += [f"{name}: {found[name]}" for name in sorted(names & found.keys())]
+    notes += _doubts(call, campaign, map(campaign.names.name, X))
     notes += [
         f"{name} is left out, {text}: --available {shlex.quote(name)} asks for it"
         for name, text in left_out.items()
     ]
+    _print_notes(notes)
+
+
+def _doubts(call: Call, campaign: Campaign, sites: Iterable[str]) -> list[str]:
+    """Return what a person should look at before believing in some sites, and how to answer it."""
+    found = doubts_about(campaign, sites)
+    return [f"{name}: {with_answer(text, call.file, name)}" for name, text in found.items()]
+
+
+def _print_notes(notes: Iterable[str]) -> None:
     for note in notes:
         print(f"tvbandits: {escape(note)}", file=sys.stderr)
 
@@ -202,6 +212,12 @@ def print_sites(call: Call, campaign: Campaign) -> None:
     """Print how many sites are active."""
     sites = campaign.sites
     print_result(call.form, f"{plural(len(sites), 'active site')}", {"sites": sites})
+
+
+def print_confirmed(call: Call, names: list[str]) -> None:
+    """Print which sites are right although they stand out."""
+    text = f"confirmed: {', '.join(names)}; nobody asks again until that changes"
+    print_result(call.form, text, {"confirmed": names})
 
 
 def list_sites(call: Call) -> None:
@@ -263,13 +279,13 @@ def status(
             "last": last,
         }
         if best:
-            beliefs, lines = _best(campaign, context, parse_at(campaign, at))
+            beliefs, lines = _best(call, campaign, context, parse_at(campaign, at))
             values, parts = {**values, **beliefs}, [*parts, *lines]
         print_result(call.form, "; ".join(parts), values)
 
 
 def _best(
-    campaign: Campaign, context: list[str] | None, t: float | None
+    call: Call, campaign: Campaign, context: list[str] | None, t: float | None
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the best point, the number of outliers and the learned noise: values and texts."""
     values: dict[str, Any] = {"best": None} | ({} if t is None else {"best_at": t})
@@ -285,8 +301,7 @@ def _best(
     if (noise := campaign.info.model.noise) is not None and noise.is_known:
         values["noise_variance"] = asdict(noise)
         parts.append(f"noise variance: {_noise_text(noise)}")
-    sites = [f"{name}: {each}" for name, each in campaign.doubtful_sites.items()]
-    if health := [*campaign.info.health, *sites]:
+    if health := [*campaign.info.health, *_doubts(call, campaign, campaign.sites)]:
         values["health"] = health
         parts += [f"look at this: {each}" for each in health]
     return values, parts
@@ -315,9 +330,11 @@ def forecast(
         where = parse_context(campaign, context)
         rows = predictions(campaign, places, t, outcome, where, relative=relative)
         unit = campaign.about.get("unit", "") if outcome is None else ""
+        notes = _doubts(call, campaign, [row.site for row in rows])
     if t is None and call.form != "json":
         about = f"for {campaign.format_time(time)}, one unit of time after the last reading"
-        print(f"tvbandits: {about}: --at says another time", file=sys.stderr)
+        notes.insert(0, f"{about}: --at says another time")
+    _print_notes(notes)
     lines = []
     for row in rows:
         value = f"{interval_text(row.mean, row.half, '+-')} {unit}".rstrip()

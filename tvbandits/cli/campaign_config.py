@@ -37,13 +37,14 @@ from tvbandits.datasets.sensor_field import (
 from tvbandits.datasets.tables.layout import (
     FileOptions,
     find_columns,
+    ids_of,
     options_of_sites,
     read_sheet,
     stations_of,
     stations_used,
     times_of,
 )
-from tvbandits.datasets.tables.readings import as_times, finite_column
+from tvbandits.datasets.tables.readings import as_times, few, finite_column
 from tvbandits.datasets.tables.rounds import find_step
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
@@ -52,6 +53,7 @@ from tvbandits.domains.parameters import Integer, Log, Periodic
 from tvbandits.domains.space import Arms, Space
 from tvbandits.experts.protocol import Expert
 from tvbandits.io import check_regular, naming
+from tvbandits.option_text import option_text
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import find_spec, load, means_none, parse_call
 from tvbandits.policies.setting import Policy
@@ -536,10 +538,12 @@ def write_draft(
     if readings is not None:
         options, is_history = FileOptions(**tables), history is not None
         clock_lines = _clock_lines(Path(readings), options, clock, is_history)
+    of_sites = {k: value for k, value in tables.items() if k != "header" or history is None}
+    if sites is not None and history is not None and "without" in tables:
+        left_out = _sites_left_out(Path(sites), history, FileOptions(**tables), of_sites)
+        of_sites = {**of_sites, "without": left_out} if left_out else _except_without(of_sites)
     words = [
-        f"{name} = {json.dumps(value, ensure_ascii=False)}"
-        for name, value in tables.items()
-        if name != "header" or history is None
+        f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in of_sites.items()
     ]
     if clock is not None and not clock_lines:
         clock_lines = f'[clock]\nunit = {json.dumps(clock)}\norigin = "{date.today().year}-01-01"'
@@ -559,6 +563,37 @@ def write_draft(
             raise ValueError(f"{place} already exists")
     path.write_text(text, encoding="utf-8")
     return bool(clock_lines)
+
+
+def _except_without(tables: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in tables.items() if name != "without"}
+
+
+def _sites_left_out(
+    sites: Path, history: Path, options: FileOptions, of_sites: Mapping[str, Any]
+) -> list[str]:
+    """Return which of the stations that the options leave out are sites; others are in the history.
+
+    Raises
+    ------
+    ValueError
+        If one is in neither of the tables.
+    """
+    _, about = _sites(sites, None, FileOptions(**_except_without(of_sites)))
+    with naming(history):
+        cells = read_sheet(history, options).cells
+        layout = find_columns(cells, options)
+        stations = (
+            stations_of(cells, layout) if layout.is_long else ids_of(cells.columns.to_series())
+        )
+    names, others = json.loads(about["names"]), {*stations}
+    for each in options.without:
+        if each not in names and each not in others:
+            raise ValueError(
+                f"{option_text('without', each)}: neither {sites} nor {history} has such a station; the "
+                f"sites are {few(names)}"
+            )
+    return [each for each in options.without if each in names]
 
 
 def _clock_lines(path: Path, options: FileOptions, unit: str | None, is_history: bool) -> str:

@@ -6,17 +6,16 @@ recorded.
 
 from __future__ import annotations
 
-import difflib
 import math
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -25,23 +24,20 @@ import typer
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.names import Names
-from tvbandits.campaign.shared import Errors, collect_errors
+from tvbandits.campaign.shared import Errors, Withdrawn, collect_errors
 from tvbandits.campaign.store.errors import CampaignError, ConflictError, DoubtfulReadingError
+from tvbandits.cli.campaign_tables import Reading, read_table
 from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import WORDS, escape, plural, print_result
 from tvbandits.clock import Clock, parse_time, to_number
-from tvbandits.counts import Counted, count, rate
+from tvbandits.counts import Counted
 from tvbandits.domains.candidates import as_finite
-from tvbandits.domains.space import Arms
-from tvbandits.io import naming
 from tvbandits.validation import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from tvbandits.campaign.doubts import Doubt
-    from tvbandits.datasets.tables.layout import FileOptions, Layout
 
 # What becomes of an unusual reading: a person is asked, or it is recorded, or its row is left out.
 Doubtful = Literal["ask", "accept", "skip"]
@@ -49,56 +45,8 @@ Doubtful = Literal["ask", "accept", "skip"]
 # Readings that are recorded in one transaction.
 CHUNK = 5000
 
-# Other names of columns.
-SYNONYMS = {"value": "reward", "reading": "reward", "t": "time"}
-
-# Columns in the place of a reward, and the function that computes a rate from them.
-COUNTS: dict[tuple[str, ...], Callable[..., Counted]] = {
-    ("successes", "trials"): rate,
-    ("events", "exposure"): count,
-}
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A reading as people write it.
-
-    Attributes
-    ----------
-    site, at : str or None
-        The place and the time.
-    value, variance : float or None
-    key : str or None
-    outcomes : mapping of str to list of float
-        Readings of further outcomes.
-    context, who : str or None
-    counts : tuple of float, optional
-        The counts that the value was computed from.
-    trials : float or None
-        How many trials the value is the share of.
-    line : int
-        The line in the table; the first line has the names of the columns.
-    """
-
-    site: str | None = None
-    value: float | None = None
-    at: str | None = None
-    variance: float | None = None
-    key: str | None = None
-    outcomes: Mapping[str, list[float]] = field(default_factory=dict)
-    context: str | None = None
-    who: str | None = None
-    counts: tuple[float, ...] = ()
-    trials: float | None = None
-    line: int = 1
-
-    @property
-    def y(self) -> list[float | None] | Counted:
-        """The value as `Campaign.tell` takes it: with its trials, where it is a share of them."""
-        if self.value is None or self.trials is None:
-            return [self.value]
-        columns = self.value, self.variance, self.trials
-        return Counted(*(np.array([each], dtype=np.float64) for each in columns))
+# Readings that were retracted or moved, of which the summary tells.
+MOST_LISTED = 3
 
 
 def confirm(doubts: Sequence[Doubt | str], yes: bool) -> None:
@@ -170,8 +118,8 @@ def tell(
     if path is not None:
         readings, omissions = read_table(path, campaign, errors, tables, yes=doubtful == "accept")
     rows = _check_readings(campaign, readings, errors, doubtful)
-    refusals = len(errors or ())
-    new = _record(campaign, rows, errors)
+    refusals, withdrawn = len(errors or ()), Withdrawn()
+    new = _record(campaign, rows, errors, withdrawn)
     total = len(rows) - (len(errors or ()) - refusals)
     texts = [(line, _text(error)) for line, error in errors or ()]
     by_line = sorted(dict.fromkeys(texts), key=lambda each: each[0])
@@ -186,6 +134,8 @@ def tell(
     refused = [{"line": line, "error": error} for line, error in by_line]
     values: dict[str, Any] = {"refused": refused} if refused else {}
     values |= {"left_out": omissions} if omissions else {}
+    if withdrawn:
+        values["withdrawn"] = [{"line": line, "reading": text} for line, text in withdrawn]
     is_failed = path is None and reading.value is not None and math.isnan(reading.value)
     _print_recorded(
         call, campaign, total, new, values, noun="failed reading" if is_failed else "reading"
@@ -237,10 +187,11 @@ def read_history(
         ) as draft,
     ):
         errors: Errors = []
-        readings, omissions = read_table(path, draft, errors, tables, yes=doubtful == "accept")
+        is_sure = doubtful == "accept"
+        readings, omissions = read_table(path, draft, errors, tables, yes=is_sure, is_alone=False)
         rows = _check_readings(draft, readings, errors, doubtful)
         if not errors:
-            _record(draft, rows, errors)
+            _record(draft, rows, errors, [])
         rewards = draft.state.readings
     if errors:
         line, error = min(errors, key=lambda each: each[0])
@@ -263,10 +214,18 @@ def read_history(
 
 
 def _record(
-    campaign: Campaign, rows: list[tuple[int, dict[str, Any]]], errors: Errors | None
+    campaign: Campaign,
+    rows: list[tuple[int, dict[str, Any]]],
+    errors: Errors | None,
+    withdrawn: Withdrawn,
 ) -> int:
-    """Record readings by line, many in one transaction; return how many of them are new."""
+    """Record readings by line, many in one transaction; return how many of them are new.
+
+    What a table has of one time is told at once. If one row is refused there, each is told by itself.
+    """
     new, starts = 0, range(0, len(rows), CHUNK)
+    # An expert is asked after each reading.
+    is_joined = campaign.recipe.asking is None
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", OutlierWarning)  # a person was asked, or has said yes
@@ -277,11 +236,63 @@ def _record(
             chunks = stack.enter_context(progress_bars()).track(starts, description="tell")
         for start in chunks:
             chunk = rows[start : start + CHUNK]
+            groups, rest = [*_by_time(chunk)] if is_joined else [], chunk
+            if len(groups) < len(chunk) and groups:
+                refused: Errors = []
+                changed: Withdrawn = []
+                joined = [_join([arguments for _, arguments in group]) for group in groups]
+                new += campaign.record(joined, refused, changed)
+                again = sorted({number for number, _ in (*refused, *changed)})
+                rest = [row for number in again for row in groups[number]]
             chunk_errors: Errors | None = None if errors is None else []
-            new += campaign.record([arguments for _, arguments in chunk], chunk_errors)
+            chunk_withdrawn: Withdrawn = []
+            arguments = [arguments for _, arguments in rest]
+            new += campaign.record(arguments, chunk_errors, chunk_withdrawn)
+            withdrawn += [(rest[number][0], text) for number, text in chunk_withdrawn]
             if errors is not None:
-                errors += [(chunk[number][0], error) for number, error in chunk_errors or ()]
+                errors += [(rest[number][0], error) for number, error in chunk_errors or ()]
     return new
+
+
+def _by_time(
+    rows: Sequence[tuple[int, dict[str, Any]]],
+) -> Iterable[list[tuple[int, dict[str, Any]]]]:
+    """Return the rows that can be told at once: of one time and author, with the same columns."""
+    groups: dict[Any, list[tuple[int, dict[str, Any]]]] = {}
+    for line, row in rows:
+        columns = {name for name, value in row.items() if value is not None}
+        alike = row["t"], row["who"], frozenset(columns), frozenset(row["outcomes"])
+        # A key belongs to one call.
+        groups.setdefault(alike if row["key"] is None else line, []).append((line, row))
+    return groups.values()
+
+
+def _join(readings: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the arguments that tell several readings at once."""
+    first = readings[0]
+    if len(readings) == 1:
+        return first
+
+    def column(name: str) -> Any:
+        parts = (each[name] for each in readings)
+        return None if first[name] is None else [*chain.from_iterable(parts)]
+
+    joined = {**first, "X": np.concatenate([each["X"] for each in readings])}
+    joined["noise_variance"] = column("noise_variance")
+    joined["outcomes"] = {
+        name: [value for each in readings for value in each["outcomes"][name]]
+        for name in first["outcomes"]
+    }
+    if "counts" in first:
+        joined["counts"] = column("counts")
+    if not isinstance(first["y"], Counted):
+        return joined | {"y": column("y")}
+    columns = ([getattr(each["y"], name) for each in readings] for name in _COUNTED)
+    return joined | {"y": Counted(*map(np.concatenate, columns))}
+
+
+# The columns of `Counted`.
+_COUNTED = ("values", "variance", "trials")
 
 
 def answer(
@@ -330,10 +341,16 @@ def _print_recorded(
     noun: str = "reading",
 ) -> None:
     """Print how many readings of a call are in the campaign now, and how many of them are new."""
-    status = campaign.status
-    text = (
-        f"{plural(new, f'new {noun}')}{f', {total - new} already recorded' if new < total else ''}"
-    )
+    status, withdrawn = campaign.status, (others or {}).get("withdrawn", ())
+    text, recorded = plural(new, f"new {noun}"), total - new - len(withdrawn)
+    text += f", {recorded} already recorded" if recorded else ""
+    if withdrawn:
+        listed = [each["reading"] for each in withdrawn[:MOST_LISTED]]
+        listed += [f"and {len(withdrawn) - MOST_LISTED} more"][: len(withdrawn) > MOST_LISTED]
+        text += (
+            f", {len(withdrawn)} not brought back ({', '.join(listed)}; "
+            "to bring one back, tell it under a --key of its own)"
+        )
     text += f"; {plural(status.readings, 'reading')} in all, {status.pending} pending"
     values = {"received": total, "new": new, "readings": status.readings, **(others or {})}
     if "left_out" in values:
@@ -371,34 +388,60 @@ def _check_readings(
 ) -> list[tuple[int, dict[str, Any]]]:
     """Return the line and the arguments for `Campaign.record` of each reading without an error.
 
-    If nobody can be asked whether an unusual row of a table is right, it is an error.
+    If nobody can be asked whether an unusual row of a table is right, it is an error. What the journal
+    has was believed before.
     """
-    values = [] if errors is None else [each.value for each in readings if each.value is not None]
-    table = [value for value in values if math.isfinite(value)]
-    usual, rows = campaign.doubts(table), list[tuple[int, dict[str, Any]]]()
-    doubts: list[Doubt] = []
+    rows = list[tuple[int, dict[str, Any]]]()
+    new = list[tuple[Reading, float | None, Array, str]]()
     checks = _RowChecks(campaign, is_table=errors is not None)
-    can_ask = errors is None or (doubtful == "ask" and sys.stdin.isatty())
     for reading in readings:
         with collect_errors(errors, reading.line):
             t, arguments = checks.arguments(reading)
             place = checks.place(reading, t)
-            if place is None:
-                rows.append((reading.line, arguments))
-                continue
-            X, name = place
-            if doubtful != "accept" and (
-                unusual := usual.about_reading(name, t, reading.value, reading.variance, X)
-            ):
-                if not can_ask:
-                    raise ValueError(f"{'; '.join(map(str, unusual))}: add --yes if it is right")
-                doubts += unusual
-            if reading.key is None:
-                arguments["X"] = X
-                checks.once(reading.line, X, name, t)
+            if place is not None:
+                X, name = place
+                if reading.key is None:
+                    arguments["X"] = X
+                    checks.once(reading.line, X, name, t)
+                new.append((reading, t, X, name))
             rows.append((reading.line, arguments))
-    confirm(doubts, doubtful == "accept")
-    return rows
+    if doubtful == "accept":
+        return rows
+    values = [] if errors is None else [each.value for each in readings if each.value is not None]
+    usual = campaign.doubts([value for value in values if math.isfinite(value)])
+    can_ask = errors is None or (doubtful == "ask" and sys.stdin.isatty())
+    doubts: list[Doubt] = []
+    refused = set[int]()
+    for reading, t, X, name in _not_recorded(campaign, new):
+        unusual = usual.about_reading(name, t, reading.value, reading.variance, X)
+        if not unusual:
+            continue
+        doubts += unusual
+        if not can_ask:
+            refused.add(reading.line)
+            with collect_errors(errors, reading.line):
+                raise ValueError(f"{'; '.join(map(str, unusual))}: add --yes if it is right")
+    if can_ask:
+        confirm(doubts, yes=False)
+    return [row for row in rows if row[0] not in refused]
+
+
+def _not_recorded(
+    campaign: Campaign, readings: list[tuple[Reading, float | None, Array, str]]
+) -> list[tuple[Reading, float | None, Array, str]]:
+    """Return the readings, with their times and places, that the journal does not have."""
+    keys = campaign.recorded_keys([read.key for read, *_ in readings if read.key is not None])
+    readings = [each for each in readings if each[0].key not in keys]
+    looked_up = [each for each in readings if each[0].key is None and each[1] is not None]
+    if not looked_up:
+        return readings
+    columns = [[read.value, read.variance, t] for read, t, _, _ in looked_up]
+    y, variance, t = np.array(columns, dtype=np.float64).T
+    counts = [[*read.counts] for read, *_ in looked_up]
+    X = np.concatenate([each[2] for each in looked_up])
+    is_recorded = campaign.are_recorded(X, y, t, variance, counts if all(counts) else None)
+    lines = {read.line for (read, *_), there in zip(looked_up, is_recorded, strict=True) if there}
+    return [each for each in readings if each[0].line not in lines]
 
 
 class _RowChecks:
@@ -418,7 +461,8 @@ class _RowChecks:
         # Many rows share their place or their time.
         self._resolve = cache(self._resolve_place)
         name = "time" if is_table else "--at"
-        self._time = cache(lambda at: to_number(campaign.clock, parse_time(at), name))
+        clock = campaign.clock
+        self._time = cache(lambda at: to_number(clock, parse_time(at), name, of_table=is_table))
 
     def arguments(self, reading: Reading) -> tuple[float | None, dict[str, Any]]:
         """Return the time of a reading, and its arguments for `Campaign.record`, of which X may lack."""
@@ -467,258 +511,3 @@ class _RowChecks:
                 f"{self._campaign.format_time(play[1])}: remove one, or give each a key in a column "
                 "key if both should count"
             )
-
-
-# --- tables ---------------------------------------------------------------------------------------
-
-
-def read_table(
-    path: Path,
-    campaign: Campaign,
-    errors: Errors | None,
-    tables: Mapping[str, Any] = MappingProxyType({}),
-    *,
-    yes: bool = False,
-) -> tuple[list[Reading], str]:
-    """Return the readings of a CSV, and in words what of it is left out.
-
-    A table with columns site or coordinates, context, time, reward, variance, key, who may have
-    successes and trials, or events and exposure, instead of a reward. Any other table of readings is
-    one that `data info` understands. The error of a row goes to `errors` with its line.
-    """
-    from tvbandits.datasets.tables.layout import FileOptions, find_columns, read_sheet
-
-    options = FileOptions(**tables)
-    with naming(path):
-        cells = read_sheet(path, options, may_be_empty=True).cells.astype(str)
-        layout, header = find_columns(cells, options), _plain_header(cells)
-        names = campaign.names
-        has_place = "site" in header or {each.lower() for each in names.columns} <= {*header}
-        is_own = has_place and bool({"reward", *sum(COUNTS, ())} & {*header})
-        if cells.empty and not is_own:
-            raise ValueError("the table has a header and no rows")
-        has_choice = bool(layout.parameter or options.station or options.value)
-        has_sites = layout.is_long or bool({*cells.columns} & {*names.sites})
-        if has_sites and (has_choice or not is_own):
-            return _foreign_readings(cells, layout, options, names, errors, yes=yes)
-        if options.time or len(layout.time) > 1 or (layout.is_long and "time" not in header):
-            cells, header = _with_time(cells, header, layout, options)
-        readings = _own_readings(cells.set_axis(header, axis=1), campaign, options, errors, yes)
-        # A row of counts without trials or exposure is no play that failed: there was none.
-        played = [each for each in readings if not (each.counts and each.counts[1] == 0)]
-        unplayed = len(readings) - len(played)
-        return played, f"{plural(unplayed, 'row')} without trials" if unplayed else ""
-
-
-def _plain_header(cells: pd.DataFrame) -> list[str]:
-    """Return the names of columns in small letters, with ours for the usual ones of others."""
-    header = [str(name).strip().lower() for name in cells.columns]
-    return [each if SYNONYMS.get(each, each) in header else SYNONYMS[each] for each in header]
-
-
-def _with_time(
-    cells: pd.DataFrame, header: list[str], layout: Layout, options: FileOptions
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return a table with the column `time` that the layout says, in the place of its own columns."""
-    from tvbandits.datasets.tables.layout import times_of
-
-    places = [
-        i for i, name in enumerate(cells.columns) if name in layout.time or header[i] == "time"
-    ]
-    rest = cells.drop(columns=[cells.columns[i] for i in places])
-    times = times_of(cells, layout, options)
-    return rest.assign(time=times), [h for i, h in enumerate(header) if i not in places] + ["time"]
-
-
-def _own_readings(
-    cells: pd.DataFrame, campaign: Campaign, options: FileOptions, errors: Errors | None, yes: bool
-) -> list[Reading]:
-    """Return the readings of a table with columns site, time and reward, or their counts."""
-    import pandas as pd
-
-    from tvbandits.datasets.tables.layout import GAPS, is_gap, iso_times, stations_used
-    from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
-
-    names, limits = campaign.names, [limit.name for limit in campaign.recipe.options.limits]
-    # Nobody writes the coordinates of arms.
-    header, arms = [*cells.columns], isinstance(campaign.domain, Arms)
-    count_columns = _check_header(header, names, limits, arms)
-    if "site" in header:
-        cells = cells[stations_used(cells["site"].str.strip(), options)]
-    if "time" in header:
-        cells["time"] = iso_times(cells["time"], options.dates)
-    codes: dict[str, int] = {}
-    if "reward" in header:
-        column = cells["reward"].str.strip()
-        failed = is_gap(column, options) & ~column.str.casefold().isin(GAPS)
-        cells["reward"] = column.mask(failed, "")
-        values = pd.to_numeric(cells["reward"], errors="coerce")
-        codes = {} if yes else find_sentinels(values.to_frame(), options)
-    readings = []
-    for line, *texts in cells.itertuples(name=None):
-        row = {name: str(text).strip() for name, text in zip(header, texts, strict=True)}
-        with collect_errors(errors, line):
-            reading = _parse_row(row, names, limits, count_columns, line)
-            if reading.value is not None and codes and f"{reading.value:.10g}" in codes:
-                raise ValueError(sentinel_text(f"{reading.value:.10g}"))
-            readings.append(reading)
-    return _with_rates(readings, COUNTS[count_columns]) if count_columns else readings
-
-
-def _foreign_readings(
-    cells: pd.DataFrame,
-    layout: Layout,
-    options: FileOptions,
-    names: Names,
-    errors: Errors | None,
-    *,
-    yes: bool,
-) -> tuple[list[Reading], str]:
-    """Return the readings of a table of others, means where there are several of a station and time.
-
-    Stations and columns that are no site, and gaps, are left out.
-    """
-    from tvbandits.datasets.tables.layout import tidy
-    from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
-
-    cells, omissions = _columns_of_sites(cells, layout, options, names)
-    rows, more = _rows_of_sites(tidy(cells, layout, options), names)
-    omissions += more
-    codes = {} if yes else find_sentinels(rows[["value"]], options)
-    is_code = rows["value"].isin([float(code) for code in codes])
-    for line, row in rows[is_code].iterrows():
-        with collect_errors(errors, int(str(line))):
-            raise ValueError(sentinel_text(f"{row['value']:.10g} of {row['station']}"))
-    rows = rows[~is_code].rename_axis(index="line").reset_index()
-    grouped = rows.groupby(["time", "station"], sort=False, as_index=False)
-    means = grouped.agg({"value": "mean", "line": "first"})
-    if len(means) < len(rows):
-        omissions.append(f"{len(rows) - len(means)} rows, averaged with others of the same time")
-    readings = [
-        Reading(site=site, at=str(time), value=float(value), line=int(line))
-        for time, site, value, line in means.itertuples(index=False)
-    ]
-    return readings, ", ".join(omissions)
-
-
-def _columns_of_sites(
-    cells: pd.DataFrame, layout: Layout, options: FileOptions, names: Names
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return the columns of times and of sites in a wide table, and in words what else it has.
-
-    Columns that the options leave out stay, for `tidy` to find them.
-    """
-    from tvbandits.datasets.tables.headings import as_id
-    from tvbandits.datasets.tables.readings import few
-
-    if layout.is_long:
-        return cells, []
-    used = {*layout.time, *names.sites, *options.without}
-    others = [each for each in cells.columns if each not in used and as_id(each) not in used]
-    text = [f"columns that are no site ({few(others)})"] if others else []
-    return cells.drop(columns=others), text
-
-
-def _rows_of_sites(rows: pd.DataFrame, names: Names) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows of sites that have a value, and in words which others there are.
-
-    Raises
-    ------
-    ValueError
-        If no station of the table is a site.
-    """
-    from tvbandits.datasets.tables.readings import few
-
-    omissions, is_site = list[str](), rows["station"].isin(names.sites)
-    if not is_site.any():
-        raise ValueError(
-            f"no station is a site: the table has {few(rows['station'])}, the campaign "
-            f"{few(names.sites)}; --station names another column"
-        )
-    if not is_site.all():
-        omissions.append(f"stations that are no site ({few(rows['station'][~is_site])})")
-    gap = rows["value"].isna() & is_site
-    if gap.any():
-        omissions.append(plural(int(gap.sum()), "gap"))
-    return rows[is_site & ~gap], omissions
-
-
-def _check_header(
-    header: list[str], names: Names, limits: list[str], arms: bool
-) -> tuple[str, ...]:
-    """Return the columns that a rate is computed from, if there are any.
-
-    Raises
-    ------
-    ValueError
-        If a column is there twice, or missing, or has almost the name of an outcome.
-    """
-    if twice := [name for name in header if name and header.count(name) > 1]:
-        raise ValueError(f'there are two columns "{twice[0]}"')
-    columns = set(header)
-    pairs = [pair for pair in COUNTS if set(pair) <= columns]
-    counts = pairs[0] if pairs else ()
-    if pairs and (others := {"reward", "variance", *sum(pairs[1:], ())} & columns):
-        raise ValueError(f"{' and '.join(counts)} replace {min(others)}: split the table in two")
-    has_place = "site" in columns or {name.lower() for name in names.columns} <= columns
-    if not (counts or "reward" in columns) or not has_place:
-        places = "site" if arms else f"site (or {', '.join(names.columns)})"
-        raise ValueError(
-            f"there must be columns {places}, and reward (or successes and trials, or events and "
-            f"exposure); there are: {', '.join(header)}"
-        )
-    expected = {"site", "time", "reward", "variance", "key", "who", *counts}
-    expected |= {name.lower() for name in (*names.columns, *names.context_names)}
-    for column in sorted(columns - expected):
-        near = difflib.get_close_matches(column, limits, n=1)
-        if near and column != near[0].lower():
-            raise ValueError(f'there is no outcome {column!r}: did you mean "{near[0]}"?')
-    return counts
-
-
-def _parse_row(
-    cells: Mapping[str, str], names: Names, limits: list[str], columns: tuple[str, ...], line: int
-) -> Reading:
-    """Return the reading of a row, of which `columns` have counts."""
-
-    def number(name: str) -> float:
-        try:
-            return float(cells[name] or "nan")
-        except ValueError:
-            raise ValueError(f'{name} must be a number, got "{cells[name]}"') from None
-
-    context = {name: cells.get(name.lower()) for name in names.context_names}
-    context_texts = [f"{name}={cell}" for name, cell in context.items() if cell and "site" in cells]
-    counts = tuple(map(number, columns))
-    if counts:
-        COUNTS[columns](*counts)  # raises an error if they are no counts
-    site = cells.get("site")
-    if site is None:
-        site = names.place_text([cells[each.lower()] for each in names.columns])
-    return Reading(
-        site=site,
-        value=None if counts else number("reward"),
-        at=cells.get("time") or None,
-        variance=number("variance") if cells.get("variance") else None,
-        key=cells.get("key") or None,
-        who=cells.get("who") or None,
-        counts=counts,
-        outcomes={name: [number(name.lower())] for name in limits if name.lower() in cells},
-        context=", ".join(context_texts) or None,
-        line=line,
-    )
-
-
-def _with_rates(readings: list[Reading], compute: Callable[..., Counted]) -> list[Reading]:
-    """Return the readings with rates and variances, computed from all counts of the same time."""
-    by_time: dict[str | None, list[int]] = {}
-    for number, reading in enumerate(readings):
-        by_time.setdefault(reading.at, []).append(number)
-    result = readings.copy()
-    for rows in by_time.values():
-        rates = compute(*np.transpose([readings[row].counts for row in rows]))
-        trials = [None] * len(rows) if rates.trials is None else rates.trials.tolist()
-        columns = rates.values.tolist(), rates.variance.tolist(), trials
-        for row, value, variance, of in zip(rows, *columns, strict=True):
-            result[row] = replace(result[row], value=value, variance=variance, trials=of)
-    return result

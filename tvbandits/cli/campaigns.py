@@ -29,12 +29,14 @@ if TYPE_CHECKING:
         campaign_actions as actions,
         campaign_config as configuration,
         campaign_readings as readings,
+        campaign_tables as reading_tables,
         terminal,
     )
     from tvbandits.integrations import mcp
 else:
     actions, configuration = Later("cli.campaign_actions"), Later("cli.campaign_config")
-    readings, terminal = Later("cli.campaign_readings"), Later("cli.terminal")
+    readings, reading_tables = Later("cli.campaign_readings"), Later("cli.campaign_tables")
+    terminal = Later("cli.terminal")
     service, tokens = Later("campaign.service.app"), Later("campaign.service.tokens")
     mcp = Later("integrations.mcp")
 
@@ -194,7 +196,7 @@ def ask_command(
         pending = campaign.pending_points if t is None else []
         usual_time = pending[-1].t if pending else None
         actions.print_points(call, campaign, "points", X, usual_time if t is None else t)
-        actions.print_notes(campaign, X, usual_time, left_out)
+        actions.print_notes(call, campaign, X, usual_time, left_out)
 
 
 @command(app, "tell")
@@ -228,7 +230,7 @@ def tell_command(
 
     A second reading of the same place and time needs a --key of its own.
     """
-    reading = readings.Reading(
+    reading = reading_tables.Reading(
         site=site,
         value=reward,
         at=at,
@@ -237,7 +239,7 @@ def tell_command(
         outcomes=readings.parse_outcomes(outcome),
         context=None if context is None else ", ".join(context),
     )
-    if csv is not None and reading != readings.Reading():
+    if csv is not None and reading != reading_tables.Reading():
         raise ValueError("--csv cannot be combined with options of one reading: use columns")
     if csv is None and (site is None or reward is None):
         raise ValueError("tell needs --site and --reward, or --csv")
@@ -366,7 +368,7 @@ def drop_command(
 @command(app, "sites")
 def sites_command(
     action: Annotated[
-        Literal["list", "add", "retire"], Argument(help="What to do with the sites.")
+        Literal["list", "add", "retire", "confirm"], Argument(help="What to do with the sites.")
     ],
     call: Change,
     names: Annotated[
@@ -378,13 +380,21 @@ def sites_command(
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """List the sites or arms, add or retire some; readings of retired ones are still accepted."""
+    """List the sites or arms, add or retire some, or confirm those that stand out and are right.
+
+    Readings of retired ones are still accepted. Nobody asks about a confirmed one until it is off by
+    another amount.
+    """
     if (action == "list") != (not names):
         raise ValueError(f"sites {action} takes {'no names' if names else 'names of sites'}")
     if not names:
         actions.list_sites(call)
         return
     with actions.open_campaign(call) as campaign:
+        if action == "confirm":
+            campaign.change_sites(confirm=names, key=call.key)
+            actions.print_confirmed(call, names)
+            return
         if action == "retire":
             campaign.change_sites(retire=names, key=call.key)
         else:

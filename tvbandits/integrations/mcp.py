@@ -22,7 +22,8 @@ except ImportError as error:
     raise ImportError("the MCP server needs more packages: pip install 'tvbandits[mcp]'") from error
 
 from tvbandits._version import __version__
-from tvbandits.campaign.campaign import Campaign, forecast
+from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.forecasts import doubts_about, forecast
 from tvbandits.campaign.store.errors import CampaignError
 from tvbandits.clock import parse_time
 from tvbandits.experts.protocol import ExpertError
@@ -123,6 +124,7 @@ class CampaignTools:
             f"{site} was left out, {text}: name it in available to ask for it"
             for site, text in choice.left_out.items()
         ]
+        texts += self._doubts([each["site"] for each in places])
         return {"places": places, **({"warnings": texts} if texts else {})}
 
     def tell(
@@ -177,7 +179,13 @@ class CampaignTools:
     ) -> dict[str, Any]:
         """Predict the mean reward at sites, with the interval that has it with 95%, the best first."""
         rows = forecast(self._campaign, sites, _time(time), context=context)
-        return {"forecast": [row._asdict() for row in rows[:most]]}
+        texts = self._doubts([row.site for row in rows[:most]])
+        predictions = {"forecast": [row._asdict() for row in rows[:most]]}
+        return {**predictions, **({"warnings": texts} if texts else {})}
+
+    def _doubts(self, sites: list[str]) -> list[str]:
+        """Return what a person should look at before believing in some sites."""
+        return [f"{site}: {text}" for site, text in doubts_about(self._campaign, sites).items()]
 
     def _time_to_say(self, t: float) -> float | str:
         """Return a time in the form in which a tool takes it."""

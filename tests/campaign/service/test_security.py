@@ -306,6 +306,39 @@ def test_shutdown_does_not_wait_for_a_refused_number_of_points(
     assert time.monotonic() - begun < 15
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/tell", '{"points": ["S1"], "rewards": [1], "rewards": [2], "t": 1}', "'rewards'"),
+        ("/tell", '{"points": ["S1"], "rewards": [1], "t": 1, "t": null}', "'t'"),
+        ("/ask", '{"t": 1, "context": {"outside": 1, "outside": 2}}', "'outside'"),
+        ("/sites", '{"add": {"N": [11], "N": [12]}}', "'N'"),
+        ("/predict", '{"points": ["S1"], "points": ["S2"]}', "'points'"),
+    ],
+)
+def test_a_field_that_stands_twice_in_a_body_is_refused_by_name(
+    shared: Served, path: str, body: str, field: str
+) -> None:
+    before = shared.campaign.status.rows
+    headers = {**shared.says("all"), "Content-Type": "application/json"}
+    reply = requests.post(shared.address + path, data=body, headers=headers, timeout=60)
+    assert reply.status_code == 422
+    assert reply.json()["detail"].startswith(f"{field} stands in one object of the body more than")
+    assert shared.campaign.status.rows == before
+
+
+@pytest.mark.parametrize("query", ["/history?last=1&last=2", "/recommend?t=1&t=2"])
+def test_a_parameter_that_stands_twice_in_an_address_is_refused_by_name(
+    shared: Served, query: str
+) -> None:
+    reply = requests.get(shared.address + query, headers=shared.says("all"), timeout=60)
+    assert reply.status_code == 422
+    name = query.partition("?")[2].partition("=")[0]
+    assert reply.json()["detail"].startswith(f"'{name}' stands in the address more than once")
+    both = f"{shared.address}/recommend?available=3&available=4&t=1"
+    assert "more than once" not in requests.get(both, headers=shared.says("all"), timeout=60).text
+
+
 # --- replies
 
 

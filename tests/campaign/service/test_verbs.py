@@ -121,7 +121,7 @@ def test_successes_and_events(tmp_path: Path) -> None:
             assert refusal.status_code == 422
         assert served.campaign.status.rows == rows
         detail = told(3, rewards=[None, 37.0]).json()["detail"]
-        assert detail.startswith("row 1: S1: 37 is no share of trials")
+        assert detail.startswith("row 1: S1: 37 is a plain number")
 
 
 def test_repeated_request_has_the_same_reply(served: Served) -> None:
@@ -460,3 +460,34 @@ def test_an_invalid_body_names_its_field_the_value_and_what_to_write(
     assert reply.status_code == 422
     assert re.match(message, reply.json()["detail"]), reply.json()["detail"]
     assert served.campaign.status.rows == 0
+
+
+def test_a_withdrawn_reading_comes_back_under_a_key_and_who_may_not_read_learns_no_value(
+    served: Served,
+) -> None:
+    reading = {"points": ["S1"], "rewards": [0.125], "t": 1}
+    assert served.post("/tell", **reading).status_code == 200
+    assert served.post("/retract", points=["S1"], t=1).status_code == 200
+    reply = served.post("/tell", **reading)
+    assert reply.status_code == 409
+    assert '0.125 was retracted by all (row 2); give a "key" to' in reply.json()["detail"]
+    reply = served.post("/tell", "tell", **reading)
+    assert reply.status_code == 409
+    assert "0.125" not in reply.json()["detail"]
+    assert 'give a "key" to bring it back' in reply.json()["detail"]
+    assert served.post("/tell", **reading, key="on purpose").status_code == 200
+    assert served.campaign.status.readings == 1
+
+
+def test_a_site_that_stands_out_is_confirmed(served: Served) -> None:
+    rng, levels = np.random.default_rng(0), np.zeros(40)
+    levels[7] = 30.0
+    for t in range(1, 9):
+        y = levels + rng.standard_normal(40) / 10
+        served.campaign.tell(DOMAIN.X, y, t, sure=True)
+    remote = remote_of(served)
+    assert {*remote.get("/status")["doubtful"]} == {"S7"}
+    refused(RemoteError, "S1 does not stand out", remote.post, "/sites", confirm=["S1"])
+    reply = {"added": [], "retired": [], "confirmed": ["S7"]}
+    assert remote.post("/sites", confirm=["S7"]) == reply
+    assert remote.get("/status")["doubtful"] == {}

@@ -1,5 +1,6 @@
 """A network's own files on the way to a campaign: stations left out, zones, lines above, codes."""
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -94,6 +95,19 @@ def test_a_row_with_an_offset_that_the_clock_lacks_is_refused_with_the_remedy(
     one_line(command("ask", "c.db", "--at", "2026-03-27 00:00+01:00"), "or give the origin one")
 
 
+def test_a_date_that_a_person_types_is_one_of_the_clock_s_zone(command: Command) -> None:
+    write("past.csv", [t.isoformat(sep=" ") for t in HOURS])
+    fine(command("new", "c.db", *NEW, "--missing", "9999"))
+    ask = command("ask", "c.db", "--at", "2026-03-30T10:00", "--format", "json")
+    assert json.loads(ask.out)["t"] == 82.0
+    fine(command("tell", "c.db", "--site", "Eck", "--at", "30.03.2026 10:00", "--reward", 1))
+    fine(command("tell", "c.db", "--site", "Eck", "--at", "2026-03-30 09:00Z", "--reward", 1))
+    with Campaign.open("c.db") as campaign:
+        assert campaign.status.readings == 178 + 1
+    Path("day.csv").write_text("site,time,reward\nEck,2026-03-30 11:00,1\n")
+    one_line(command("tell", "c.db", "--csv", "day.csv"), "line 2: .*but time has none")
+
+
 def test_an_error_names_an_option_as_its_reader_writes_it(command: Command) -> None:
     one_line(command("new", "c.db", *NEW, "--without", "Bad Sud"), "--without 'Bad Sud': ")
     with pytest.raises(ValueError, match=r"FileOptions\(missing=\['9999'\]\), and otherwise"):
@@ -110,6 +124,60 @@ def test_a_table_of_readings_without_places_cannot_be_one_of_sites(command: Comm
     with pytest.raises(ValueError, match=r"several rows, .*FileOptions\(degrees='LAT[+]LON'\)"):
         sensor_field("long.csv", "long.csv")
     fine(command(*new, "--degrees", "yy+xx", "--history", "long.csv"))
+
+
+def test_tell_takes_degrees_by_the_names_of_their_columns_and_refuses_others(
+    command: Command,
+) -> None:
+    rows = [
+        f"{station},{51 + i / 10},{7 + i / 7:.3f},{t},{i + t / 10}"
+        for t in (1, 2)
+        for i, station in enumerate("ABC")
+    ]
+    Path("long.csv").write_text("\n".join(["Sensor,yy,xx,t,ozone", *rows]) + "\n")
+    degrees, tell = ("--degrees", "yy+xx"), ("tell", "c.db", "--csv", "long.csv")
+    fine(command("new", "c.db", *NEW[:2], "--sites", "long.csv", *degrees))
+    one_line(command(*tell), "the value may be any of yy, xx, ozone")
+    fine(command(*tell, *degrees))
+    with Campaign.open("c.db") as campaign:
+        assert campaign.state.readings.y.tolist() == [0.1, 1.1, 2.1, 0.2, 1.2, 2.2]
+    for wrong in ("yy+zz", "zz+ww", "yy", "yy+xx+t"):
+        said = command(*tell, "--value", "ozone", "--degrees", wrong)
+        one_line(said, "long.csv: --degrees .*there are: Sensor, yy, xx")
+    one_line(command("tell", "c.db", "--site", "A", "--reward", 1, *degrees), "--degrees is for")
+
+
+def test_new_takes_out_columns_of_the_history_that_are_no_sites(command: Command) -> None:
+    lines = Path("past.csv").read_text(encoding="cp1252").splitlines()
+    lines = [f"{line};{'Temp' if i == 0 else '20,5'}" for i, line in enumerate(lines)]
+    Path("past.csv").write_text("\n".join(lines) + "\n", encoding="cp1252")
+    missing = ("--missing", 9999)
+    said = command("new", "c.db", *NEW, *missing, "--without", "Tmep")
+    one_line(said, "--without Tmep: neither sites.csv nor past.csv .*'Am Dom', 'Bad Süd', 'Eck'")
+    assert not Path("campaign.toml").exists()
+    fine(command("new", "c.db", *NEW, *missing, "--without", "Temp", "--without", "Eck"))
+    assert fine(command("sites", "list", "c.db")).count("\n") == 3
+    assert 'without = ["Eck"]' in Path("campaign.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("start", [b"PK\3\4", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"])
+def test_a_workbook_is_refused_with_how_to_save_it(
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    start: bytes,
+) -> None:
+    fine(command("new", "c.db", *NEW[:4], "--clock", "1h"))
+    Path("campaign.toml").unlink()
+    Path("readings.xlsx").write_bytes(start + bytes(200))
+    said = "^tvbandits: (campaign.toml: )?readings.xlsx: a workbook .*save its sheet as CSV .*UTF-8"
+    one_line(command("tell", "c.db", "--csv", "readings.xlsx"), said)
+    for name in ("--history", "--sites"):
+        given = {"--sites": "sites.csv"} | {name: "readings.xlsx"}
+        words = [word for pair in given.items() for word in pair]
+        one_line(command("new", "d.db", *NEW[:2], *words), said)
+        assert not Path("campaign.toml").exists()
+    one_line(commands(monkeypatch, capsys, "data", "info")("readings.xlsx"), said)
 
 
 def test_a_history_with_a_wrong_time_is_refused_by_it(command: Command) -> None:

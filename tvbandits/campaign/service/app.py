@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import json
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import asdict
 from typing import Annotated, Any, TypeVar
@@ -22,6 +24,7 @@ try:
     from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Security
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+    from fastapi.routing import APIRoute
     from fastapi.security import (
         APIKeyCookie,
         HTTPAuthorizationCredentials,
@@ -56,7 +59,7 @@ from tvbandits.campaign.store.errors import (
 from tvbandits.clock import parse_time
 from tvbandits.experts.protocol import ExpertError
 from tvbandits.io import without_nan
-from tvbandits.validation import Array
+from tvbandits.validation import Array, describe
 
 T = TypeVar("T")
 
@@ -141,7 +144,51 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     502: {"description": "An error of the expert", "model": bodies.Error},
     503: {"description": "The service cannot write the campaign now", "model": bodies.Error},
 }
-api = APIRouter(responses=ERRORS)
+
+
+class OnceRequest(Request):
+    """A request with each field and each parameter once, where JSON would take the last one."""
+
+    async def json(self) -> Any:
+        """Return the content of the body."""
+        return json.loads(await self.body(), object_pairs_hook=_fields)
+
+    def check_query(self) -> None:
+        """Raise an `HTTPException` about a parameter that stands in the address several times."""
+        for name, count in Counter(name for name, _ in self.query_params.multi_items()).items():
+            if count > 1 and name != "available":
+                raise _repeated(name, "the address")
+
+
+def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields of an object of JSON, each of which stands there once."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        name = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise _repeated(name, "one object of the body")
+    return fields
+
+
+def _repeated(name: str, where: str) -> HTTPException:
+    return HTTPException(422, f"{describe(name)} stands in {where} more than once: give one value")
+
+
+class OnceRoute(APIRoute):
+    """A route whose requests have each field and each parameter once."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what replies to a request."""
+        reply = super().get_route_handler()
+
+        async def reply_once(request: Request) -> Response:
+            once = OnceRequest(request.scope, request.receive)
+            once.check_query()
+            return await reply(once)
+
+        return reply_once
+
+
+api = APIRouter(responses=ERRORS, route_class=OnceRoute)
 
 
 async def in_turn(request: Request, method: Callable[..., T], body: bodies.Body, who: Holder) -> T:
@@ -174,9 +221,9 @@ async def questions(
 async def change_sites(
     request: Request, body: bodies.SitesBody, who: Asker, campaign: Served
 ) -> bodies.ChangedSites:
-    """Add sites or arms, and retire others."""
+    """Add sites or arms, retire others, and confirm some that stand out."""
     await in_turn(request, campaign.change_sites, body, who)
-    return bodies.ChangedSites(added=[*body.add], retired=body.retire)
+    return bodies.ChangedSites(added=[*body.add], retired=body.retire, confirmed=body.confirm)
 
 
 @api.post("/tell")
@@ -257,7 +304,7 @@ def status(campaign: Served, _: Annotated[bodies.NoQuery, Query()]) -> dict[str,
     reply: dict[str, Any] = {key: about[key] for key in ("title", "unit") if key in about}
     if noise is not None and noise.is_known:
         reply["noise_variance"] = asdict(noise)
-    return {**reply, **status.summary, "last": last}
+    return {**reply, **status.summary, "last": last, "doubtful": campaign.doubtful_sites}
 
 
 @api.get("/pending", dependencies=READS)
@@ -375,7 +422,9 @@ async def _invalid(_: Request, error: Any) -> JSONResponse:
 async def _conflict(request: Request, error: Any) -> JSONResponse:
     """Reply with the earlier request only if the holder may read."""
     text = error.message(WORDS)
-    if "read" not in request.state.holder.roles:
+    if "read" not in request.state.holder.roles and error.withdrawn:
+        text = error.message(WORDS, "the reading of that place and time was retracted or moved")
+    elif "read" not in request.state.holder.roles:
         earlier = f"with the key {error.key!r}" if error.key else "for that place and time"
         text = f"there is another entry {earlier}"
     return JSONResponse({"detail": text}, 409)

@@ -206,10 +206,14 @@ class AnswersBody(Body):
 
 
 class SitesBody(Body):
-    """The content of /sites: coordinates by name; null for an arm or a retired site that comes back."""
+    """The content of /sites: coordinates by name; null for an arm or a retired site that comes back.
+
+    `confirm` has sites that stand out and are right all the same.
+    """
 
     add: Annotated[dict[Name, Point | None], Field(max_length=1000)] = {}
     retire: Annotated[list[Name], Field(max_length=1000)] = []
+    confirm: Annotated[list[Name], Field(max_length=1000)] = []
     key: Key = None
 
 
@@ -383,10 +387,11 @@ class Sites(BaseModel):
 
 
 class ChangedSites(BaseModel):
-    """The names of the sites that the request has added and retired."""
+    """The names of the sites that the request has added, retired and confirmed."""
 
     added: list[str]
     retired: list[str]
+    confirmed: list[str]
 
 
 class Prediction(BaseModel):

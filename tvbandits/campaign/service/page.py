@@ -30,7 +30,7 @@ from tvbandits.acquisition.widths import DEFAULT_WIDTH
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.overview import Overview
 from tvbandits.campaign.service.pictures import Axis, Picture, dots, join, mark, path, short, span
-from tvbandits.campaign.status import HALF_WIDTH, age_text, drop_command
+from tvbandits.campaign.status import HALF_WIDTH, age_text, drop_command, with_answer
 from tvbandits.datasets.sensor_field import find_degrees
 from tvbandits.digits import interval_text, number_text
 from tvbandits.domains.candidates import Candidates
@@ -220,11 +220,16 @@ def _forecast(facts: Facts) -> PageTable:
     return PageTable(caption, ["place", *(facts.format_time(t) for t, *_ in columns)], rows)
 
 
+def _state(station: StationFacts) -> str:
+    problems = (with_answer(each, "FILE", station.name) for each in station.problems)
+    return "; ".join(problems) or "fine"
+
+
 def _stations(facts: Facts) -> PageTable:
     rows: list[list[object]] = [
         [
             each.name,
-            "retired" if each.retired else "; ".join(each.problems) or "fine",
+            "retired" if each.retired else _state(each),
             each.readings,
             each.failed,
             facts.format_time(each.last_time) if np.isfinite(each.last_time) else "–",
@@ -655,8 +660,10 @@ def _station(name: str, rows: pd.DataFrame, remark: str | None, *, retired: bool
     last = float(values[-1]) if len(values) else float("nan")
     time = float(played["time"].max()) if len(played) else float("nan")
     failed = int((played["kind"] == "failed").sum())
-    more = () if remark is None else (remark,)
-    problems = () if retired else (*_problems(played), *more)
+    own = _problems(played)
+    kinds = {each.partition(":")[0] for each in own}
+    more = () if remark is None or remark.partition(":")[0] in kinds else (remark,)
+    problems = () if retired else (*own, *more)
     return StationFacts(name, len(values), failed, time, last, problems, retired)
 
 

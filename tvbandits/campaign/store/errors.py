@@ -76,13 +76,21 @@ class ConflictError(CampaignError):
         Whether the entry in the journal is equal to the new one.
     key : str, optional
         The key of the entry, if it was found by its key.
+    withdrawn : bool
+        Whether the entry is a reading that was retracted or moved.
     """
 
     def __init__(
-        self, reason: str, remedy: str = "", *, same: bool = False, key: str | None = None
+        self,
+        reason: str,
+        remedy: str = "",
+        *,
+        same: bool = False,
+        key: str | None = None,
+        withdrawn: bool = False,
     ) -> None:
         super().__init__(reason, remedy)
-        self.same, self.key = same, key
+        self.same, self.key, self.withdrawn = same, key, withdrawn
 
 
 class DoubtfulReadingError(CampaignError):

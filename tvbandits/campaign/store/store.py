@@ -114,6 +114,8 @@ class Row:
         it, such as points for names), the `result`, and the `status` after it.
     digest : str
         The checksum, in hexadecimal digits.
+    text : str
+        The body of a new row, as it is written.
     """
 
     seq: int
@@ -123,6 +125,7 @@ class Row:
     at: str
     body: Mapping[str, Any] = field(repr=False)
     digest: str = field(repr=False, default="")
+    text: str = field(repr=False, compare=False, default="")
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -140,7 +143,7 @@ def next_row(
             f"this {kind} has {len(text)} characters, and a row can hold {LONGEST_BODY}: split it up"
         )
     digest = digest_of(before, seq, kind, key, who, at, text)
-    return Row(seq, kind, key, who, at, json.loads(text), digest)
+    return Row(seq, kind, key, who, at, json.loads(text), digest, text)
 
 
 def check_name(name: str, text: object, longest: int = 500) -> None:
@@ -394,18 +397,21 @@ class Turn:
 
     def __init__(self, store: Store, connection: sql.Connection) -> None:
         self._store, self._connection = store, connection
+        self._rows: list[dict[str, Any]] = []
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Write everything inside the block or nothing; at its end it is on the disk."""
+        self._rows = []
         with self._store.translate_errors(), self._connection.begin():
             yield
+            if self._rows:
+                self._connection.execute(JOURNAL.insert(), self._rows)
 
     def append(self, row: Row) -> None:
         """Write a row, which is on the disk on return, or at the end of the transaction."""
-        block = nullcontext() if self._connection.in_transaction() else self.transaction()
-        with block, self._store.translate_errors():
-            self._connection.execute(JOURNAL.insert(), [_row_cells(row)])
+        with nullcontext() if self._connection.in_transaction() else self.transaction():
+            self._rows.append(_row_cells(row))
 
     def snapshot(self, seq: int, head: str, data: bytes, count: int = 3) -> None:
         """Write a snapshot after row `seq` with the checksum `head`; keep the latest `count` of them."""
@@ -420,7 +426,8 @@ class Turn:
 
 
 def _row_cells(row: Row) -> dict[str, Any]:
-    return {**vars(row), "body": to_json(row.body)}
+    cells = {name: value for name, value in vars(row).items() if name != "text"}
+    return {**cells, "body": row.text}
 
 
 def _snapshot_cells(seq: int, head: str, data: bytes) -> dict[str, Any]:

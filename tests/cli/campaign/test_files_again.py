@@ -1,0 +1,86 @@
+"""A file that is imported again, as by a cron job: what was withdrawn since stays away."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.commands import Command, fine, one_line
+from tvbandits import Campaign
+
+LINES = ["A,1,5.0", "B,1,6.0", "C,1,5.5", "D,1,6.5", "A,2,5.0", "B,2,6.0", "C,2,5.4", "D,2,900"]
+
+
+@pytest.fixture
+def imported(command: Command, place: Path) -> Path:
+    Path("day.csv").write_text("site,time,reward\n" + "\n".join(LINES) + "\n")
+    fine(command("tell", place, "--csv", "day.csv", "--yes"))
+    return place
+
+
+def test_tell_csv_lists_what_was_retracted_or_moved(command: Command, imported: Path) -> None:
+    fine(command("retract", imported, "--site", "D", "--at", 2))
+    fine(command("correct", imported, "--site", "A", "--at", 2, "--to", 3))
+    said = fine(command("tell", imported, "--csv", "day.csv"))  # nor does 900 need --yes again
+    assert said.startswith(
+        "0 new readings, 6 already recorded, 2 not brought back (A at t = 2: 5 was moved to t = 3 by "
+    )
+    assert "D at t = 2: 900 was retracted by " in said
+    assert "; to bring one back, tell it under a --key of its own); 7 readings in all" in said
+    values = json.loads(fine(command("tell", imported, "--csv", "day.csv", "--format", "json")))
+    assert [each["line"] for each in values["withdrawn"]] == [6, 9]
+    assert (values["received"], values["new"], values["readings"]) == (8, 0, 7)
+
+
+def test_new_rows_beside_withdrawn_ones_of_their_time_are_told(
+    command: Command, imported: Path
+) -> None:
+    fine(command("retract", imported, "--site", "D", "--at", 2))
+    fine(command("retract", imported, "--site", "A", "--at", 2))
+    rows = [*LINES[4:], "A,3,5.1", "B,3,6.1"]
+    Path("day.csv").write_text("site,time,reward\n" + "\n".join(rows) + "\n")
+    said = fine(command("tell", imported, "--csv", "day.csv"))
+    assert said.startswith("2 new readings, 2 already recorded, 2 not brought back (")
+    with Campaign.open(imported) as campaign:
+        assert campaign.status.readings == 8
+        assert campaign.verify().consistent
+
+
+def test_one_reading_comes_back_under_a_key(command: Command, imported: Path) -> None:
+    reading = ("tell", imported, "--site", "D", "--at", 2, "--reward", 900)
+    fine(command("retract", imported, "--site", "D", "--at", 2))
+    assert "1 not brought back (D at t = 2: 900 was retr" in fine(command(*reading))
+    said = command(*reading, "--key", "it was right", "--yes")
+    assert fine(said).startswith("1 new reading; 8 readings in all")
+
+
+def test_accepted_rows_of_a_file_are_not_doubted_again(command: Command, imported: Path) -> None:
+    assert fine(command("tell", imported, "--csv", "day.csv")).startswith("0 new readings, 8 al")
+    Path("day.csv").write_text("site,time,reward\n" + "\n".join([*LINES, "A,3,-900"]) + "\n")
+    one_line(command("tell", imported, "--csv", "day.csv", "--site", "A"), "--csv cannot")
+    said = command("tell", imported, "--csv", "day.csv")
+    assert said.status == 2
+    assert "line 10: A: -900 is far" in said.err
+
+
+def test_rows_of_one_time_are_one_entry_of_the_journal(imported: Path) -> None:
+    with Campaign.open(imported) as campaign:
+        assert [len(row.arguments["X"]) for row in campaign.journal()] == [4, 4]
+
+
+def test_one_wrong_row_among_those_of_its_time_is_left_out_alone(
+    command: Command, imported: Path
+) -> None:
+    rows = ["A,3,5.0,0.1", "B,3,6.0,-1", "C,3,5.5,0.1"]
+    Path("day.csv").write_text("site,time,reward,variance\n" + "\n".join(rows) + "\n")
+    said = command("tell", imported, "--csv", "day.csv")
+    assert (said.status, said.out[:15]) == (2, "2 new readings;")
+    assert "line 3: noise_variance must be positive" in said.err
+
+
+def test_accepted_rows_with_keys_are_not_doubted_again(command: Command, imported: Path) -> None:
+    Path("day.csv").write_text("site,time,reward,key\nA,3,5.1,a\nB,3,-900,b\n")
+    assert command("tell", imported, "--csv", "day.csv").status == 2
+    fine(command("tell", imported, "--csv", "day.csv", "--yes"))
+    said = fine(command("tell", imported, "--csv", "day.csv"))
+    assert said.startswith("0 new readings, 2 already recorded")

@@ -1,0 +1,58 @@
+"""Predictions of a campaign at its sites, and what a person should know of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.status import HALF_WIDTH, Prediction
+from tvbandits.domains.candidates import candidates_of
+from tvbandits.domains.domain import Context
+from tvbandits.domains.parameters import Named
+
+
+def doubts_about(campaign: Campaign, sites: Iterable[str]) -> dict[str, str]:
+    """Return what a person should look at before believing in some sites, by their names."""
+    found = campaign.doubtful_sites
+    return {name: found[name] for name in sorted({*sites} & found.keys())}
+
+
+def forecast(
+    campaign: Campaign,
+    places: ArrayLike | Named | None,
+    t: float | str | None,
+    outcome: str | None = None,
+    context: Context = None,
+    *,
+    relative: bool = False,
+) -> list[Prediction]:
+    """Return predictions at places, or at all sites that are not retired, the best first.
+
+    The parameters are those of `Campaign.predict`; places are names of sites, or points.
+
+    Raises
+    ------
+    ValueError
+        If there are no places and the campaign does not play on sites, or `Campaign.predict` refuses.
+    """
+    if places is None:
+        candidates = candidates_of(campaign.domain)
+        if candidates is None:
+            raise ValueError(
+                f"the campaign plays on {campaign.domain!r}, not on sites: name the places"
+            )
+        places = candidates.active
+    X = campaign.resolve_points(places, context)
+    mean, deviation = campaign.predict(X, t, outcome, relative=relative)
+    half = HALF_WIDTH * deviation
+    bounds = np.column_stack([mean - half, mean + half])
+    order = np.argsort(mean if campaign.recipe.minimize else -mean, kind="stable")
+    return [
+        Prediction(
+            campaign.names.name(X[i]), float(mean[i]), float(deviation[i]), bounds[i].tolist()
+        )
+        for i in order
+    ]

@@ -1,0 +1,336 @@
+"""The tables of readings that people bring to a campaign, as readings line by line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.names import Names
+from tvbandits.campaign.shared import Errors, collect_errors
+from tvbandits.cli.output import plural
+from tvbandits.counts import Counted, count, rate
+from tvbandits.domains.space import Arms
+from tvbandits.io import naming
+from tvbandits.option_text import option_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tvbandits.datasets.tables.layout import FileOptions, Layout
+
+# Other names of columns.
+SYNONYMS = {"value": "reward", "reading": "reward", "t": "time"}
+
+# Columns in the place of a reward, and the function that computes a rate from them.
+COUNTS: dict[tuple[str, ...], Callable[..., Counted]] = {
+    ("successes", "trials"): rate,
+    ("events", "exposure"): count,
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A reading as people write it.
+
+    Attributes
+    ----------
+    site, at : str or None
+        The place and the time.
+    value, variance : float or None
+    key : str or None
+    outcomes : mapping of str to list of float
+        Readings of further outcomes.
+    context, who : str or None
+    counts : tuple of float, optional
+        The counts that the value was computed from.
+    trials : float or None
+        How many trials the value is the share of; infinite: events of an exposure; None: neither.
+    line : int
+        The line in the table; the first line has the names of the columns.
+    """
+
+    site: str | None = None
+    value: float | None = None
+    at: str | None = None
+    variance: float | None = None
+    key: str | None = None
+    outcomes: Mapping[str, list[float]] = field(default_factory=dict)
+    context: str | None = None
+    who: str | None = None
+    counts: tuple[float, ...] = ()
+    trials: float | None = None
+    line: int = 1
+
+    @property
+    def y(self) -> list[float | None] | Counted:
+        """The value as `Campaign.tell` takes it: with its trials, where it was counted."""
+        if self.value is None or self.trials is None:
+            return [self.value]
+        columns = self.value, self.variance, self.trials
+        return Counted(*(np.array([each], dtype=np.float64) for each in columns))
+
+
+def read_table(
+    path: Path,
+    campaign: Campaign,
+    errors: Errors | None,
+    tables: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    yes: bool = False,
+    is_alone: bool = True,
+) -> tuple[list[Reading], str]:
+    """Return the readings of a CSV, and in words what of it is left out.
+
+    It is not alone if its options are those of a table of sites, too, which may have other columns.
+
+    A table with columns site or coordinates, context, time, reward, variance, key, who may have
+    successes and trials, or events and exposure, instead of a reward. Any other table of readings is
+    one that `data info` understands. The error of a row goes to `errors` with its line.
+    """
+    from tvbandits.datasets.tables.layout import FileOptions, find_columns, read_sheet
+
+    options = FileOptions(**tables)
+    with naming(path):
+        cells = read_sheet(path, options, may_be_empty=True).cells.astype(str)
+        layout, header = find_columns(cells, options), _plain_header(cells)
+        if is_alone and options.degrees not in (None, "none") and len(layout.places) != 2:
+            raise ValueError(
+                f"{option_text('degrees', options.degrees)} must name two columns of a long table, "
+                f"LAT+LON; there are: {', '.join(map(str, cells.columns))}"
+            )
+        names = campaign.names
+        has_place = "site" in header or {each.lower() for each in names.columns} <= {*header}
+        is_own = has_place and bool({"reward", *sum(COUNTS, ())} & {*header})
+        if cells.empty and not is_own:
+            raise ValueError("the table has a header and no rows")
+        has_choice = bool(layout.parameter or options.station or options.value)
+        has_sites = layout.is_long or bool({*cells.columns} & {*names.sites})
+        if has_sites and (has_choice or not is_own):
+            return _foreign_readings(cells, layout, options, names, errors, yes=yes)
+        if options.time or len(layout.time) > 1 or (layout.is_long and "time" not in header):
+            cells, header = _with_time(cells, header, layout, options)
+        readings = _own_readings(cells.set_axis(header, axis=1), campaign, options, errors, yes)
+        # A row of counts without trials or exposure is no play that failed: there was none.
+        played = [each for each in readings if not (each.counts and each.counts[1] == 0)]
+        unplayed = len(readings) - len(played)
+        return played, f"{plural(unplayed, 'row')} without trials" if unplayed else ""
+
+
+def _plain_header(cells: pd.DataFrame) -> list[str]:
+    """Return the names of columns in small letters, with ours for the usual ones of others."""
+    header = [str(name).strip().lower() for name in cells.columns]
+    return [each if SYNONYMS.get(each, each) in header else SYNONYMS[each] for each in header]
+
+
+def _with_time(
+    cells: pd.DataFrame, header: list[str], layout: Layout, options: FileOptions
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table with the column `time` that the layout says, in the place of its own columns."""
+    from tvbandits.datasets.tables.layout import times_of
+
+    places = [
+        i for i, name in enumerate(cells.columns) if name in layout.time or header[i] == "time"
+    ]
+    rest = cells.drop(columns=[cells.columns[i] for i in places])
+    times = times_of(cells, layout, options)
+    return rest.assign(time=times), [h for i, h in enumerate(header) if i not in places] + ["time"]
+
+
+def _own_readings(
+    cells: pd.DataFrame, campaign: Campaign, options: FileOptions, errors: Errors | None, yes: bool
+) -> list[Reading]:
+    """Return the readings of a table with columns site, time and reward, or their counts."""
+    import pandas as pd
+
+    from tvbandits.datasets.tables.layout import GAPS, is_gap, iso_times, stations_used
+    from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
+
+    names, limits = campaign.names, [limit.name for limit in campaign.recipe.options.limits]
+    # Nobody writes the coordinates of arms.
+    header, arms = [*cells.columns], isinstance(campaign.domain, Arms)
+    count_columns = _check_header(header, names, limits, arms)
+    if "site" in header:
+        cells = cells[stations_used(cells["site"].str.strip(), options)]
+    if "time" in header:
+        cells["time"] = iso_times(cells["time"], options.dates)
+    codes: dict[str, int] = {}
+    if "reward" in header:
+        column = cells["reward"].str.strip()
+        failed = is_gap(column, options) & ~column.str.casefold().isin(GAPS)
+        cells["reward"] = column.mask(failed, "")
+        values = pd.to_numeric(cells["reward"], errors="coerce")
+        codes = {} if yes else find_sentinels(values.to_frame(), options)
+    readings = []
+    for line, *texts in cells.itertuples(name=None):
+        row = {name: str(text).strip() for name, text in zip(header, texts, strict=True)}
+        with collect_errors(errors, line):
+            reading = _parse_row(row, names, limits, count_columns, line)
+            if reading.value is not None and codes and f"{reading.value:.10g}" in codes:
+                raise ValueError(sentinel_text(f"{reading.value:.10g}"))
+            readings.append(reading)
+    return _with_rates(readings, COUNTS[count_columns]) if count_columns else readings
+
+
+def _foreign_readings(
+    cells: pd.DataFrame,
+    layout: Layout,
+    options: FileOptions,
+    names: Names,
+    errors: Errors | None,
+    *,
+    yes: bool,
+) -> tuple[list[Reading], str]:
+    """Return the readings of a table of others, means where there are several of a station and time.
+
+    Stations and columns that are no site, and gaps, are left out.
+    """
+    from tvbandits.datasets.tables.layout import tidy
+    from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
+
+    cells, omissions = _columns_of_sites(cells, layout, options, names)
+    rows, more = _rows_of_sites(tidy(cells, layout, options), names)
+    omissions += more
+    codes = {} if yes else find_sentinels(rows[["value"]], options)
+    is_code = rows["value"].isin([float(code) for code in codes])
+    for line, row in rows[is_code].iterrows():
+        with collect_errors(errors, int(str(line))):
+            raise ValueError(sentinel_text(f"{row['value']:.10g} of {row['station']}"))
+    rows = rows[~is_code].rename_axis(index="line").reset_index()
+    grouped = rows.groupby(["time", "station"], sort=False, as_index=False)
+    means = grouped.agg({"value": "mean", "line": "first"})
+    if len(means) < len(rows):
+        omissions.append(f"{len(rows) - len(means)} rows, averaged with others of the same time")
+    readings = [
+        Reading(site=site, at=str(time), value=float(value), line=int(line))
+        for time, site, value, line in means.itertuples(index=False)
+    ]
+    return readings, ", ".join(omissions)
+
+
+def _columns_of_sites(
+    cells: pd.DataFrame, layout: Layout, options: FileOptions, names: Names
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the columns of times and of sites in a wide table, and in words what else it has.
+
+    Columns that the options leave out stay, for `tidy` to find them.
+    """
+    from tvbandits.datasets.tables.headings import as_id
+    from tvbandits.datasets.tables.readings import few
+
+    if layout.is_long:
+        return cells, []
+    used = {*layout.time, *names.sites, *options.without}
+    others = [each for each in cells.columns if each not in used and as_id(each) not in used]
+    text = [f"columns that are no site ({few(others)})"] if others else []
+    return cells.drop(columns=others), text
+
+
+def _rows_of_sites(rows: pd.DataFrame, names: Names) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows of sites that have a value, and in words which others there are.
+
+    Raises
+    ------
+    ValueError
+        If no station of the table is a site.
+    """
+    from tvbandits.datasets.tables.readings import few
+
+    omissions, is_site = list[str](), rows["station"].isin(names.sites)
+    if not is_site.any():
+        raise ValueError(
+            f"no station is a site: the table has {few(rows['station'])}, the campaign "
+            f"{few(names.sites)}; --station names another column"
+        )
+    if not is_site.all():
+        omissions.append(f"stations that are no site ({few(rows['station'][~is_site])})")
+    gap = rows["value"].isna() & is_site
+    if gap.any():
+        omissions.append(plural(int(gap.sum()), "gap"))
+    return rows[is_site & ~gap], omissions
+
+
+def _check_header(
+    header: list[str], names: Names, limits: list[str], arms: bool
+) -> tuple[str, ...]:
+    """Return the columns that a rate is computed from, if there are any.
+
+    Raises
+    ------
+    ValueError
+        If a column is there twice, or missing, or has almost the name of an outcome.
+    """
+    if twice := [name for name in header if name and header.count(name) > 1]:
+        raise ValueError(f'there are two columns "{twice[0]}"')
+    columns = set(header)
+    pairs = [pair for pair in COUNTS if set(pair) <= columns]
+    counts = pairs[0] if pairs else ()
+    if pairs and (others := {"reward", "variance", *sum(pairs[1:], ())} & columns):
+        raise ValueError(f"{' and '.join(counts)} replace {min(others)}: split the table in two")
+    has_place = "site" in columns or {name.lower() for name in names.columns} <= columns
+    if not (counts or "reward" in columns) or not has_place:
+        places = "site" if arms else f"site (or {', '.join(names.columns)})"
+        raise ValueError(
+            f"there must be columns {places}, and reward (or successes and trials, or events and "
+            f"exposure); there are: {', '.join(header)}"
+        )
+    expected = {"site", "time", "reward", "variance", "key", "who", *counts}
+    expected |= {name.lower() for name in (*names.columns, *names.context_names)}
+    for column in sorted(columns - expected):
+        near = difflib.get_close_matches(column, limits, n=1)
+        if near and column != near[0].lower():
+            raise ValueError(f'there is no outcome {column!r}: did you mean "{near[0]}"?')
+    return counts
+
+
+def _parse_row(
+    cells: Mapping[str, str], names: Names, limits: list[str], columns: tuple[str, ...], line: int
+) -> Reading:
+    """Return the reading of a row, of which `columns` have counts."""
+
+    def number(name: str) -> float:
+        try:
+            return float(cells[name] or "nan")
+        except ValueError:
+            raise ValueError(f'{name} must be a number, got "{cells[name]}"') from None
+
+    context = {name: cells.get(name.lower()) for name in names.context_names}
+    context_texts = [f"{name}={cell}" for name, cell in context.items() if cell and "site" in cells]
+    counts = tuple(map(number, columns))
+    if counts:
+        COUNTS[columns](*counts)  # raises an error if they are no counts
+    site = cells.get("site")
+    if site is None:
+        site = names.place_text([cells[each.lower()] for each in names.columns])
+    return Reading(
+        site=site,
+        value=None if counts else number("reward"),
+        at=cells.get("time") or None,
+        variance=number("variance") if cells.get("variance") else None,
+        key=cells.get("key") or None,
+        who=cells.get("who") or None,
+        counts=counts,
+        outcomes={name: [number(name.lower())] for name in limits if name.lower() in cells},
+        context=", ".join(context_texts) or None,
+        line=line,
+    )
+
+
+def _with_rates(readings: list[Reading], compute: Callable[..., Counted]) -> list[Reading]:
+    """Return the readings with rates and variances, computed from all counts of the same time."""
+    by_time: dict[str | None, list[int]] = {}
+    for number, reading in enumerate(readings):
+        by_time.setdefault(reading.at, []).append(number)
+    result = readings.copy()
+    for rows in by_time.values():
+        rates = compute(*np.transpose([readings[row].counts for row in rows]))
+        columns = rates.values.tolist(), rates.variance.tolist(), rates.trials.tolist()
+        for row, value, variance, of in zip(rows, *columns, strict=True):
+            result[row] = replace(result[row], value=value, variance=variance, trials=of)
+    return result
