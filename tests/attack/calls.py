@@ -215,6 +215,7 @@ SAME: dict[str, tuple[str, ...]] = {
     "policies": ("policy",),
     "ids": ("id",),
     "retire": ("site",),
+    "confirm": ("site",),
     "outcome": ("limit",),
     "outcomes": ("limit",),
 }

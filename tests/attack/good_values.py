@@ -255,6 +255,7 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "tvbandits.Bandit.save.path": new_place,
     "tvbandits.Campaign.open.location": campaign_place,
     "tvbandits.Campaign.drop.X": lambda: asking().pending,
+    "tvbandits.Campaign.recorded_keys.keys": lambda: ["monday"],
     "tvbandits.Campaign.record.readings": lambda: [{"X": asking().pending, "y": [0.5]}],
     "tvbandits.Campaign.backup.path": new_place,
     "tvbandits.load.path": saved,

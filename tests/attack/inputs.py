@@ -54,7 +54,8 @@ MEMORY = 6 << 30
 # Calls that are documented as welcome though the annotation does not say so.
 WELCOME = (
     # Rows or names are welcome in any sequence.
-    r".*\((among|points|context|ids|labels|notes|stations)=(array of .*|categorical|Series of NA)\)",
+    r".*\((among|points|context|ids|keys|labels|notes|stations)="
+    r"(array of .*|categorical|Series of NA)\)",
     # None is the default width.
     r"policies\.\w+\(beta=None\)",
     # What a visit brought.

@@ -54,6 +54,7 @@ from tvbandits.validation import (
     flag,
     not_negative,
     of_kind,
+    several,
     whole_number,
 )
 
@@ -748,6 +749,9 @@ class Campaign:
 
     def recorded_keys(self, keys: Sequence[str]) -> set[str]:
         """Return those of some keys under which the journal has a call."""
+        keys = [*several("keys", keys, "texts")]
+        for key in keys:
+            check_name("each of keys", key)
         parts = (keys[i : i + MOST_KEYS] for i in range(0, len(keys), MOST_KEYS))
         return {key for part in parts for key in self._store.rows_by_key(part)}
 
