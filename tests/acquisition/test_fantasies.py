@@ -453,7 +453,11 @@ def test_words_and_rules_are_widths_too() -> None:
 
 def test_the_width_of_the_program_is_below_that_of_the_theorem() -> None:
     situation = Situation(
-        log_det_ratio=1.0, count=50, candidates=9, information=30.0, effective_dimension=lambda: 4.0
+        log_det_ratio=1.0,
+        count=50,
+        candidates=9,
+        bbkb_information=30.0,
+        effective_dimension=lambda: 4.0,
     )
     beta = BBKBProgramWidth(delta=0.02, norm_bound=1.5)(situation)
     assert beta == pytest.approx(1.5 + math.sqrt(math.log(50) * 4.0 + math.log(50)))

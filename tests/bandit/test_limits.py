@@ -347,11 +347,7 @@ def test_a_correction_takes_back_no_risk() -> None:
     played(bandit, 8)
     before = bandit.state
     bandit.correct(before.rewards.X[:1], before.rewards.y[:1], before.rewards.t[:1])
-    assert (
-        bandit.state.outcomes["load"].model.information_gain
-        == before.outcomes["load"].model.information_gain
-        != 0.0
-    )
+    assert bandit.state.outcomes["load"].model.risk == before.outcomes["load"].model.risk != 0.0
 
 
 def test_each_bandit_warns_of_its_own() -> None:
@@ -378,7 +374,7 @@ def test_a_rule_that_weighs_no_rewards_is_sure_of_each_play() -> None:
     bandit = bandit.with_options(limits=[LOAD], safe=SAFE)
     played(bandit, 12)
     assert [limit.each for limit, _ in bandit._outcomes._parts.values()] == [True]
-    assert bandit.state.outcomes["load"].model.information_gain == 0.0
+    assert bandit.state.outcomes["load"].model.risk == 0.0
 
 
 def test_an_outage_is_warned_of_once() -> None:
@@ -426,13 +422,13 @@ def test_all_plays_share_the_risk_at_a_price(domain: Candidates | Box) -> None:
             assert domain is not SITES or worth[grid[:, 0] == X[0]] == best
             assert worth[np.abs(grid - X).argmin()] == pytest.approx(best, abs=0.05)
             risk = max(risk + there - 0.05, -CONFIG.most_saved)
-        assert bandit.state.outcomes["load"].model.information_gain == pytest.approx(risk)
+        assert bandit.state.outcomes["load"].model.risk == pytest.approx(risk)
         bandit.tell(X, reward(X), t, outcomes={"load": load_of(X, t)})
     assert (bandit.history["violations"].sum()) <= 0.05 * 30 + 1
     assert bandit.recommend(31) == pytest.approx(6.0, abs=0.5)
     plain = limited(limits=[SURE])
     played(plain, 30)
-    assert plain.state.outcomes["load"].model.information_gain == 0.0
+    assert plain.state.outcomes["load"].model.risk == 0.0
 
 
 @pytest.mark.parametrize(

@@ -156,8 +156,8 @@ class Inference:
         self._warned = False
 
     @property
-    def counts_information(self) -> bool:
-        """Whether the width depends on the information of all rewards ([BB] Theorem 2)."""
+    def counts_bbkb_information(self) -> bool:
+        """Whether the width depends on the sum of [BB] Theorem 2 over all rewards."""
         return isinstance(self.recipe.beta, BBKBWidth)
 
     def generator(self, random: Mapping[str, Any]) -> np.random.Generator:
@@ -447,7 +447,7 @@ class Inference:
             summary.log_det_ratio,
             state.count,
             len(domain) if isinstance(domain, Candidates) else None,
-            state.model.information_gain,
+            state.model.bbkb_information,
             summary.effective_dimension,
             lambda: len(t) / max(len(np.unique(t)), 1),
         )
@@ -521,9 +521,9 @@ class Inference:
         here, then = (self.inputs(X, t) for t in (np.full(len(X), now), pending.t))
         return view.prior.effective_noise(here, then, ages.age, noise)
 
-    def information(self, state: State, new: Dataset) -> float:
+    def bbkb_information(self, state: State, new: Dataset) -> float:
         """Return the sum of log(1 + 3 variance / noise variance) of new rewards, before they count."""
-        if not self.counts_information or len(new) == 0:
+        if not self.counts_bbkb_information or len(new) == 0:
             return 0.0
         Z = self.inputs(new.X, new.t)
         prior = state.model.kernel.diag(Z)

@@ -172,11 +172,11 @@ def update(
     recipe, readings = inference.recipe, new.rewards
     if recipe.options.robust:
         state, new = set_outliers_aside(inference, state, new)
-    if state.model.fit is not None or inference.counts_information or recipe.reset is not None:
+    if state.model.fit is not None or inference.counts_bbkb_information or recipe.reset is not None:
         rewards = inference.with_noise(state, new.rewards)
         calibration = calibrate(inference, state, rewards)
-        gain = state.model.information_gain + inference.information(state, rewards)
-        model = replace(state.model, calibration=calibration, information_gain=gain)
+        total = state.model.bbkb_information + inference.bbkb_information(state, rewards)
+        model = replace(state.model, calibration=calibration, bbkb_information=total)
         state = inference.reset_at_events(replace(state, model=model), rewards, rng)
     visited, count = append_visited(state.visited, new.X), state.count
     record = replace(state.record, **state.record.changes_from(new))
@@ -548,8 +548,8 @@ class Outcomes:
                 table = table.replace_rows(rows[exists], t=to[exists], y=y[exists])
                 # When the other plays were told, it was not read.
                 table = table.insert(X[fresh], to[fresh], y[fresh], noise, np.zeros(len(noise)))
-            risk = states[name].model.information_gain  # what was risked stays risked
-            states[name] = replay(inference, states[name], table).with_model(information_gain=risk)
+            risk = states[name].model.risk  # what was risked stays risked
+            states[name] = replay(inference, states[name], table).with_model(risk=risk)
         return states
 
     def predict(self, state: State, name: str, X: Array, now: float) -> tuple[Array, Array]:
@@ -568,7 +568,7 @@ class Outcomes:
             own = np.random.default_rng(rng.integers(2**62))
             states[name] = replace(inner, random=rng.bit_generator.state)
             joint = partial(inference.joint_posterior, inner, view, about=now)
-            readings, risk = inner.rewards, inner.model.information_gain
+            readings, risk = inner.rewards, inner.model.risk
             domain = inference.recipe.domain
             far = max(LIMIT_CONFIG.far * inner.info.model.scale, 1e-150)
             outcomes.append(OutcomeBeliefs(limit, domain, readings, view, joint, risk, far))
@@ -623,7 +623,7 @@ class Outcomes:
             if not limit.each and len(each.readings):
                 risk = each.risk + float((each.violations(X) - (1.0 - limit.probability)).sum())
                 risk = max(risk, -LIMIT_CONFIG.most_saved)
-                states[limit.name] = states[limit.name].with_model(information_gain=risk)
+                states[limit.name] = states[limit.name].with_model(risk=risk)
         return replace(state, outcomes=states)
 
     def safe_points(self, state: State, decision: Decision) -> Array:
