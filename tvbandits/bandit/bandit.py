@@ -41,7 +41,7 @@ from tvbandits.bandit.observations import (
 from tvbandits.bandit.options import OptionChanges, Options, check_changes
 from tvbandits.bandit.querying import (
     concerns_questions,
-    pending_queries,
+    queries_to_carry,
     query_after_tell,
     query_before_ask,
     question_time,
@@ -723,7 +723,7 @@ class Bandit:
         about = question_time(recipe, state, t)
         mask = availability_of(recipe.domain, available, None, any_context=True)
         rng = self._inference.generator(state.random)
-        state, points = pending_queries(self._inference, state, about, mask, rng)
+        state, points = queries_to_carry(self._inference, state, about, mask, rng)
         self._state = replace(state, random=self._inference.random_state(rng))
         return points.copy()
 

@@ -33,8 +33,8 @@ from tvbandits.bandit.observations import (
     Correction,
     ReadingTable,
     append_visited,
-    decision_waiting,
     signs_of_trouble,
+    time_still_pending,
     usual_variance,
     values_and_variance,
 )
@@ -115,16 +115,26 @@ def suggest(
     else:
         state, X = choose_at_place(outcomes, decision, state, place, rng)
     state = allow_questions_about(state, X)
-    queries, due = state.queries, state.queries.due or recipe.consult == "after tell"
+    queries, due = state.queries, query_due_after("decision", recipe, state)
     if queries.answered or due != queries.due:
         queries = replace(queries, answered=False, due=due)
     pending = state.pending.append(X, np.full(len(X), request.t))
     state = replace(
-        state.with_record(pending=pending, asked_for=request.t),
+        state.with_record(pending=pending, pending_time=request.t),
         queries=queries,
         info=replace(state.info, beta=beta),
     )
     return state, X
+
+
+def query_due_after(event: Literal["decision", "tell"], recipe: Recipe, state: State) -> bool:
+    """Return whether the expert is to be consulted, once this event has happened, too.
+
+    An expert that is asked after a tell is asked about a decision; one that is asked before a decision
+    is asked once there is something new.
+    """
+    awaited = "decision" if recipe.consult == "after tell" else "tell"
+    return state.queries.due or event == awaited
 
 
 def allow_questions_about(state: State, X: Array) -> State:
@@ -185,7 +195,7 @@ def update(
         record = replace(record, failed=failed.append(new.failed.X, new.failed.t))
     queries = state.queries
     if recipe.asking is not None:
-        due = queries.due or recipe.consult == "before ask"
+        due = query_due_after("tell", recipe, state)
         queries = replace(queries, pool=inference.query_pool(state, visited), due=due)
     expired, outliers = state.expired, 0 if state.outliers is None else len(state.outliers)
     info = replace(
@@ -231,9 +241,9 @@ def replay(inference: Inference, before: State, readings: ReadingTable) -> State
     if expired.rewards and len(state.rewards):
         expired = replace(expired, first=float(state.rewards.y[0]))
     state = state.with_record(answers=before.answers, expired=expired)
-    waiting = decision_waiting(before.record.asked_for, state.time)
-    if decides and waiting is not None:
-        state, _ = inference.condition(state, waiting, rng)
+    pending_time = time_still_pending(before.record.pending_time, state.time)
+    if decides and pending_time is not None:
+        state, _ = inference.condition(state, pending_time, rng)
     info = replace(
         state.info,
         readings=state.count + state.info.outliers,
@@ -242,7 +252,7 @@ def replay(inference: Inference, before: State, readings: ReadingTable) -> State
         beta=before.info.beta,
     )
     return replace(
-        state.with_record(pending=before.pending, asked_for=waiting),
+        state.with_record(pending=before.pending, pending_time=pending_time),
         queries=replace(before.queries, pool=state.queries.pool),
         random=before.random,
         outcomes=before.outcomes,
