@@ -142,7 +142,7 @@ class Inference:
         self._space_time = is_space_time(recipe.kernel)  # learning changes numbers, never the form
         self._finite = isinstance(recipe.domain, Candidates)
         self._self_learning = recipe.posterior.self_learning
-        self._beside = recipe.options.control is not None
+        self._has_control = recipe.options.control is not None
         self._online = recipe.mean == "online" and not self._self_learning
         self._latest: tuple[_Conditioned, ...] = ()
         self._grid_memo: CandidateGrid | None = None
@@ -223,8 +223,8 @@ class Inference:
         posterior = None if learns else self._update(state, now, grid)
         if posterior is None:
             state, used, effective = self._in_use(state, now, learns)
-            (rule, kernel), in_use = self.recipe.beliefs, len(used.y)
-            kernel = kernel if self._beside else state.model.kernel
+            rule, in_use = self.recipe.posterior_with_control, len(used.y)
+            kernel = self.recipe.kernel_with_control if self._has_control else state.model.kernel
             data, noise = self._data(state, used, effective), self.noise_variance(state)
             previous = state.posterior or self._replay(state, data)
             posterior = rule.condition(Conditioning(kernel, data, grid, now, previous, rng, noise))
@@ -293,7 +293,7 @@ class Inference:
         some, grid = data.rows(0, int(np.searchsorted(t, until, "right"))), self._grid(state)
         noise = self.noise_variance(state)
         conditioning = Conditioning(kernel, some, grid, until, before, rng, noise)
-        self._replay_memo = model, self.recipe.beliefs[0].condition(conditioning)
+        self._replay_memo = model, self.recipe.posterior_with_control.condition(conditioning)
 
     def _replay(self, state: State, data: Data) -> Posterior | None:
         """Return what has observed the first of a state's readings; late ones have it begin again."""
@@ -319,11 +319,11 @@ class Inference:
         """Return what a state is conditioned on, and how noisy; it may learn another scale."""
         model = state.model
         many = len(state.rewards.t) > CONFIG.aged_rewards
-        whole = learns or model.fit is not None or self._beside or not many
+        whole = learns or model.fit is not None or self._has_control or not many
         data, effective, used = self._age(state, now, whole=whole)
         if learns:
             some, those = data, used
-            if self._beside:  # of differences within a time
+            if self._has_control:  # of differences within a time
                 some = data.take(used).time_contrasts()
                 those = np.ones(len(some), dtype=bool)
             least, left = self.noise_variance(state), state.expired.rewards + state.expired.answers
@@ -338,7 +338,7 @@ class Inference:
 
         It comes to the same bits as conditioning on all: a step costs what is new.
         """
-        if (self._beside and not self._self_learning) or not _ages_nothing(state):
+        if (self._has_control and not self._self_learning) or not _ages_nothing(state):
             return None
         own = state.posterior
         for each in self._latest:
@@ -378,11 +378,11 @@ class Inference:
     def _data(self, state: State, data: Dataset, effective: Array) -> Data:
         """Return what a posterior is conditioned on: observations, with effective variances (n,)."""
         if self._self_learning:
-            counts = self.recipe.beliefs[0].counts_trials
+            counts = self.recipe.posterior_with_control.counts_trials
             columns = (data.y, self._sign * data.trials) if counts else (data.y,)
             return Data(at_times(data.X, data.t), np.column_stack(columns), effective)
         noise = state.model.scaling.in_prior_units(effective)
-        if self._beside:
+        if self._has_control:
             y = without_levels(data.t, data.y[:, None], noise)
             _, levels = np.unique(data.t, return_inverse=True)
             return Data(self.inputs(data.X, data.t), y, noise, levels)
@@ -395,12 +395,12 @@ class Inference:
     ) -> ScaledPosterior:
         scaling, calibration = state.model.scaling, state.model.calibration
         origin = self._origin(state)
-        prior_mean = 0.0 if self._beside else scaling.anchor
-        if scaling.estimated_at and not self._beside:
+        prior_mean = 0.0 if self._has_control else scaling.anchor
+        if scaling.estimated_at and not self._has_control:
             prior_mean = scaling.mean(posterior.summary.products, origin)
         return ScaledPosterior(
             posterior=posterior,
-            prior=self.recipe.beliefs[0].prior(posterior),
+            prior=self.recipe.posterior_with_control.prior(posterior),
             grid=grid,
             inputs_at=self.inputs,
             prior_mean=prior_mean,
@@ -780,7 +780,7 @@ class Inference:
         domain = self.recipe.domain
         if not isinstance(domain, Candidates) or self.recipe.searches_top:
             return None
-        kernel = self.recipe.beliefs[1] if self._beside else state.model.kernel
+        kernel = self.recipe.kernel_with_control if self._has_control else state.model.kernel
         if self._grid_memo is None or self._grid_memo.kernel is not kernel:
             self._grid_memo = CandidateGrid(kernel, domain.X)
         return self._grid_memo

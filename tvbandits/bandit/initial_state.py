@@ -67,7 +67,7 @@ def state_for(recipe: Recipe, state: State) -> State:
         state = state.with_outliers(readings, np.zeros(len(readings), dtype=bool))
         state = replace(state, posterior=None)
     state = _with_noise_of(recipe, _with_kernel_of(recipe, _with_aging_of(recipe, state)))
-    kernel = state.model.kernel if recipe.options.control is None else recipe.beliefs[1]
+    kernel = state.model.kernel if recipe.options.control is None else recipe.kernel_with_control
     same = state.domain == recipe.domain and (
         state.posterior is not None and bool(state.posterior.summary.kernel == kernel)
     )

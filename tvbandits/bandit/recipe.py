@@ -308,20 +308,25 @@ class Recipe:
             raise ValueError(f"nothing can leave the history: {parts}; got max_history={most}")
 
     @cached_property
-    def beliefs(self) -> tuple[Any, Any]:
-        """The rule of the posterior, and its kernel where nothing is fitted; beside the control."""
-        rule, kernel, control = self.posterior, self.kernel, self.options.control
-        if control is None:
-            return rule, kernel
-        if not rule.self_learning:
-            return rule, Beside(kernel, control)
-        lengths = (0.0,) if rule.points_apart else LENGTHS
-        return IndependentArms(control, lengths), kernel
+    def posterior_with_control(self) -> PosteriorRule:
+        """How the posterior is computed: by `posterior`, or by arms where an ensemble has a control."""
+        rule, control = self.posterior, self.options.control
+        if control is None or not rule.self_learning:
+            return rule
+        return IndependentArms(control, (0.0,) if rule.points_apart else LENGTHS)
+
+    @cached_property
+    def kernel_with_control(self) -> Any:
+        """The kernel where nothing is fitted: of the reward, or of the difference to a control."""
+        control = self.options.control
+        if control is None or self.posterior.self_learning:
+            return self.kernel
+        return Beside(self.kernel, control)
 
     @property
     def bounds_have_slopes(self) -> bool:
         """Whether the upper bounds of several points have slopes, so that the search for each climbs."""
-        rule, kernel = self.beliefs
+        rule, kernel = self.posterior_with_control, self.kernel_with_control
         return rule.dense and has_slopes(
             kernel, inputs(kernel, np.zeros((1, self.domain.dimension)), 0.0)
         )
