@@ -108,9 +108,7 @@ def suggest(
     state, view = inference.condition(state, request.t, rng)
     beta = inference.beta(state, view)
     decision = inference.decision(state, view, beta, request.n, request.domain, request.available)
-    if place is None and request.n is None:
-        X = recipe.acquisition.choose(decision, rng)
-    elif place is None:
+    if place is None:
         X = choose_points(recipe.acquisition, decision, rng)
     else:
         state, X = choose_at_place(outcomes, decision, state, place, rng)
@@ -182,12 +180,11 @@ def update(
     recipe, readings = inference.recipe, new.rewards
     if recipe.options.robust:
         state, new = set_outliers_aside(inference, state, new)
-    if state.model.fit is not None or inference.counts_bbkb_information or recipe.reset is not None:
-        rewards = inference.with_noise(state, new.rewards)
-        calibration = calibrate(inference, state, rewards)
-        total = state.model.bbkb_information + inference.bbkb_information(state, rewards)
-        model = replace(state.model, calibration=calibration, bbkb_information=total)
-        state = inference.reset_at_events(replace(state, model=model), rewards, rng)
+    rewards = inference.with_noise(state, new.rewards)
+    calibration = calibrate(inference, state, rewards)
+    total = state.model.bbkb_information + inference.bbkb_information(state, rewards)
+    model = replace(state.model, calibration=calibration, bbkb_information=total)
+    state = inference.reset_at_events(replace(state, model=model), rewards, rng)
     visited, count = append_visited(state.visited, new.X), state.count
     record = replace(state.record, **state.record.changes_from(new))
     if len(readings.t) > len(new.rewards.t):  # nobody has to read the outliers once more
