@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tvbandits.acquisition.batches import One
 from tvbandits.acquisition.rules import Decision, UncertaintySampling
-from tvbandits.acquisition.widths import BBKBWidth, Fixed, Situation
+from tvbandits.acquisition.widths import BBKBWidth, Situation
 from tvbandits.bandit.info import Info, PosteriorInfo
 from tvbandits.bandit.recipe import Recipe, estimate_noise, first_kernel
 from tvbandits.bandit.state import ModelState, State, generator_of
@@ -439,8 +439,6 @@ class Inference:
 
     def beta(self, state: State, view: ScaledPosterior) -> float:
         """Return the width of a conditioned state and its view."""
-        if type(self.recipe.beta) is Fixed:
-            return self.recipe.beta.value
         domain, summary = self.recipe.domain, view.posterior.summary
         t = state.rewards.t[-CONFIG.aged_rewards :]
         situation = Situation(
@@ -554,23 +552,23 @@ class Inference:
                 return state.with_model(about=resets, reset_index=index)
         return state
 
-    def learn(self, state: State, before: int) -> State:
+    def learn(self, state: State, count_before: int) -> State:
         """Return the state once it has learned noise, kernel or forgetting rate, if that is due.
 
-        Before, it had so many rewards.
+        It had `count_before` rewards the last time.
         """
         every, count, model = self.recipe.learn, state.count, state.model
         since_doubling = count - (1 << max(count.bit_length() - 1, 0))
-        if model.noise is not None and noise.due(before, count):
+        if model.noise is not None and noise.due(count_before, count):
             changed = self.learn_noise(state)
-            if self._self_learning and before >= CONFIG.replay_from:
+            if self._self_learning and count_before >= CONFIG.replay_from:
                 model = replace(model, next_model=changed.model)
                 changed = replace(changed, model=model, posterior=state.posterior)
             state = changed
         elif model.next_model is not None and since_doubling >= CONFIG.replay_after:
             model = replace(model.with_prior_of(model.next_model), next_model=None)
             state = replace(state, model=model, posterior=None)
-        if every is not None and every.due(before, count):
+        if every is not None and every.due(count_before, count):
             fit = self._fit_kernel if self._space_time else self._fit_forgetting_rate
             state = fit(state, every)
         if every is None or not every.in_steps or state.model.fit is not None:
@@ -641,7 +639,7 @@ class Inference:
 
         Unless the whole is wanted, without rewards that are known to be forgotten.
         """
-        latest = now if state.time is None else max(state.time, now - self.recipe.lead)
+        latest = now if state.time is None else max(state.time, now - self.recipe.age_lag)
         start = 0 if whole else self._expired(state, latest)
         data = state.rewards.take(slice(start, None)) if start else state.rewards
         if len(state.answers.y):
@@ -702,15 +700,15 @@ class Inference:
         least = min(least, self.noise_variance(state))
         return start if aging(np.array([least]), ages)[0] > self._most_noise(state) else 0
 
-    def trim(self, state: State, before: int) -> State:
+    def trim(self, state: State, count_before: int) -> State:
         """Return the state without its oldest rows, where the history is long enough.
 
         What decisions still use stays: rows that are not forgotten for good, and all that a posterior
-        holds in its rows alone. With `before` rewards told, it was looked at the last time.
+        holds in its rows alone. With `count_before` rewards, it was looked at the last time.
         """
         most, t = self.recipe.options.max_history, state.rewards.t
         assert most is not None
-        if len(t) < 2 * most or state.count // most == before // most:
+        if len(t) < 2 * most or state.count // most == count_before // most:
             return state
         until, posterior = float(t[len(t) - most :].min()), state.posterior
         if not _ages_nothing(state):

@@ -185,7 +185,7 @@ def update(
     total = state.model.bbkb_information + inference.bbkb_information(state, rewards)
     model = replace(state.model, calibration=calibration, bbkb_information=total)
     state = inference.reset_at_events(replace(state, model=model), rewards, rng)
-    visited, count = append_visited(state.visited, new.X), state.count
+    visited, count_before = append_visited(state.visited, new.X), state.count
     record = replace(state.record, **state.record.changes_from(new))
     if len(readings.t) > len(new.rewards.t):  # nobody has to read the outliers once more
         failed = state.failed.exclude(readings.X, readings.t)
@@ -209,9 +209,9 @@ def update(
     )
     state = replace(state, record=record, visited=visited, queries=queries, info=info)
     if recipe.learn is not None or state.model.noise is not None:
-        state = inference.learn(state, count)
+        state = inference.learn(state, count_before)
     if recipe.options.max_history is not None:
-        state = inference.trim(state, count)
+        state = inference.trim(state, count_before)
     return state
 
 

@@ -138,7 +138,7 @@ def sparq_gp_ucb(
         learn=rule,
         asking=asking,
         # Line 7: the posterior at step t + 1 (eqs. 16 and 17) takes variances as they are at step t.
-        lead=1.0,
+        age_lag=1.0,
         # Line 8: x_{t+1} is where mu + beta sigma is largest (eq. 18).
         beta=beta,
         minimize=minimize,
