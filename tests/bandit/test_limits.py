@@ -373,7 +373,7 @@ def test_a_rule_that_weighs_no_rewards_is_sure_of_each_play() -> None:
     bandit = policies.boba(SITES, noise_variance=0.01)
     bandit = bandit.with_options(limits=[LOAD], safe=SAFE)
     played(bandit, 12)
-    assert [limit.each for limit, _ in bandit._outcomes._parts.values()] == [True]
+    assert [limit.each for limit, _ in bandit._outcome_models._parts.values()] == [True]
     assert bandit.state.outcomes["load"].model.risk == 0.0
 
 
@@ -404,7 +404,7 @@ def test_all_plays_share_the_risk_at_a_price(domain: Candidates | Box) -> None:
     bandit = Bandit(Recipe(domain, RBF(2.0), 0.01, options=Options([LOAD], safe=SAFE)), seed=3)
     grid, risk = np.linspace(0.0, 10.0, 21 if domain is SITES else 2001)[:, None], 0.0
     for t in range(1, 31):
-        believed = bandit._outcomes.condition(bandit.state, float(t))[1].outcomes
+        believed = bandit._outcome_models.condition(bandit.state, float(t))[1].outcomes
         if t > len(SAFE):
             mean, deviation = bandit.predict(grid, t)
             upper, chance = mean + 2.0 * deviation, 1.0 - believed[0].probability(grid)

@@ -79,22 +79,22 @@ class Request:
 
 def observe(
     inference: Inference,
-    outcomes: Outcomes,
+    outcome_models: OutcomeModels,
     before: State,
     new: NewObservations,
-    readings: Mapping[str, ArrayLike] | None,
+    outcome_values: Mapping[str, ArrayLike] | None,
     rng: np.random.Generator,
 ) -> State:
     """Return the state once it knows rewards and outcomes."""
     states = before.outcomes
-    if states or readings is not None:
-        states = outcomes.update(before, new, readings)
+    if states or outcome_values is not None:
+        states = outcome_models.update(before, new, outcome_values)
     return replace(update(inference, before, new, rng), outcomes=states)
 
 
 def suggest(
     inference: Inference,
-    outcomes: Outcomes,
+    outcome_models: OutcomeModels,
     state: State,
     request: Request,
     place: Place | None,
@@ -111,7 +111,7 @@ def suggest(
     if place is None:
         X = choose_points(recipe.acquisition, decision, rng)
     else:
-        state, X = choose_at_place(outcomes, decision, state, place, rng)
+        state, X = choose_at_place(outcome_models, decision, state, place, rng)
     state = allow_questions_about(state, X)
     queries, due = state.queries, query_due_after("decision", recipe, state)
     if queries.answered or due != queries.due:
@@ -146,7 +146,7 @@ def allow_questions_about(state: State, X: Array) -> State:
 
 def recommend(
     inference: Inference,
-    outcomes: Outcomes,
+    outcome_models: OutcomeModels,
     state: State,
     request: Request,
     rng: np.random.Generator,
@@ -158,7 +158,7 @@ def recommend(
     state, view = inference.condition(state, request.t, rng)
     decision = inference.decision(state, view, 0.0, None, request.domain, request.available)
     if any(len(each.rewards) for each in state.outcomes.values()):
-        _, beliefs = outcomes.condition(state, decision.view.now)
+        _, beliefs = outcome_models.condition(state, decision.view.now)
         feasible = feasible_part(decision, beliefs)
         if not feasible.exists:
             return np.asarray(feasible.likeliest[0])
@@ -177,7 +177,7 @@ def update(
     inference: Inference, state: State, new: NewObservations, rng: np.random.Generator
 ) -> State:
     """Return the state once it knows what was told, and has learned from it what is due."""
-    recipe, readings = inference.recipe, new.rewards
+    recipe, all_rewards = inference.recipe, new.rewards
     if recipe.options.robust:
         state, new = set_outliers_aside(inference, state, new)
     rewards = inference.with_noise(state, new.rewards)
@@ -187,8 +187,8 @@ def update(
     state = inference.reset_at_events(replace(state, model=model), rewards, rng)
     visited, count_before = append_visited(state.visited, new.X), state.count
     record = replace(state.record, **state.record.changes_from(new))
-    if len(readings.t) > len(new.rewards.t):  # nobody has to read the outliers once more
-        failed = state.failed.exclude(readings.X, readings.t)
+    if len(all_rewards.t) > len(new.rewards.t):  # nobody has to read the outliers once more
+        failed = state.failed.exclude(all_rewards.X, all_rewards.t)
         record = replace(record, failed=failed.append(new.failed.X, new.failed.t))
     queries = state.queries
     if recipe.asking is not None:
@@ -215,8 +215,8 @@ def update(
     return state
 
 
-def replay(inference: Inference, before: State, readings: ReadingTable) -> State:
-    """Return the state that these readings lead to, after what an earlier state was asked and answered.
+def replay(inference: Inference, before: State, table: ReadingTable) -> State:
+    """Return the state that a table leads to, after what an earlier state was asked and answered.
 
     What has left the history tells nothing any more.
     """
@@ -228,7 +228,7 @@ def replay(inference: Inference, before: State, readings: ReadingTable) -> State
     decides = before.posterior is not None or (
         before.model.fit is None and before.model.scaling.estimated_at > 0
     )
-    for new in readings.in_turn():
+    for new in table.in_turn():
         count = max(count, int(np.searchsorted(about, new.latest, side)))
         state = state.with_record(answers=before.answers.take(slice(count)))
         if decides and (state.time is None or new.latest >= state.time):
@@ -365,7 +365,11 @@ def check_reachable(request: Request, place: Place | None) -> None:
 
 
 def choose_at_place(
-    outcomes: Outcomes, decision: Decision, state: State, place: Place, rng: np.random.Generator
+    outcome_models: OutcomeModels,
+    decision: Decision,
+    state: State,
+    place: Place,
+    rng: np.random.Generator,
 ) -> tuple[State, Array]:
     """Return points to play with a control, within limits, or from where one is.
 
@@ -373,7 +377,7 @@ def choose_at_place(
 
     Parameters
     ----------
-    outcomes : Outcomes
+    outcome_models : OutcomeModels
         Of the recipe's limits.
     decision : Decision
         As if there were none of these.
@@ -389,17 +393,17 @@ def choose_at_place(
         With what was learned of the outcomes.
     X : array of shape (b, d)
     """
-    recipe, control, start = outcomes.recipe, place.control, place.start
+    recipe, control, start = outcome_models.recipe, place.control, place.start
     if place.n == 0:  # the control is all that is played
         return state, control
     decision = replace(decision, n=place.n, domain=place.domain, available=place.available)
     if start is not None and recipe.options.move_cost is not None:
         decision = replace(decision, move=Move(recipe.domain, recipe.options.move_cost, start))
-    if outcomes:
-        state, beliefs = outcomes.condition(state, decision.view.now)
-        first = outcomes.safe_points(state, decision)
-        X = outcomes.choose(decision, beliefs, first, rng)
-        state = state if len(first) else outcomes.add_risk(state, beliefs, X)
+    if outcome_models:
+        state, beliefs = outcome_models.condition(state, decision.view.now)
+        first = outcome_models.safe_points(state, decision)
+        X = outcome_models.choose(decision, beliefs, first, rng)
+        state = state if len(first) else outcome_models.add_risk(state, beliefs, X)
     else:
         X = choose_points(recipe.acquisition, decision, rng)
     if decision.move is not None and len(X) > 1:
@@ -468,7 +472,7 @@ def _control_first(
 # --- outcomes that have limits ------------------------------------------------------------------------
 
 
-class Outcomes:
+class OutcomeModels:
     """The beliefs about each outcome that has a limit, by name; a bandit's state holds theirs.
 
     Parameters
@@ -495,25 +499,25 @@ class Outcomes:
         self._warned = text is not None
 
     def update(
-        self, state: State, new: NewObservations, outcomes: Mapping[str, ArrayLike] | None
+        self, state: State, new: NewObservations, outcome_values: Mapping[str, ArrayLike] | None
     ) -> Mapping[str, State]:
         """Return their states once what was read of the points told is known, and what was not."""
         states = dict(state.outcomes)
         unread = dict.fromkeys(self._parts, np.full(len(new.X), np.nan))
-        for name, values in (unread | as_outcomes(outcomes)).items():
+        for name, values in (unread | as_outcomes(outcome_values)).items():
             check_outcome(name, self._parts)
             inference, before = self._parts[name][1], states[name]
             usual = len(new.X), None, inference.recipe.noise_variance
-            readings = NewObservations.of(new.X, new.t, *values_and_variance(name, values, *usual))
+            read = NewObservations.of(new.X, new.t, *values_and_variance(name, values, *usual))
             rng = generator_of(before.random)
-            after = update(inference, before, readings, rng)
+            after = update(inference, before, read, rng)
             states[name] = replace(after, random=rng.bit_generator.state)
         return states
 
-    def validate(self, outcomes: Mapping[str, ArrayLike] | None, n: int) -> dict[str, Array]:
-        """Return readings (n,) of outcomes, by name; none where there are none."""
+    def validate(self, outcome_values: Mapping[str, ArrayLike] | None, n: int) -> dict[str, Array]:
+        """Return values (n,) of outcomes, by name; none where there are none."""
         columns = {}
-        for name, values in as_outcomes(outcomes).items():
+        for name, values in as_outcomes(outcome_values).items():
             check_outcome(name, self._parts)
             columns[name] = values_and_variance(name, values, n, None, 1.0)[0]
         return columns
@@ -526,7 +530,7 @@ class Outcomes:
         *,
         retract: bool = False,
     ) -> Mapping[str, State]:
-        """Return their states, with other readings of points that were told.
+        """Return their states, with other values of points that were told.
 
         Parameters
         ----------
@@ -534,7 +538,7 @@ class Outcomes:
         correction : Correction
             Of the rewards there.
         right : mapping of str to array of shape (n,), optional
-            The right readings of outcomes, by name.
+            The right values of outcomes, by name.
         retract : bool
             Whether they are taken back; else they have the times of the correction.
         """
@@ -670,8 +674,8 @@ def warm_start(recipe: Recipe, state: State, other: object) -> tuple[Recipe, Sta
     source: Any = getattr(other, "state", other)
     of_kind("other", source, State, "a bandit or a campaign, or its state")
     recipe = learn_prior(recipe, source)
-    readings = ReadingTable.of(state, recipe.noise_variance)
-    return recipe, replay(Inference(recipe), state_for(recipe, state), readings)
+    table = ReadingTable.of(state, recipe.noise_variance)
+    return recipe, replay(Inference(recipe), state_for(recipe, state), table)
 
 
 def learn_prior(recipe: Recipe, other: State) -> Recipe:
