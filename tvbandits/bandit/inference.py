@@ -48,7 +48,7 @@ from tvbandits.gp.posterior import (
 )
 from tvbandits.gp.predictions import ScaledPosterior
 from tvbandits.gp.top_candidates import TopCandidates
-from tvbandits.queries.plans import CandidatePool
+from tvbandits.queries.plans import PlayedPool
 from tvbandits.validation import Array, Index, describe, flag, is_finite_number
 
 
@@ -622,7 +622,7 @@ class Inference:
         changed = state.with_model(scaling=scaling, kernel=fit.kernel, fit=fit, about=about)
         return replace(changed, posterior=None)
 
-    def query_pool(self, state: State, visited: Array) -> CandidatePool:
+    def query_pool(self, state: State, visited: Array) -> PlayedPool:
         """Return the points that a query plan may choose from, with those of `visited` that are new."""
         asking = self.recipe.asking
         return state.queries.pool.grown(

@@ -25,7 +25,7 @@ from tvbandits.forgetting.aging import RatedAging
 from tvbandits.gp.calibration import IntervalCalibration
 from tvbandits.gp.kernels.space_time import same_form
 from tvbandits.gp.standardisation import Scaling
-from tvbandits.queries.plans import CandidatePool
+from tvbandits.queries.plans import PlayedPool
 from tvbandits.validation import as_points, of_kind
 
 
@@ -39,7 +39,7 @@ def first_state(recipe: Recipe, rng: np.random.Generator) -> State:
         outliers=None,
         model=ModelState(_first_scaling(recipe), recipe.kernel, recipe.aging, noise=noise),
         posterior=None,
-        queries=QueryState(CandidatePool.none()),
+        queries=QueryState(PlayedPool.none()),
         random=rng.bit_generator.state,
         domain=recipe.domain,
         outcomes=_outcome_states(recipe, {}),

@@ -21,7 +21,7 @@ from tvbandits.gp.noise import NoiseEstimate
 from tvbandits.gp.online import Learned
 from tvbandits.gp.posterior import AppendBuffer, CandidateGrid, Posterior
 from tvbandits.gp.standardisation import Scaling
-from tvbandits.queries.plans import CandidatePool
+from tvbandits.queries.plans import PlayedPool
 from tvbandits.validation import Array
 
 
@@ -31,7 +31,7 @@ class QueryState:
 
     Attributes
     ----------
-    pool : CandidatePool
+    pool : PlayedPool
         Which of the points played may be asked about.
     asked : int
         Questions asked.
@@ -54,7 +54,7 @@ class QueryState:
         What the expert knows by itself, where it says: the rest of a budget, pairs of a calibration.
     """
 
-    pool: CandidatePool
+    pool: PlayedPool
     asked: int = 0
     decisions: int = 0
     due: bool = False
@@ -308,7 +308,7 @@ class State:
             and replace(outliers, observations=outliers.observations.add_coordinates(columns)),
             visited=np.pad(self.visited, ((0, 0), (0, columns))),
             posterior=None,
-            queries=replace(self.queries, pool=CandidatePool.none(), available=None),
+            queries=replace(self.queries, pool=PlayedPool.none(), available=None),
             outcomes={name: each.with_coordinates(columns) for name, each in self.outcomes.items()},
         )
 
