@@ -259,7 +259,9 @@ def tv_bbkb(
     >>> print(bandit.recommend())
     [2.]
     """
-    number, rule_of_rate = learning_rule(forgetting_rate, Every(spread=math.inf, in_steps=True))
+    number, rule_of_rate = learning_rule(
+        "forgetting_rate", forgetting_rate, Every(spread=math.inf, in_steps=True)
+    )
     return make_bandit(
         domain,
         forgetting_kernel(prior_kernel(domain, kernel), number),

@@ -119,7 +119,7 @@ def sparq_gp_ucb(
     kernel = prior_kernel(domain, kernel)
     optional(noise_variance_number, "noise_variance", noise_variance)
     # Line 3: y_t is told, and its noise grows with its age (eq. 15).
-    rate, rule = learning_rule(forgetting_rate)
+    rate, rule = learning_rule("forgetting_rate", forgetting_rate)
     growth = aging.Linear(optional(positive_number, "forgetting_rate", rate) or 1.0)
     # Line 4: beyond sigma^2 log t it is discarded, but for the newest.
     discard = aging.DiscardAbove(LogThreshold(noise_variance))
