@@ -1,10 +1,9 @@
 """The two steps of a bandit: from a state and rewards to the next state, and from a state to points.
 
-They are written for any policy; SparQ-GP-UCB's Algorithm 1 reads like this: `observe` is line 3,
-`suggest` is line 4 and lines 7 and 8, and the queries between them (`tvbandits.bandit.querying`) are
-lines 5 and 6. What surrounds a decision, where it may play (availability, `near`), what comes first (a
-control) and what a move costs, is here, and so are steps that are taken again: once a reward is
-corrected, or with what another bandit was told.
+They are written for any policy; docs/papers.md says which lines of the papers' algorithms they are. The
+queries between them are in `tvbandits.bandit.querying`. What surrounds a decision, where it may play
+(availability, `near`), what comes first (a control) and what a move costs, is here, and so are steps
+that are taken again: once a reward is corrected, or with what another bandit was told.
 """
 
 from __future__ import annotations
