@@ -65,43 +65,73 @@ def test_the_global_rule_is_a_sum_and_that_of_gp_bucb_a_product(
     sums = [1 + sum(shares[:n]) for n in range(1, 31)]
     products = [math.prod(1 + share for share in shares[:n]) for n in range(1, 31)]
     for rule, values, steps in (
-        (GlobalRatio(bound), sums, [BatchStep(share, 0.0, nothing) for share in shares]),
-        (ProductRatio(bound), products, [BatchStep(9.0, share, nothing) for share in shares]),
+        (GlobalRatio(bound), sums, [BatchStep(share, 0.0, nothing, nothing) for share in shares]),
+        (
+            ProductRatio(bound),
+            products,
+            [BatchStep(9.0, share, nothing, nothing) for share in shares],
+        ),
     ):
         if clear_of_rounding(values, bound):
             assert length(rule, steps) == first_above(values, bound)
 
 
+def batch_of(points: list[int], covariance: Array, asked: list[int]) -> list[BatchStep]:
+    """The steps of a batch out of points whose covariance over the noise is given."""
+
+    def step(n: int) -> BatchStep:
+        def shares(Z: Array) -> Array:
+            rows = Z[:, 0].astype(int)
+            asked.extend(rows.tolist())
+            return np.asarray(covariance[rows] ** 2 / np.diagonal(covariance))
+
+        def covariances(Z: Array) -> Array:
+            return np.asarray(covariance[Z[:, 0].astype(int), n])
+
+        return BatchStep(float(covariance[n, n]), 0.0, covariances, shares, np.array([[float(n)]]))
+
+    return [step(n) for n in points]
+
+
 @settings(deadline=None)
-@given(st.integers(0, 10**6), BOUNDS)
-def test_the_local_rule_is_a_sum_everywhere_after_the_global_one(seed: int, bound: float) -> None:
-    local = np.random.default_rng(seed).random((30, 5)) * 0.3
-    start = local.max(axis=1) * 1.2
+@given(st.integers(0, 10**6), BOUNDS, st.floats(0.05, 0.5), st.integers(1, 8))
+def test_the_local_rule_is_a_sum_everywhere(
+    seed: int, bound: float, size: float, rank: int
+) -> None:
+    """It ends no earlier than the global rule, and looks everywhere only where the batch leaves open."""
+    rng, asked = np.random.default_rng(seed), list[int]()
+    features = size * rng.standard_normal((12, rank))
+    covariance, points = features @ features.T + 1e-6 * np.eye(12), rng.integers(0, 8, 30).tolist()
+    shares = covariance[points] ** 2 / np.diagonal(covariance)
+    everywhere = [1 + shares[:n].sum(axis=0).max() for n in range(1, 31)]
+    largest = [
+        1 + np.linalg.eigvalsh(covariance[np.ix_(points[:n], points[:n])])[-1] for n in range(1, 31)
+    ]
+    if clear_of_rounding([*everywhere, *largest], bound):
+        ended = length(LocalRatio(bound), batch_of(points, covariance, asked))
+        assert ended == first_above(everywhere, bound)
+        assert ended >= length(GlobalRatio(bound), batch_of(points, covariance, asked))
+        assert not asked or first_above(largest, bound) <= 30
+        assert len(asked) == len(set(asked))  # a point that comes again is not computed again
+
+
+def test_the_local_rule_ends_where_a_point_that_is_not_in_the_batch_says_so() -> None:
+    """It lies between the two of the batch: what they say of it adds up."""
+    features = np.array([[1.0, 0.75], [1.0, -0.75], [1.0, 0.0]])
+    covariance = 0.55 * features @ features.T
     asked: list[int] = []
-
-    def share(Z: Array, rows: Any) -> Array:
-        of = Z[:, 0].astype(int)
-        asked.extend(of.tolist())
-        return local[of][:, rows]
-
-    steps = [BatchStep(float(start[n]), 0.0, share, np.array([[n]])) for n in range(30)]
-    everywhere = [1 + local[:n].sum(axis=0).max() for n in range(1, 31)]
-    sums = [1 + start[:n].sum() for n in range(1, 31)]
-    if clear_of_rounding([*everywhere, *sums], bound):
-        broken = first_above(sums, bound)
-        ended = length(LocalRatio(bound), steps)
-        assert ended == max(broken, first_above(everywhere, bound))
-        assert bool(asked) == (broken <= 30)  # none before the sum alone does not do
+    assert length(LocalRatio(2.0), batch_of([0, 1], covariance, asked)) == 2
+    assert asked == [0, 1]
 
 
 def test_what_reaches_the_bound_exactly_does_not_exceed_it() -> None:
-    half = BatchStep(0.5, 0.0, lambda Z, rows: np.tile([0.5, 0.25], (len(Z), 1))[:, rows])
-    assert length(GlobalRatio(2.0), [half] * 4) == 3
-    assert length(LocalRatio(2.0), [half] * 4) == 3
+    steps = batch_of([0] * 4, np.array([[0.5]]), [])
+    assert length(GlobalRatio(2.0), steps) == 3
+    assert length(LocalRatio(2.0), steps) == 3
 
 
 def test_one_and_fixed_sizes() -> None:
-    free = BatchStep(0.0, 0.0, nothing)
+    free = BatchStep(0.0, 0.0, nothing, nothing)
     assert length(One(), [free] * 3) == 1
     assert One().ratio_bound == 1.0
     for size in (1, 2, 5):

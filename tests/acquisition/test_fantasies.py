@@ -81,7 +81,7 @@ class Setting:
 
 def here(step: Any) -> Array:
     """What Lemma 3 adds for the point of a step, at all candidates."""
-    return np.asarray(step.local(step.z, slice(None))[0])
+    return np.asarray(step.shares(step.z)[0])
 
 
 def built(fantasy: Any, size: int, seed: int = 0) -> tuple[Array, list[Any]]:
@@ -102,6 +102,8 @@ def test_the_sparse_batch_is_the_plain_one(kernel: Kernel, seed: int) -> None:
     for step, other in zip(steps, others, strict=True):
         assert (step.start, step.now) == pytest.approx((other.start, other.now), rel=1e-9)
         np.testing.assert_allclose(here(step), here(other), rtol=1e-7, atol=1e-12)
+        Z = setting.inputs(ours)
+        np.testing.assert_allclose(step.covariances(Z), other.covariances(Z), rtol=1e-7, atol=1e-12)
 
 
 def test_a_variance_that_is_asked_for_is_brought_up_to_date() -> None:

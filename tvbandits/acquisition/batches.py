@@ -42,9 +42,6 @@ from tvbandits.validation import Array, Index, finite_number, require, whole_num
 # So many candidates at the least are up to date in a batch.
 FEWEST_UP_TO_DATE = 64
 
-# So many points of a batch are looked at together for Lemma 3.
-AT_ONCE = 32
-
 # Of a batch's bounds to those of its start.
 MOST_RATIO = 1e6
 
@@ -57,16 +54,20 @@ class BatchStep:
     ----------
     start, now : float
         Its variance over its noise variance, at the batch's start and just before it was added.
-    local : callable
-        `local(Z, rows)` returns cov_start(x, z)^2 / (var_start(x) v) for inputs z in `Z` (k, p), at the
-        fixed points x of these rows, shape (k, n).
+    covariances : callable
+        `covariances(Z)` returns cov_start(z, x) / v of kernel inputs z in `Z` (k, p) and its
+        own point x, shape (k,).
+    shares : callable
+        `shares(Z)` returns cov_start(x, z)^2 / (var_start(x) v) of inputs z in `Z` (k, p) at all fixed
+        points x, shape (k, A).
     z : array of shape (1, p)
         Its kernel input.
     """
 
     start: float
     now: float
-    local: Callable[[Array, Index | slice], Array]
+    covariances: Callable[[Array], Array]
+    shares: Callable[[Array], Array]
     z: Array = field(default_factory=lambda: np.empty((1, 0)))
 
 
@@ -165,11 +166,11 @@ class GlobalRatio(_Ratio):
 
 @dataclass(frozen=True)
 class LocalRatio(_Ratio):
-    """Lemma 1 of BBKB while it suffices, then Lemma 3: a sum at every point of the domain, O(A m).
+    """Lemma 3 of BBKB: a sum at every point of the domain, O(A m) for a point where all are needed.
 
-    The sums are updated lazily, as [BB] section 4 proposes: a point of the batch adds at most its own
-    variance over the noise variance to any sum (Cauchy-Schwarz), and only a sum that could exceed the
-    bound so is computed.
+    Most often the batch itself decides. With G = cov_start(batch, batch) / v, no sum exceeds the largest
+    eigenvalue of G, which is below its trace, the sum of Lemma 1; and the sum at a point of the batch is
+    (G^2)_ii / G_ii. All points of the domain are looked at between the two alone.
 
     Examples
     --------
@@ -184,35 +185,54 @@ class LocalRatio(_Ratio):
     """
 
     def monitor(self) -> Monitor:
-        """A running sum, then running sums."""
-        total, batch = 1.0, np.empty((0, 0))
-        # Of each fixed point: 1 + its sum over the first `counted` points, when the total was `then`.
-        sums, then = np.empty(0), np.empty(0)
-        counted = np.empty(0, dtype=np.int64)
+        """Running sums at the points of the batch, then at all points."""
+        return _LocalMonitor(self.ratio_bound - 1.0)
 
-        def full(step: BatchStep) -> bool:
-            nonlocal total, batch, sums, then, counted
-            total += step.start
-            batch = step.z if len(batch) == 0 else np.concatenate([batch, step.z])
-            if total <= self.ratio_bound:  # Lemma 1
-                return False
-            late: Index | slice = slice(None)
-            if len(sums) == 0:
-                for first in range(0, len(batch), AT_ONCE):
-                    shares = step.local(batch[first : first + AT_ONCE], late).sum(axis=0)
-                    sums = 1.0 + shares if first == 0 else sums + shares
-                then, counted = np.full(len(sums), total), np.full(len(sums), len(batch))
-                return bool(sums.max(initial=1.0) > self.ratio_bound)
-            late = np.flatnonzero(sums + (total - then) > self.ratio_bound)
-            if len(late) == 0:
-                return False
-            first = int(counted[late].min())
-            missing = np.arange(first, len(batch))[:, None] >= counted[late]
-            sums[late] += (step.local(batch[first:], late) * missing).sum(axis=0)
-            then[late], counted[late] = total, len(batch)
-            return bool(sums[late].max() > self.ratio_bound)
 
-        return full
+class _LocalMonitor:
+    """Watches one batch for Lemma 3, whose sums may not exceed `bound`."""
+
+    def __init__(self, bound: float) -> None:
+        self.bound = bound
+        # The distinct points of the batch, how often each is in it, and their cov_start over the noise.
+        self.points, self.counts, self.covariance = np.empty((0, 1)), np.empty(0), np.empty((0, 0))
+        # What each of them adds to the sums at all points of the domain, once that is needed.
+        self.shares: list[Array] = []
+        self.sums = np.empty(0)
+
+    def __call__(self, step: BatchStep) -> bool:
+        """Return whether a sum exceeds the bound, now that a point was added."""
+        number = self._count(step)
+        own = self.covariance**2 @ self.counts
+        if (own > self.bound * np.diagonal(self.covariance)).any():
+            return True
+        root = np.sqrt(self.counts)
+        gap = self.bound * np.eye(len(root)) - root[:, None] * self.covariance * root
+        if linalg.is_positive_definite(gap):
+            return False
+        if not self.shares:
+            self.shares = list(step.shares(self.points))
+            self.sums = self.counts @ self.shares
+        else:
+            if number == len(self.shares):
+                self.shares.extend(step.shares(step.z))
+            self.sums += self.shares[number]
+        return bool(self.sums.max() > self.bound)
+
+    def _count(self, step: BatchStep) -> int:
+        """Count the point of a step, and return its number among the distinct ones."""
+        u = len(self.points)
+        repeated = np.flatnonzero((self.points == step.z).all(axis=1))
+        if len(repeated):
+            self.counts[repeated] += 1
+            return int(repeated[0])
+        self.points = np.concatenate([self.points, step.z]) if u else step.z
+        self.counts = np.append(self.counts, 1.0)
+        grown = np.empty((u + 1, u + 1))
+        grown[:u, :u] = self.covariance
+        grown[u] = grown[:, u] = step.covariances(self.points)
+        self.covariance = grown
+        return u
 
 
 @dataclass(frozen=True)
@@ -345,20 +365,24 @@ class FantasyModel:
         """Variances at points (m, d) of the domain, now, shape (m,)."""
         raise NotImplementedError
 
-    def _covariance(self, Z: Array, rows: Index | slice = slice(None)) -> Array:
-        """Posterior covariance (k, n) of inputs (k, p) and fixed points, at the batch's start."""
-        assert self.grid is not None
-        return np.asarray(self.start.covariance(Z, self.grid)[:, rows])
+    def _step(self, x: Array, start: float, now: float) -> BatchStep:
+        """Return the step of a point (d,) with its variances over the noise variance."""
+        z = self.inputs(x[None, :])
+
+        def covariances(Z: Array) -> Array:
+            return np.asarray(self.start.covariance(Z, z)[:, 0] / self.noise)
+
+        return BatchStep(start, now, covariances, self._shares, z)
 
     def _start_variance(self) -> Array:
         """Variances at the fixed points at the batch's start, shape (A,)."""
         return np.asarray(self.start.predict(self.grid)[1])
 
-    def _local(self, Z: Array, rows: Index | slice) -> Array:
-        """cov_start(x, z)^2 / (var_start(x) v) of inputs z at fixed points x ([BB] Lemma 3)."""
+    def _shares(self, Z: Array) -> Array:
+        """cov_start(x, z)^2 / (var_start(x) v) of inputs (k, p) at all fixed points ([BB] Lemma 3)."""
         if self.grid is None:
             raise ValueError("the local rule needs a finite domain: give Candidates")
-        covariance, variance = self._covariance(Z, rows), self._start_variance()[rows]
+        covariance, variance = self.start.covariance(Z, self.grid), self._start_variance()
         is_known = variance <= 0
         noise = np.where(is_known, 1.0, variance) * self.noise
         return np.where(is_known, 0.0, covariance**2 / noise)
@@ -384,9 +408,6 @@ class SparseFantasy(FantasyModel):
         # L^-1 c(added, rows), with L the lower factor of the covariance of what was added.
         self.reductions, self.count = np.empty((16, 0)), 0
         self.root, self.added = np.empty((16, 16)), np.empty((len(self.half), 16))
-        self.weights: dict[bytes, Array] = {}  # what covariances of inputs of the batch are made of
-        # Features of candidates whose covariances were needed, and where each is among them.
-        self.features, self.where, self.stored = np.empty((0, 0)), np.full(count, -1), 0
         self.mean = self.width.mean(self.domain.X)
         self.stale = self.mean + self.width.times * np.sqrt(self.start.variance)
 
@@ -459,7 +480,7 @@ class SparseFantasy(FantasyModel):
         self.reductions[b] = own / pivot
         self.variance = np.maximum(self.variance - self.reductions[b] ** 2, 0.0)
         self.count += 1
-        return BatchStep(start / noise, now / noise, self._local, self.inputs(x[None, :]))
+        return self._step(x, start / noise, now / noise)
 
     def _make_room(self) -> None:
         """Double the room for points that are added."""
@@ -469,29 +490,6 @@ class SparseFantasy(FantasyModel):
         root = np.empty((2 * b, 2 * b))
         root[:b, :b] = self.root
         self.root = root
-
-    def _covariance(self, Z: Array, rows: Index | slice = slice(None)) -> Array:
-        keys = [z.tobytes() for z in Z]
-        for key, z in zip(keys, Z, strict=True):
-            if key not in self.weights:
-                self.weights[key] = self.start.covariance_weights(z[None, :])[0]
-        weights = np.array([self.weights[key] for key in keys])
-        if isinstance(rows, slice):
-            return np.asarray(self.start.covariance_on_grid(Z, weights, self.grid)[:, rows])
-        prior = self.grid.kernel(Z, self.grid.at(self.start.now)[rows])
-        return np.asarray(prior + weights @ self._features(rows).T)
-
-    def _features(self, rows: Index) -> Array:
-        """Features (n, m) of candidates, each taken once from where they lie scattered."""
-        if len(self.features) == 0:  # what is not written yet takes no memory
-            self.features = np.empty((len(self.place), self.start.dictionary.size))
-        fresh = rows[self.where[rows] < 0]
-        if len(fresh):
-            end = self.stored + len(fresh)
-            self.features[self.stored : end] = self.start.features_on_grid(fresh)
-            self.where[fresh] = np.arange(self.stored, end)
-            self.stored = end
-        return np.asarray(self.features[self.where[rows]])
 
     def _start_variance(self) -> Array:
         return np.asarray(self.start.variance)
@@ -527,7 +525,7 @@ class UntoldFantasy(FantasyModel):
     def add(self, x: Array) -> BatchStep:
         """Nothing shrinks: no dictionary holds it yet ([BB] Algorithm 1, L2)."""
         share = float(self.variances(x[None, :])[0]) / self.noise
-        return BatchStep(share, share, lambda *_: np.empty(0), self.inputs(x[None, :]))
+        return self._step(x, share, share)
 
 
 @dataclass
@@ -556,7 +554,7 @@ class PlainFantasy(FantasyModel):
         z = self.inputs(x[None, :])
         start, now = (float(p.predict(z)[1][0]) for p in (self.start, self.now))
         self.now = self.now.fantasize(z, self.noise, self.grid)
-        return BatchStep(start / self.noise, now / self.noise, self._local, z)
+        return self._step(x, start / self.noise, now / self.noise)
 
     def observe(self, X: Array, noise: Array) -> None:
         """Shrink the variances as if points (k, d) had been observed with noise (k,)."""
@@ -591,7 +589,7 @@ class JointFantasy(FantasyModel):
             assert isinstance(self.domain, Candidates)  # they have fixed points
             rows = self.reach.array[:, self.domain.index(x[None, :])]
         (left,) = self._observe_jointly(z, np.array([self.noise]), rows)
-        return BatchStep(start / self.noise, float(left) / self.noise, self._local, z)
+        return self._step(x, start / self.noise, float(left) / self.noise)
 
     def observe(self, X: Array, noise: Array) -> None:
         """Shrink the variances as if points (k, d) had been observed with noise (k,), before others."""
@@ -609,7 +607,8 @@ class JointFantasy(FantasyModel):
         np.fill_diagonal(joint, left + noise)
         root = linalg.cholesky(joint, "what is observed").L
         if self.grid is not None:
-            fresh = linalg.solve_lower(root, self._covariance(Z) - rows.T @ self.reach.array)
+            covariance = self.start.covariance(Z, self.grid)
+            fresh = linalg.solve_lower(root, covariance - rows.T @ self.reach.array)
             for row in fresh:
                 self.reach = self.reach.append(row)
             self.variance = np.maximum(self.variance - (fresh**2).sum(axis=0), 0.0)

@@ -92,6 +92,11 @@ def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
     return np.asarray(solved[:, 0] if B.ndim == 1 else solved)
 
 
+def is_positive_definite(A: Array) -> bool:
+    """Return whether a symmetric matrix is positive definite, as far as rounding can tell."""
+    return len(A) == 0 or lapack.dpotrf(A, lower=1)[1] == 0
+
+
 def inverse_lower(L: Array) -> Array:
     """Return the lower triangle of A^-1, A = L L^T, from the lower factor; with zeros above it."""
     if len(L) == 0:
@@ -137,7 +142,7 @@ def log_determinant(L: Array) -> float:
 
 def quadratic_forms(L: Array, B: Array) -> Array:
     """Return b^T A^-1 b (m,) of the columns of B (n, m), from the lower factor L of A."""
-    half = solve_lower(L, np.ascontiguousarray(B))  # a third quicker, copy and all
+    half = solve_lower(L, B)
     return np.asarray(np.einsum("ij,ij->j", half, half))
 
 

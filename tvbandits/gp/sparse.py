@@ -193,29 +193,14 @@ class SparsePosterior:
 
     def covariance(self, Z1: Array, Z2: Array | CandidateGrid) -> Array:
         """Return the posterior covariance (n1, n2) of inputs (n1, p) with others, or with candidates."""
-        if isinstance(Z2, CandidateGrid):
-            return self.covariance_on_grid(Z1, self.covariance_weights(Z1), Z2)
         z1 = embed(self.dictionary, Z1)
         half1 = linalg.solve_lower(self.factor, z1.T)
+        if isinstance(Z2, CandidateGrid):
+            weights = linalg.solve_lower(self.factor, half1, transposed=True).T - z1
+            return np.asarray(Z2.kernel(Z1, Z2.at(self.now)) + self.combine_on_grid(weights))
         z2 = embed(self.dictionary, Z2)
         half2 = linalg.solve_lower(self.factor, z2.T)
         return np.asarray(self.kernel(Z1, Z2) - z1 @ z2.T + half1.T @ half2)
-
-    def covariance_weights(self, Z: Array) -> Array:
-        """Return V^-1 z - z of inputs (k, p), shape (k, m), as `covariance_on_grid` takes them."""
-        z = embed(self.dictionary, Z)
-        half = linalg.solve_lower(self.factor, z.T)
-        return linalg.solve_lower(self.factor, half, transposed=True).T - z
-
-    def covariance_on_grid(self, Z: Array, weights: Array, grid: CandidateGrid) -> Array:
-        """Return the posterior covariance (k, A) of inputs (k, p) with all candidates."""
-        prior = grid.kernel(Z, grid.at(self.now))
-        return np.asarray(prior + self.combine_on_grid(weights))
-
-    def features_on_grid(self, rows: Index) -> Array:
-        """Return z of candidates of these rows, shape (n, m)."""
-        on_grid = self.dictionary.grid_posterior
-        return np.asarray(on_grid.V.array[:, rows].T * on_grid.shrink)
 
     def fantasize(
         self,

@@ -253,7 +253,7 @@ class CandidateBlock:
         rows = self._top[bound[self._top] >= floor]
         while True:
             if len(rows):
-                z = self._features[: len(scorer.Z), rows] if with_features else None
+                z = self._features[: len(scorer.Z)].take(rows, axis=1) if with_features else None
                 mean, deviation = scorer(self.take(rows), z)
                 self.mean[rows], self.deviation[rows] = _round_up(mean), _round_up(deviation)
                 self.look[rows], exact[rows] = number, True
