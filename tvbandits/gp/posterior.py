@@ -613,9 +613,10 @@ class Posterior(Protocol):
         """
 
     def update(self, rows: Data, now: float, grid: CandidateGrid | None) -> Posterior | None:
-        """Return the posterior with more observations, about the time `now`.
+        """Return the posterior with more observations, about the time `now`; None: condition anew.
 
-        It is what `PosteriorRule.condition` comes to; None where `condition` itself has to do it.
+        It is what `PosteriorRule.condition` comes to. None says that the caller has to condition on all
+        observations, as for a `SparsePosterior` always: its dictionary is drawn anew.
         """
 
     def fantasize(self, Z: Array, noise: float | Array, grid: CandidateGrid | None) -> Posterior:
