@@ -13,7 +13,8 @@ never touch the embedding.
 Resparsification draws for each play s of the past, also of a point that was played before, whether its
 point becomes an inducing point: with probability min(1, q sigma^2(x_s) / v_s), its ridge leverage score
 times q, with the variances from before the new observations ([B] Alg. 1, [BB] L11-L16). A point is one
-of the dictionary if one of its plays is drawn: probability 1 - prod_s (1 - min(1, q sigma^2 / v_s)).
+of the dictionary if one of its plays is drawn: probability 1 - prod_s (1 - min(1, q sigma^2 / v_s)), and
+one uniform number for each point has that law.
 
 The root of a dictionary is the factor of a noise-free Gaussian process on its points, so the exact
 posterior's cheap routes serve here too: a point more is a row more of the root and of the embedding,
@@ -650,7 +651,7 @@ class Nystrom(PosteriorRule):
             dictionary = by_cholesky(kernel, start.data, grid=grid, now=now, previous=start)
         else:
             dictionary = self.draw(conditioning, with_lowest_noise(data, previous), groups)
-        # [BB] Algorithm 1, L17 and L18.
+        # [BB] Algorithm 1, L18.
         return assemble(conditioning, groups, dictionary, lowest=self.tolerance)
 
     def _state(self, drift: Term, data: Data, grid: CandidateGrid | None) -> SpaceFeatures:
@@ -684,7 +685,7 @@ class Nystrom(PosteriorRule):
             variance = previous.variances_of(rows.Z, z)
         # [BB] Algorithm 1, L12 and L13: a score for each play.
         score = q * variance[groups.group] / plays.variance
-        # L14: an input is drawn if one of its plays is; a number for each input has that law.
+        # L14: an input is drawn if one of its plays is.
         probability = inclusion_probabilities(score, groups.group)
         included = rng.random(len(rows)) < probability
         if not included.any():
