@@ -33,7 +33,7 @@ class UnitLambda(BBKBWidth):
 
     def __call__(self, situation: Situation) -> float:
         """Width from the information of all batches."""
-        root = math.sqrt(situation.information + math.log(1 / self.delta))
+        root = math.sqrt(situation.bbkb_information + math.log(1 / self.delta))
         return 2 * DEVIATION * root + (1 + math.sqrt(2)) * self.norm_bound
 
 

@@ -551,7 +551,7 @@ class Record:
         Points whose rewards have not come yet.
     time : float or None
         The latest time of a reward or a failed play.
-    asked_for : float or None
+    pending_time : float or None
         The time of the decision whose points are pending.
     expired : Expired
         What is no longer among rewards, answers and failed plays.
@@ -562,7 +562,7 @@ class Record:
     failed: Plays
     pending: Plays
     time: float | None
-    asked_for: float | None
+    pending_time: float | None
     expired: Expired
 
     @classmethod
@@ -590,7 +590,7 @@ class Record:
         """Return the fields of the record that new observations change."""
         # A late reward does not take the time of the decision that is still pending.
         latest = new.latest
-        is_pending = self.asked_for is not None and latest < self.asked_for
+        is_pending = self.pending_time is not None and latest < self.pending_time
         failed = self.failed
         if len(failed.t):
             failed = failed.exclude(new.rewards.X, new.rewards.t)
@@ -601,7 +601,7 @@ class Record:
             "failed": failed,
             "pending": self.pending.without(new.X, new.t).exclude(*new.counted),
             "time": latest if self.time is None else max(self.time, latest),
-            "asked_for": self.asked_for if is_pending else None,
+            "pending_time": self.pending_time if is_pending else None,
         }
 
     def changes_by_expiry(self, until: float) -> dict[str, Any]:

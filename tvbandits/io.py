@@ -116,8 +116,8 @@ CLASSES = {
     "tvbandits.policies.rivals.wdbo": "Hyperparameters Optimism Relevant",
     "tvbandits.bandit.adapter": "PolicyAdapter RunningMean",
     "tvbandits.queries.k_dpp": "Sample",
-    "tvbandits.queries.plans": "Asking CandidatePool Following KDPP LogSchedule NextDecision "
-    "OnAverage PerStep PlausibleMaximizers Pool RandomPoints",
+    "tvbandits.queries.plans": "Asking Following KDPP LogSchedule NextDecision OnAverage "
+    "PerStep PlausibleMaximizers PlayedPool Pool RandomPoints",
 }
 _MODULES = {name: module for module, names in CLASSES.items() for name in names.split()}
 

@@ -288,7 +288,7 @@ def test_spent_information_is_counted_once_for_each_reward_at_its_batchs_start()
         variance = plainly(b, batch[:0]).variance(batch)
         spent += float(np.log1p(3 * variance / NOISE).sum())
         b.tell(batch, batch[:, 0])
-        assert b.state.model.information_gain == pytest.approx(spent, rel=1e-6)
+        assert b.state.model.bbkb_information == pytest.approx(spent, rel=1e-6)
 
 
 # --- noise that is large beside what is known --------------------------------------------------------

@@ -15,7 +15,7 @@ from tests.helpers.views import condition
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Candidates, Exact, Nystrom, Options, Recipe, StateSpace, policies
-from tvbandits.acquisition.batches import PlainFantasy, SparseFantasy, Width
+from tvbandits.acquisition.batches import PlainFantasy, SparseFantasy, UpperBound
 from tvbandits.acquisition.rules import Acquisition, Decision, LastingBound
 from tvbandits.acquisition.widths import (
     BBKBProgramWidth,
@@ -63,7 +63,7 @@ class Setting:
         made = self.condition(n)
         height = made.predict(self.grid)[0][:, 0]
         self.made = made
-        self.width = Width(
+        self.upper_bound = UpperBound(
             lambda X: height if X is self.domain.X else height[self.domain.index(X)], times
         )
 
@@ -76,7 +76,7 @@ class Setting:
 
     def fantasy(self, kind: Any, posterior: Any = None) -> Any:
         p = self.made if posterior is None else posterior
-        return kind(p, self.domain, self.grid, self.inputs, NOISE, self.width)
+        return kind(p, self.domain, self.grid, self.inputs, NOISE, self.upper_bound)
 
 
 def here(step: Any) -> Array:
@@ -146,11 +146,11 @@ def test_ties_are_broken_alike() -> None:
     grid = CandidateGrid(kernel, domain.X)
     empty = Data(np.empty((0, 1)), np.empty((0, 2)), np.empty(0))
     p = Nystrom().condition(Conditioning(kernel, empty, grid))
-    width = Width(lambda X: np.zeros(len(X)), 1.0)
+    upper_bound = UpperBound(lambda X: np.zeros(len(X)), 1.0)
     seen = set()
     for seed in range(200):
         (sparse, plain) = (
-            kind(p, domain, grid, lambda X: X, NOISE, width).best(np.random.default_rng(seed))
+            kind(p, domain, grid, lambda X: X, NOISE, upper_bound).best(np.random.default_rng(seed))
             for kind in (SparseFantasy, PlainFantasy)
         )
         assert sparse == plain
@@ -182,11 +182,11 @@ def test_steps_and_choices_by_brute_force(kind: str) -> None:
     if kind == "anywhere":
         fantasy.grid = None
     X, rng = setting.domain.X, np.random.default_rng(0)
-    height, batch = setting.width.mean(X), np.empty((0, 2))
+    height, batch = setting.upper_bound.mean(X), np.empty((0, 2))
     for _ in range(10):
         x = fantasy.best(rng)
         now = dense(setting, p, batch)
-        ucb = height + setting.width.times * np.sqrt(now.variance(setting.inputs(X)))
+        ucb = height + setting.upper_bound.times * np.sqrt(now.variance(setting.inputs(X)))
         assert ucb[setting.domain.index(x)[0]] >= ucb.max() - 1e-9
         step = fantasy.add(x)
         start, z = dense(setting, p, batch[:0]), setting.inputs(x[None, :])
@@ -209,9 +209,9 @@ def test_a_point_whose_reward_is_known_takes_no_share(part: Any) -> None:
     grid = CandidateGrid(kernel, domain.X)
     data = Data(domain.X[1:2], np.ones((1, 2)), np.array([0.5]))
     p = part.condition(Conditioning(kernel, data, grid))
-    width = Width(lambda X: np.zeros(len(X)), 1.0)
+    upper_bound = UpperBound(lambda X: np.zeros(len(X)), 1.0)
     kind: Any = PlainFantasy if isinstance(part, Exact) else SparseFantasy
-    fantasy = kind(p, domain, grid, lambda X: X, NOISE, width)
+    fantasy = kind(p, domain, grid, lambda X: X, NOISE, upper_bound)
     fantasy.best(np.random.default_rng(0))
     shares = here(fantasy.add(domain.X[2]))
     assert shares[0] == 0.0
@@ -455,7 +455,11 @@ def test_words_and_rules_are_widths_too() -> None:
 
 def test_the_width_of_the_program_is_below_that_of_the_theorem() -> None:
     situation = Situation(
-        log_det_ratio=1.0, count=50, candidates=9, information=30.0, effective_dimension=lambda: 4.0
+        log_det_ratio=1.0,
+        count=50,
+        candidates=9,
+        bbkb_information=30.0,
+        effective_dimension=lambda: 4.0,
     )
     beta = BBKBProgramWidth(delta=0.02, norm_bound=1.5)(situation)
     assert beta == pytest.approx(1.5 + math.sqrt(math.log(50) * 4.0 + math.log(50)))

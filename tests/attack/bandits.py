@@ -256,7 +256,7 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
         consult=str(rng.choice(["after tell", "before ask"])),  # type: ignore[arg-type]
         learn=learn,
         reset=EventTrigger() if rng.random() < 0.15 else None,
-        lead=float(rng.choice([0.0, 1.0])),
+        age_lag=float(rng.choice([0.0, 1.0])),
         minimize=bool(rng.random() < 0.3),
     )
     made_of = {"kernel": kind, "posterior": type(posterior).__name__, "noise": noise, "unit": unit}

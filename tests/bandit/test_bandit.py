@@ -97,12 +97,12 @@ def dense(X: Array, y: Array, variance: Array, at: Array, mean: float = 0.0) -> 
 def test_times_count_from_one_where_none_is_given() -> None:
     bandit = make()
     bandit.ask()
-    assert bandit.state.record.asked_for == 1.0
+    assert bandit.state.record.pending_time == 1.0
     for row in (3, 5, 5):
         bandit.tell(LINE.X[row], [0.0])
     np.testing.assert_array_equal(bandit.state.rewards.t, [1.0, 2.0, 3.0])
     bandit.ask()
-    assert bandit.state.record.asked_for == 4.0
+    assert bandit.state.record.pending_time == 4.0
 
 
 def test_a_tell_without_a_time_belongs_to_the_time_asked_for() -> None:

@@ -92,7 +92,7 @@ def test_a_new_point_is_known_at_least_half_as_well_as_the_best_new_one() -> Non
     bandit = Bandit(recipe, seed=0)
     read = sites.X[:10:2]
     bandit.tell(read, read[:, 0], 1, outcomes={"load": [0.0, 1.0, 0.5, 0.2, 0.4]})
-    (load,) = bandit._outcomes.condition(bandit.state, 2.0)[1].outcomes
+    (load,) = bandit._outcome_models.condition(bandit.state, 2.0)[1].outcomes
     noise = 0.01 / load.view.scale**2
     k, K = kernel(read, sites.X), kernel(read) + noise * np.eye(len(read))
     variance = 1.0 - np.einsum("ij,ij->j", k, np.linalg.solve(K, k))

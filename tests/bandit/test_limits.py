@@ -347,11 +347,7 @@ def test_a_correction_takes_back_no_risk() -> None:
     played(bandit, 8)
     before = bandit.state
     bandit.correct(before.rewards.X[:1], before.rewards.y[:1], before.rewards.t[:1])
-    assert (
-        bandit.state.outcomes["load"].model.information_gain
-        == before.outcomes["load"].model.information_gain
-        != 0.0
-    )
+    assert bandit.state.outcomes["load"].model.risk == before.outcomes["load"].model.risk != 0.0
 
 
 def test_each_bandit_warns_of_its_own() -> None:
@@ -377,8 +373,8 @@ def test_a_rule_that_weighs_no_rewards_is_sure_of_each_play() -> None:
     bandit = policies.boba(SITES, noise_variance=0.01)
     bandit = bandit.with_options(limits=[LOAD], safe=SAFE)
     played(bandit, 12)
-    assert [limit.each for limit, _ in bandit._outcomes._parts.values()] == [True]
-    assert bandit.state.outcomes["load"].model.information_gain == 0.0
+    assert [limit.each for limit, _ in bandit._outcome_models._parts.values()] == [True]
+    assert bandit.state.outcomes["load"].model.risk == 0.0
 
 
 def test_an_outage_is_warned_of_once() -> None:
@@ -408,7 +404,7 @@ def test_all_plays_share_the_risk_at_a_price(domain: Candidates | Box) -> None:
     bandit = Bandit(Recipe(domain, RBF(2.0), 0.01, options=Options([LOAD], safe=SAFE)), seed=3)
     grid, risk = np.linspace(0.0, 10.0, 21 if domain is SITES else 2001)[:, None], 0.0
     for t in range(1, 31):
-        believed = bandit._outcomes.condition(bandit.state, float(t))[1].outcomes
+        believed = bandit._outcome_models.condition(bandit.state, float(t))[1].outcomes
         if t > len(SAFE):
             mean, deviation = bandit.predict(grid, t)
             upper, chance = mean + 2.0 * deviation, 1.0 - believed[0].probability(grid)
@@ -426,13 +422,13 @@ def test_all_plays_share_the_risk_at_a_price(domain: Candidates | Box) -> None:
             assert domain is not SITES or worth[grid[:, 0] == X[0]] == best
             assert worth[np.abs(grid - X).argmin()] == pytest.approx(best, abs=0.05)
             risk = max(risk + there - 0.05, -CONFIG.most_saved)
-        assert bandit.state.outcomes["load"].model.information_gain == pytest.approx(risk)
+        assert bandit.state.outcomes["load"].model.risk == pytest.approx(risk)
         bandit.tell(X, reward(X), t, outcomes={"load": load_of(X, t)})
     assert (bandit.history["violations"].sum()) <= 0.05 * 30 + 1
     assert bandit.recommend(31) == pytest.approx(6.0, abs=0.5)
     plain = limited(limits=[SURE])
     played(plain, 30)
-    assert plain.state.outcomes["load"].model.information_gain == 0.0
+    assert plain.state.outcomes["load"].model.risk == 0.0
 
 
 @pytest.mark.parametrize(

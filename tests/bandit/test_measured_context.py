@@ -133,7 +133,9 @@ def test_only_what_is_available_is_played_at_a_context() -> None:
 
 def test_questions_are_about_the_context_of_the_decision() -> None:
     bandit = Bandit(
-        Recipe(BOX, KERNEL, 0.01, asking=Asking(KDPP(LogSchedule(4.0)), about="domain"), lead=1.0)
+        Recipe(
+            BOX, KERNEL, 0.01, asking=Asking(KDPP(LogSchedule(4.0)), about="domain"), age_lag=1.0
+        )
     )
     for t in range(1, 6):
         X = bandit.ask(t, context={"outside": float(t)})

@@ -76,7 +76,7 @@ def test_time_goes_on() -> None:
     assert bandit.state.time == 4.0
     refused(ValueError, r"cannot ask for t = 3: a reward at t = 4 is told", bandit.ask, 3.0)
     bandit.ask()
-    assert bandit.state.record.asked_for == 5.0
+    assert bandit.state.record.pending_time == 5.0
 
 
 def test_a_point_without_a_reading_was_played() -> None:

@@ -1,6 +1,7 @@
 """Spaces with names: translation there and back, checks, search against brute force, kernels."""
 
 import pickle
+import re
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -343,8 +344,12 @@ def test_it_is_a_kernel_of_scikit_learns_form() -> None:
         Matern(0.5, nu=2.5)([[0.0], [1.0]])[0, 1],
     )
     refused(ValueError, "sees points of dimension 5, got 2", kernel, np.zeros((3, 2)))
-    refused(ValueError, "nu must be positive and finite, got 0", OVEN.kernel, 0)
-    refused(ValueError, r"share must lie in \(0, 1e\+06\], got inf", OVEN.kernel, share=np.inf)
+    for nu in (0, 10.1, 100.0, 1e300):
+        match = rf"nu, unless it is infinite, must lie in \(0, 10\], got {re.escape(f'{nu}')}"
+        refused(ValueError, match, OVEN.kernel, nu)
+    for share in (np.inf, 11.0, 0.009, 1e-300):
+        match = rf"share must lie in \[0.01, 10\], got {share:g}"
+        refused(ValueError, match, OVEN.kernel, share=share)
 
 
 # --- tables ---------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def play_without_times(player: Any, reward: Reward, steps: int) -> Array:
     points = []
     for _ in range(steps):
         X = player.ask()
-        t = player.state.record.asked_for
+        t = player.state.record.pending_time
         player.tell(X, reward(X, t))
         points.append(X[0])
     return np.array(points)

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare
+from sklearn.gaussian_process.kernels import RBF
 
+from tests.helpers.refusals import refused
 from tests.oracles.loops import play
 from tvbandits import Box, Candidates, policies
-from tvbandits.bandit.adapter import PolicyAdapter as Player
+from tvbandits.bandit.adapter import PolicyAdapter as Player, adapt
 
 Array = NDArray[np.float64]
 
@@ -199,3 +201,31 @@ def test_repr_counts_rewards_and_pending_plays() -> None:
     assert repr(player).endswith(", 3 rewards told>")
     player.ask(9.0)
     assert repr(player).endswith(", 3 rewards told, 1 pending>")
+
+
+# --- a rule of one's own --------------------------------------------------------------------------
+
+
+class Still:
+    """A rule that plays the first point, and knows no noise."""
+
+    def choose(self, now: float, allowed: Any, out: Any, rng: Any) -> Array:  # noqa: ARG002
+        return SQUARE.X[0]
+
+    def learn(self, rewards: Any, rng: Any) -> None: ...
+
+
+class NoisyStill(Still):
+    """A rule whose noise variance can be set."""
+
+    noise = 0.1
+
+
+def test_adapt_refuses_to_learn_a_noise_variance_that_the_rule_cannot_take() -> None:
+    how = {"noise_variance": None, "minimize": False, "seed": 0}
+    match = "Still.* has no attribute noise.*: give noise_variance"
+    refused(ValueError, match, adapt, SQUARE, Still(), RBF(1.0), **how)
+    refused(ValueError, "kernel=None: give it or noise", adapt, SQUARE, NoisyStill(), **how)
+    adapt(SQUARE, Still(), minimize=False, seed=0).tell([[0.0, 0.0]], [0.5], 1.0)
+    player = adapt(SQUARE, NoisyStill(), RBF(1.0), **how)
+    assert player.tell([[0.0, 0.0]], [0.5], 1.0).readings == 1

@@ -74,3 +74,21 @@ def test_with_options_says_how_a_bandit_gets_an_option_that_stays_from_its_start
     match = r"season=7: make the bandit with options=Options\(season=...\)"
     refused(TypeError, match, bandit.with_options, season=7)
     refused(TypeError, "unknown option seasons; there are: limits", bandit.with_options, seasons=7)
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("ui-gp-ucb", "forgetting_rate"),
+        ("tv-gp-ucb", "forgetting_rate"),
+        ("tv-bbkb", "forgetting_rate"),
+        ("sparq-gp-ucb", "forgetting_rate"),
+        ("w-gp-ucb", "discount"),
+    ],
+)
+def test_a_rate_that_cannot_be_used_is_named_as_the_argument(name: str, option: str) -> None:
+    policy = POLICIES[name].recipe
+    more = {"expert": None} if name == "sparq-gp-ucb" else {}
+    for value, shown in (([[1j]], r"\[\[1j\]\]"), (-1.0, "-1"), ("slow", "'slow'")):
+        match = rf"^{option}.* must .*, got {shown}"
+        refused(ValueError, match, policy, GOOD["domain"], **{option: value}, **more)

@@ -170,7 +170,7 @@ def test_widths_of_a_paper() -> None:
         assert player.recipe.beta == expected
     assert policies.thompson(**PARTS).recipe.beta == ThompsonWidth()
     assert policies.thompson(**PARTS, beta="Theory").recipe.beta == ThompsonWidth()
-    as_a_tenth = Situation(log_det_ratio=0.0, count=9, candidates=None, information=40.0)
+    as_a_tenth = Situation(log_det_ratio=0.0, count=9, candidates=None, bbkb_information=40.0)
     assert ThompsonWidth(0.1)(as_a_tenth) == BBKBWidth(0.1)(as_a_tenth) / 10
 
 

@@ -33,13 +33,13 @@ from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.queries.plans import (
     CONFIG,
     KDPP,
-    CandidatePool,
     Following,
     LogSchedule,
     NextDecision,
     OnAverage,
     PerStep,
     PlausibleMaximizers,
+    PlayedPool,
     Pool,
     RandomPoints,
     as_budget,
@@ -247,17 +247,17 @@ def same(X):
 
 def test_all_points_belong_to_a_small_pool():
     X = np.random.default_rng(0).random((30, 2))
-    pool = CandidatePool.none()
+    pool = PlayedPool.none()
     for n in (3, 10, 30):
         pool = pool.grown(X[:n], RBF(1.0), same, None)
     assert pool.rows.tolist() == list(range(30))
-    assert CandidatePool.none().grown(X, RBF(1.0), same, 30).rows.tolist() == list(range(30))
+    assert PlayedPool.none().grown(X, RBF(1.0), same, 30).rows.tolist() == list(range(30))
 
 
 @pytest.mark.parametrize("step", [1, 7])
 def test_a_full_pool_takes_what_it_does_not_determine(step):
     X = np.random.default_rng(1).random((120, 1)) * 20
-    pool = CandidatePool.none()
+    pool = PlayedPool.none()
     for n in range(step, 121, step):
         pool = pool.grown(X[:n], RBF(1.0), same, 10)
     rows = list(range(10))
@@ -275,7 +275,7 @@ def test_a_full_pool_takes_what_it_does_not_determine(step):
 def test_the_unit_of_the_kernel_changes_no_pool(amplitude: float) -> None:
     X = np.random.default_rng(1).random((120, 1)) * 20
     plain, scaled = (
-        CandidatePool.none().grown(X, kernel, same, 10).rows
+        PlayedPool.none().grown(X, kernel, same, 10).rows
         for kernel in (RBF(1.0), ConstantKernel(amplitude) * RBF(1.0))
     )
     assert scaled.tolist() == plain.tolist()

@@ -300,8 +300,8 @@ class Batching:
 
 
 @dataclass(frozen=True)
-class Width:
-    """How a deviation in prior units becomes an upper confidence bound: mean + times * deviation.
+class UpperBound:
+    """An upper confidence bound of deviations in prior units: mean + times * deviation.
 
     Attributes
     ----------
@@ -331,7 +331,7 @@ class FantasyModel:
         Kernel inputs (n, p) of points (n, d), now.
     noise : float
         Noise variance of the imagined observations, in prior units.
-    width : Width
+    upper : UpperBound
     largest : float
         The upper confidence bound of what was best the last time.
     """
@@ -341,7 +341,7 @@ class FantasyModel:
     grid: CandidateGrid | None
     inputs: Callable[[Array], Array]
     noise: float
-    width: Width
+    upper: UpperBound
     largest: float = field(default=math.inf, init=False)
 
     def best(self, rng: np.random.Generator) -> Array:
@@ -359,7 +359,7 @@ class FantasyModel:
 
     def bounds(self, X: Array) -> Array:
         """Upper confidence bounds at points (m, d) of the domain, shape (m,)."""
-        return np.asarray(self.width.mean(X) + self.width.times * np.sqrt(self.variances(X)))
+        return np.asarray(self.upper.mean(X) + self.upper.times * np.sqrt(self.variances(X)))
 
     def variances(self, X: Array) -> Array:
         """Variances at points (m, d) of the domain, now, shape (m,)."""
@@ -408,13 +408,13 @@ class SparseFantasy(FantasyModel):
         # L^-1 c(added, rows), with L the lower factor of the covariance of what was added.
         self.reductions, self.count = np.empty((16, 0)), 0
         self.root, self.added = np.empty((16, 16)), np.empty((len(self.half), 16))
-        self.mean = self.width.mean(self.domain.X)
-        self.stale = self.mean + self.width.times * np.sqrt(self.start.variance)
+        self.mean = self.upper.mean(self.domain.X)
+        self.stale = self.mean + self.upper.times * np.sqrt(self.start.variance)
 
     def best(self, rng: np.random.Generator) -> Array:
         """The point (d,) of the largest upper confidence bound, ties broken by `rng`."""
         while True:
-            bound = self.mean[self.rows] + self.width.times * np.sqrt(self.variance)
+            bound = self.mean[self.rows] + self.upper.times * np.sqrt(self.variance)
             self.largest = float(bound.max(initial=-math.inf))
             if len(self.rows) == len(self.place):
                 break
@@ -538,7 +538,7 @@ class PlainFantasy(FantasyModel):
     def best(self, rng: np.random.Generator) -> Array:
         """The point (d,) of the largest upper confidence bound."""
         smooth = (
-            None if self.width.smooth is None else self.width.smooth(self.now, self.width.times)
+            None if self.upper.smooth is None else self.upper.smooth(self.now, self.upper.times)
         )
         x, self.largest = self.domain.maximize(self.bounds if smooth is None else smooth, rng)
         return x

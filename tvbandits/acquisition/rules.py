@@ -195,10 +195,10 @@ class Decision:
             return False
         return bool(self.view.prior.kernel.is_stationary())
 
-    def fantasy(self, width: batches.Width) -> batches.FantasyModel:
+    def fantasy(self, upper: batches.UpperBound) -> batches.FantasyModel:
         """The posterior as if the points that are out had been observed at their means."""
         view, noise = self.view, self.noise_variance / self.view.scale**2
-        parts = view.posterior, self.domain, view.grid, view.inputs, noise, width
+        parts = view.posterior, self.domain, view.grid, view.inputs, noise, upper
         summary = view.posterior.summary
         if self.untold:
             mask = None if self.available is None else self.available.mask
@@ -219,7 +219,7 @@ class Decision:
 
     def deviation(self) -> Callable[[Array], Array]:
         """Deviations (m,) at points (m, d), in the unit of rewards; points that are out count."""
-        return self.fantasy(batches.Width(lambda X: np.zeros(len(X)), self.view.scale)).bounds
+        return self.fantasy(batches.UpperBound(lambda X: np.zeros(len(X)), self.view.scale)).bounds
 
     @property
     def is_crowded(self) -> bool:
@@ -360,30 +360,32 @@ class UpperConfidenceBound(Acquisition):
         allowed = decision.choices()
         monitor: batches.Monitor
         if uncertain:
-            # Uncertainty sampling ([BB] Algorithm 3): the width of a bound without a mean.
-            width = batches.Width(lambda X: np.zeros(len(X)), 1.0)
+            # Uncertainty sampling ([BB] Algorithm 3): a bound without a mean.
+            upper = batches.UpperBound(lambda X: np.zeros(len(X)), 1.0)
             monitor = batches.count_to(batching.smallest)
         else:
             times = batching.rule.ratio_bound * decision.beta * view.scale
-            width = batches.Width(view.mean, times, view.smooth_bound)
+            upper = batches.UpperBound(view.mean, times, view.smooth_bound)
             monitor = batching.rule.monitor()
         if decision.n is not None:
             monitor = batches.count_to(decision.n)
-        return self._batch(decision, allowed, width, monitor, rng)
+        return self._batch(decision, allowed, upper, monitor, rng)
 
     def _batch(
         self,
         decision: Decision,
         allowed: ChoiceSet,
-        width: batches.Width,
+        upper: batches.UpperBound,
         monitor: batches.Monitor,
         rng: np.random.Generator,
     ) -> Array:
         """Point after point, each as if those before it had been observed."""
         most = decision.batching.largest if decision.n is None else decision.n
         # What is taken has its variance lowered; what is not available has no slope.
-        smooth = None if decision.is_restricted else width.smooth
-        fantasy = decision.fantasy(batches.Width(allowed.restrict(width.mean), width.times, smooth))
+        smooth = None if decision.is_restricted else upper.smooth
+        fantasy = decision.fantasy(
+            batches.UpperBound(allowed.restrict(upper.mean), upper.times, smooth)
+        )
         everything = allowed.is_everything and decision.n is None
         leads = decision.rest > -math.inf
         batch: list[Array] = []

@@ -32,9 +32,9 @@ class Situation:
         Number of rewards so far; the "t" of the schedules is `count + 1` (the next decision).
     candidates : int or None
         Size of the domain where it is finite.
-    information : float
+    bbkb_information : float
         Sum over the rewards told of log(1 + 3 variance / noise variance), each with the variance at the
-        start of its batch.
+        start of its batch: the sum of [BB] Theorem 2, which grows as the information gain does.
     effective_dimension : callable
         Returns the sum over the observations in use of posterior variance over noise variance.
     at_a_time : callable
@@ -44,7 +44,7 @@ class Situation:
     log_det_ratio: float
     count: int
     candidates: int | None
-    information: float = 0.0
+    bbkb_information: float = 0.0
     effective_dimension: Callable[[], float] = float
     at_a_time: Callable[[], float] = float
 
@@ -179,14 +179,14 @@ class BBKBWidth(WithProbability):
     Examples
     --------
     >>> from tvbandits.acquisition.widths import BBKBWidth, Situation
-    >>> situation = Situation(log_det_ratio=6.0, count=20, candidates=100, information=8.0)
+    >>> situation = Situation(log_det_ratio=6.0, count=20, candidates=100, bbkb_information=8.0)
     >>> print(f"{BBKBWidth()(situation):.3f}")
     9.046
     """
 
     def __call__(self, situation: Situation) -> float:
         """Width from the information of all batches."""
-        root = math.sqrt(situation.information + math.log(1 / self.delta))
+        root = math.sqrt(situation.bbkb_information + math.log(1 / self.delta))
         return 2 * root + (1 + math.sqrt(2)) * self.norm_bound
 
 
@@ -199,7 +199,7 @@ class ThompsonWidth(BBKBWidth):
     Examples
     --------
     >>> from tvbandits.acquisition.widths import Situation, ThompsonWidth
-    >>> situation = Situation(log_det_ratio=6.0, count=20, candidates=100, information=8.0)
+    >>> situation = Situation(log_det_ratio=6.0, count=20, candidates=100, bbkb_information=8.0)
     >>> print(f"{ThompsonWidth()(situation):.3f}")
     0.905
     """

@@ -32,6 +32,7 @@ from tvbandits.validation import (
     Seed,
     as_generator,
     as_time,
+    describe,
     finite_number,
     flag,
     noise_variance_number,
@@ -329,7 +330,22 @@ def adapt(
 
     A rule is told nothing of a measured context: what it learns holds for all values, and it is made
     for what is chosen on the domain (`Domain.action_domain`).
+
+    Raises
+    ------
+    ValueError
+        If the noise variance is to be learned (`noise_variance` is None), and there is no kernel to
+        learn it with, or no attribute `noise` of the rule that it could be set on.
     """
+    if noise_variance is None and not isinstance(rule, Noisy):
+        raise ValueError(
+            f"{describe(rule)} has no attribute noise, on which a noise variance that is learned "
+            "could be set: give noise_variance, or give the rule that attribute"
+        )
+    if noise_variance is None and kernel is None:
+        raise ValueError(
+            "a noise variance is learned with a kernel, got kernel=None: give it or noise_variance"
+        )
     rng, sign = as_generator(seed), -1.0 if flag("minimize", minimize) else 1.0
     record = Record.empty(domain.dimension)
     return PolicyAdapter(domain, rule, rng, sign, record, kernel, noise_variance, unit)

@@ -41,7 +41,7 @@ from tvbandits.bandit.observations import (
 from tvbandits.bandit.options import OptionChanges, Options, check_changes
 from tvbandits.bandit.querying import (
     concerns_questions,
-    pending_queries,
+    queries_to_carry,
     query_after_tell,
     query_before_ask,
     question_time,
@@ -50,7 +50,7 @@ from tvbandits.bandit.querying import (
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import State, generator_of, same_value
 from tvbandits.bandit.step import (
-    Outcomes,
+    OutcomeModels,
     Request,
     check_reachable,
     find_place,
@@ -103,8 +103,8 @@ class Bandit:
         self._initialize(recipe, first_state(recipe, as_generator(seed)))
 
     def _initialize(self, recipe: Recipe, state: State) -> None:
-        self._recipe, self._state = recipe, state
-        self._inference, self._outcomes, self._turns = Inference(recipe), Outcomes(recipe), Turns()
+        self._recipe, self._state, self._turns = recipe, state, Turns()
+        self._inference, self._outcome_models = Inference(recipe), OutcomeModels(recipe)
 
     @classmethod
     def from_state(cls, recipe: Recipe, state: State) -> Bandit:
@@ -259,12 +259,12 @@ class Bandit:
         if flag("relative", relative) and self._recipe.options.control is None:
             raise ValueError("nothing is relative without a control: see Options")
         points = as_inputs(self._recipe.domain, X, context)
+        state, now = self._state, self._decision_time(t)
         if outcome is not None:
             if relative:
                 raise ValueError(f"rewards alone are relative to the control, got {outcome=}")
-            return self._outcomes.predict(self._state, outcome, points, self._decision_time(t))
-        state = self._state
-        now, rng = self._decision_time(t), generator_of(state.random)
+            return self._outcome_models.predict(state, outcome, points, now)
+        rng = generator_of(state.random)
         state, view = self._inference.condition(state, now, rng)
         mean, deviation = view.predict_reward(points, test=True)
         mean = -mean if self._recipe.minimize else mean
@@ -298,14 +298,14 @@ class Bandit:
         if not (len(self._state.rewards) or len(self._state.answers)):
             raise ValueError("there is nothing to recommend: no reward and no answer was told yet")
         rng = generator_of(self._state.random)
-        return recommend(self._inference, self._outcomes, self._state, request, rng)
+        return recommend(self._inference, self._outcome_models, self._state, request, rng)
 
     @in_turn
     def best_point(self, t: float | None = None) -> Array:
         """Return the point (d,) of the best mean at a time, of any context, whatever was told so far."""
         request = Request(self._decision_time(t), None, self._recipe.domain)
         rng = generator_of(self._state.random)
-        return recommend(self._inference, self._outcomes, self._state, request, rng)
+        return recommend(self._inference, self._outcome_models, self._state, request, rng)
 
     def _request(
         self,
@@ -424,7 +424,7 @@ class Bandit:
             if recipe.asking.expert is not None:
                 check_reachable(request, place)
             state = query_before_ask(self._inference, state, now, domain, mask, rng)
-        state, X = suggest(self._inference, self._outcomes, state, request, place, rng)
+        state, X = suggest(self._inference, self._outcome_models, state, request, place, rng)
         self._state = replace(state, random=self._inference.random_state(rng))
         return X
 
@@ -542,7 +542,7 @@ class Bandit:
             X = add_context(recipe.domain, X, context, before.pending, t)
         new = validate_observations(recipe, before.record, X, y, t, noise_variance)
         rng = self._inference.generator(before.random)
-        state = observe(self._inference, self._outcomes, before, new, outcomes, rng)
+        state = observe(self._inference, self._outcome_models, before, new, outcomes, rng)
         state = query_after_tell(self._inference, before, state, new, rng)
         if not recipe.options.robust:
             warn_of_outlier(before.rewards.y, new, y)
@@ -601,8 +601,8 @@ class Bandit:
         """
         recipe, state, points = self._recipe, self._state, self._played(X, t)
         correction = validate_correction(recipe, state, points, y, t, noise_variance, to)
-        right = self._outcomes.validate(outcomes, len(correction.rows))
-        states = self._outcomes.correct(state, correction, right)
+        right = self._outcome_models.validate(outcomes, len(correction.rows))
+        states = self._outcome_models.correct(state, correction, right)
         state = replay(self._inference, state, correction.after)
         self._state = replace(state, outcomes=states)
         return self._state.info
@@ -633,7 +633,7 @@ class Bandit:
         0 None
         """
         correction = find_readings(self._recipe, self._state, self._played(X, t), t)
-        states = self._outcomes.correct(self._state, correction, retract=True)
+        states = self._outcome_models.correct(self._state, correction, retract=True)
         state = replay(self._inference, self._state, correction.before.without(correction.rows))
         self._state = replace(state, outcomes=states)
         return self._state.info
@@ -724,7 +724,7 @@ class Bandit:
         about = question_time(recipe, state, t)
         mask = availability_of(recipe.domain, available, None, any_context=True)
         rng = self._inference.generator(state.random)
-        state, points = pending_queries(self._inference, state, about, mask, rng)
+        state, points = queries_to_carry(self._inference, state, about, mask, rng)
         self._state = replace(state, random=self._inference.random_state(rng))
         return points.copy()
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tvbandits.acquisition.batches import One
 from tvbandits.acquisition.rules import Decision, UncertaintySampling
-from tvbandits.acquisition.widths import BBKBWidth, Fixed, Situation
+from tvbandits.acquisition.widths import BBKBWidth, Situation
 from tvbandits.bandit.info import Info, PosteriorInfo
 from tvbandits.bandit.recipe import Recipe, estimate_noise, first_kernel
 from tvbandits.bandit.state import ModelState, State, generator_of
@@ -48,7 +48,7 @@ from tvbandits.gp.posterior import (
 )
 from tvbandits.gp.predictions import ScaledPosterior
 from tvbandits.gp.top_candidates import TopCandidates
-from tvbandits.queries.plans import CandidatePool
+from tvbandits.queries.plans import PlayedPool
 from tvbandits.validation import Array, Index, describe, flag, is_finite_number
 
 
@@ -142,7 +142,7 @@ class Inference:
         self._space_time = is_space_time(recipe.kernel)  # learning changes numbers, never the form
         self._finite = isinstance(recipe.domain, Candidates)
         self._self_learning = recipe.posterior.self_learning
-        self._beside = recipe.options.control is not None
+        self._has_control = recipe.options.control is not None
         self._online = recipe.mean == "online" and not self._self_learning
         self._latest: tuple[_Conditioned, ...] = ()
         self._grid_memo: CandidateGrid | None = None
@@ -156,8 +156,8 @@ class Inference:
         self._warned = False
 
     @property
-    def counts_information(self) -> bool:
-        """Whether the width depends on the information of all rewards ([BB] Theorem 2)."""
+    def counts_bbkb_information(self) -> bool:
+        """Whether the width depends on the sum of [BB] Theorem 2 over all rewards."""
         return isinstance(self.recipe.beta, BBKBWidth)
 
     def generator(self, random: Mapping[str, Any]) -> np.random.Generator:
@@ -223,8 +223,8 @@ class Inference:
         posterior = None if learns else self._update(state, now, grid)
         if posterior is None:
             state, used, effective = self._in_use(state, now, learns)
-            (rule, kernel), in_use = self.recipe.beliefs, len(used.y)
-            kernel = kernel if self._beside else state.model.kernel
+            rule, in_use = self.recipe.posterior_with_control, len(used.y)
+            kernel = self.recipe.kernel_with_control if self._has_control else state.model.kernel
             data, noise = self._data(state, used, effective), self.noise_variance(state)
             previous = state.posterior or self._replay(state, data)
             posterior = rule.condition(Conditioning(kernel, data, grid, now, previous, rng, noise))
@@ -293,7 +293,7 @@ class Inference:
         some, grid = data.rows(0, int(np.searchsorted(t, until, "right"))), self._grid(state)
         noise = self.noise_variance(state)
         conditioning = Conditioning(kernel, some, grid, until, before, rng, noise)
-        self._replay_memo = model, self.recipe.beliefs[0].condition(conditioning)
+        self._replay_memo = model, self.recipe.posterior_with_control.condition(conditioning)
 
     def _replay(self, state: State, data: Data) -> Posterior | None:
         """Return what has observed the first of a state's readings; late ones have it begin again."""
@@ -319,11 +319,11 @@ class Inference:
         """Return what a state is conditioned on, and how noisy; it may learn another scale."""
         model = state.model
         many = len(state.rewards.t) > CONFIG.aged_rewards
-        whole = learns or model.fit is not None or self._beside or not many
+        whole = learns or model.fit is not None or self._has_control or not many
         data, effective, used = self._age(state, now, whole=whole)
         if learns:
             some, those = data, used
-            if self._beside:  # of differences within a time
+            if self._has_control:  # of differences within a time
                 some = data.take(used).time_contrasts()
                 those = np.ones(len(some), dtype=bool)
             least, left = self.noise_variance(state), state.expired.rewards + state.expired.answers
@@ -338,7 +338,7 @@ class Inference:
 
         It comes to the same bits as conditioning on all: a step costs what is new.
         """
-        if (self._beside and not self._self_learning) or not _ages_nothing(state):
+        if (self._has_control and not self._self_learning) or not _ages_nothing(state):
             return None
         own = state.posterior
         for each in self._latest:
@@ -378,12 +378,12 @@ class Inference:
     def _data(self, state: State, data: Dataset, effective: Array) -> Data:
         """Return what a posterior is conditioned on: observations, with effective variances (n,)."""
         if self._self_learning:
-            counts = self.recipe.beliefs[0].counts_trials
+            counts = self.recipe.posterior_with_control.counts_trials
             trials = np.where(np.isfinite(data.trials), data.trials, 0.0)
             columns = (data.y, self._sign * trials) if counts else (data.y,)
             return Data(at_times(data.X, data.t), np.column_stack(columns), effective)
         noise = state.model.scaling.in_prior_units(effective)
-        if self._beside:
+        if self._has_control:
             y = without_levels(data.t, data.y[:, None], noise)
             _, levels = np.unique(data.t, return_inverse=True)
             return Data(self.inputs(data.X, data.t), y, noise, levels)
@@ -396,12 +396,12 @@ class Inference:
     ) -> ScaledPosterior:
         scaling, calibration = state.model.scaling, state.model.calibration
         origin = self._origin(state)
-        prior_mean = 0.0 if self._beside else scaling.anchor
-        if scaling.estimated_at and not self._beside:
+        prior_mean = 0.0 if self._has_control else scaling.anchor
+        if scaling.estimated_at and not self._has_control:
             prior_mean = scaling.mean(posterior.summary.products, origin)
         return ScaledPosterior(
             posterior=posterior,
-            prior=self.recipe.beliefs[0].prior(posterior),
+            prior=self.recipe.posterior_with_control.prior(posterior),
             grid=grid,
             inputs_at=self.inputs,
             prior_mean=prior_mean,
@@ -440,15 +440,13 @@ class Inference:
 
     def beta(self, state: State, view: ScaledPosterior) -> float:
         """Return the width of a conditioned state and its view."""
-        if type(self.recipe.beta) is Fixed:
-            return self.recipe.beta.value
         domain, summary = self.recipe.domain, view.posterior.summary
         t = state.rewards.t[-CONFIG.aged_rewards :]
         situation = Situation(
             summary.log_det_ratio,
             state.count,
             len(domain) if isinstance(domain, Candidates) else None,
-            state.model.information_gain,
+            state.model.bbkb_information,
             summary.effective_dimension,
             lambda: len(t) / max(len(np.unique(t)), 1),
         )
@@ -522,9 +520,9 @@ class Inference:
         here, then = (self.inputs(X, t) for t in (np.full(len(X), now), pending.t))
         return view.prior.effective_noise(here, then, ages.age, noise)
 
-    def information(self, state: State, new: Dataset) -> float:
+    def bbkb_information(self, state: State, new: Dataset) -> float:
         """Return the sum of log(1 + 3 variance / noise variance) of new rewards, before they count."""
-        if not self.counts_information or len(new) == 0:
+        if not self.counts_bbkb_information or len(new) == 0:
             return 0.0
         Z = self.inputs(new.X, new.t)
         prior = state.model.kernel.diag(Z)
@@ -555,23 +553,23 @@ class Inference:
                 return state.with_model(about=resets, reset_index=index)
         return state
 
-    def learn(self, state: State, before: int) -> State:
+    def learn(self, state: State, count_before: int) -> State:
         """Return the state once it has learned noise, kernel or forgetting rate, if that is due.
 
-        Before, it had so many rewards.
+        It had `count_before` rewards the last time.
         """
         every, count, model = self.recipe.learn, state.count, state.model
         since_doubling = count - (1 << max(count.bit_length() - 1, 0))
-        if model.noise is not None and noise.due(before, count):
+        if model.noise is not None and noise.due(count_before, count):
             changed = self.learn_noise(state)
-            if self._self_learning and before >= CONFIG.replay_from:
+            if self._self_learning and count_before >= CONFIG.replay_from:
                 model = replace(model, next_model=changed.model)
                 changed = replace(changed, model=model, posterior=state.posterior)
             state = changed
         elif model.next_model is not None and since_doubling >= CONFIG.replay_after:
             model = replace(model.with_prior_of(model.next_model), next_model=None)
             state = replace(state, model=model, posterior=None)
-        if every is not None and every.due(before, count):
+        if every is not None and every.due(count_before, count):
             fit = self._fit_kernel if self._space_time else self._fit_forgetting_rate
             state = fit(state, every)
         if every is None or not every.in_steps or state.model.fit is not None:
@@ -625,7 +623,7 @@ class Inference:
         changed = state.with_model(scaling=scaling, kernel=fit.kernel, fit=fit, about=about)
         return replace(changed, posterior=None)
 
-    def query_pool(self, state: State, visited: Array) -> CandidatePool:
+    def query_pool(self, state: State, visited: Array) -> PlayedPool:
         """Return the points that a query plan may choose from, with those of `visited` that are new."""
         asking = self.recipe.asking
         return state.queries.pool.grown(
@@ -642,7 +640,7 @@ class Inference:
 
         Unless the whole is wanted, without rewards that are known to be forgotten.
         """
-        latest = now if state.time is None else max(state.time, now - self.recipe.lead)
+        latest = now if state.time is None else max(state.time, now - self.recipe.age_lag)
         start = 0 if whole else self._expired(state, latest)
         data = state.rewards.take(slice(start, None)) if start else state.rewards
         if len(state.answers.y):
@@ -703,15 +701,15 @@ class Inference:
         least = min(least, self.noise_variance(state))
         return start if aging(np.array([least]), ages)[0] > self._most_noise(state) else 0
 
-    def trim(self, state: State, before: int) -> State:
+    def trim(self, state: State, count_before: int) -> State:
         """Return the state without its oldest rows, where the history is long enough.
 
         What decisions still use stays: rows that are not forgotten for good, and all that a posterior
-        holds in its rows alone. With `before` rewards told, it was looked at the last time.
+        holds in its rows alone. With `count_before` rewards, it was looked at the last time.
         """
         most, t = self.recipe.options.max_history, state.rewards.t
         assert most is not None
-        if len(t) < 2 * most or state.count // most == before // most:
+        if len(t) < 2 * most or state.count // most == count_before // most:
             return state
         until, posterior = float(t[len(t) - most :].min()), state.posterior
         if not _ages_nothing(state):
@@ -781,7 +779,7 @@ class Inference:
         domain = self.recipe.domain
         if not isinstance(domain, Candidates) or self.recipe.searches_top:
             return None
-        kernel = self.recipe.beliefs[1] if self._beside else state.model.kernel
+        kernel = self.recipe.kernel_with_control if self._has_control else state.model.kernel
         if self._grid_memo is None or self._grid_memo.kernel is not kernel:
             self._grid_memo = CandidateGrid(kernel, domain.X)
         return self._grid_memo

@@ -25,7 +25,7 @@ from tvbandits.forgetting.aging import RatedAging
 from tvbandits.gp.calibration import IntervalCalibration
 from tvbandits.gp.kernels.space_time import same_form
 from tvbandits.gp.standardisation import Scaling
-from tvbandits.queries.plans import CandidatePool
+from tvbandits.queries.plans import PlayedPool
 from tvbandits.validation import as_points, of_kind
 
 
@@ -39,7 +39,7 @@ def first_state(recipe: Recipe, rng: np.random.Generator) -> State:
         outliers=None,
         model=ModelState(_first_scaling(recipe), recipe.kernel, recipe.aging, noise=noise),
         posterior=None,
-        queries=QueryState(CandidatePool.none()),
+        queries=QueryState(PlayedPool.none()),
         random=rng.bit_generator.state,
         domain=recipe.domain,
         outcomes=_outcome_states(recipe, {}),
@@ -67,7 +67,7 @@ def state_for(recipe: Recipe, state: State) -> State:
         state = state.with_outliers(readings, np.zeros(len(readings), dtype=bool))
         state = replace(state, posterior=None)
     state = _with_noise_of(recipe, _with_kernel_of(recipe, _with_aging_of(recipe, state)))
-    kernel = state.model.kernel if recipe.options.control is None else recipe.beliefs[1]
+    kernel = state.model.kernel if recipe.options.control is None else recipe.kernel_with_control
     same = state.domain == recipe.domain and (
         state.posterior is not None and bool(state.posterior.summary.kernel == kernel)
     )

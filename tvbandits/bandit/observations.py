@@ -76,7 +76,7 @@ def validate_observations(
     refuse_mixture(points, rewards, trials, record.rewards.trials[-1:])
     if t is not None:
         return NewObservations.of(points, as_times(t, n), rewards, variances, trials)
-    usual = record.decision_time if record.asked_for is None else record.asked_for
+    usual = record.decision_time if record.pending_time is None else record.pending_time
     rows = record.pending.rows_of(points)
     times = np.array([usual if row is None else record.pending.t[row] for row in rows])
     return NewObservations.of(points, times, rewards, variances, trials)
@@ -430,9 +430,10 @@ def validate_correction(
     )
 
 
-def decision_waiting(asked_for: float | None, time: float | None) -> float | None:
-    """Return the time of the decision that waits for its reward; None if it has one by `time`."""
-    return None if asked_for is not None and time is not None and time >= asked_for else asked_for
+def time_still_pending(pending_time: float | None, time: float | None) -> float | None:
+    """Return the time of the pending decision; None if a reward was told at `time`, no earlier."""
+    is_over = pending_time is not None and time is not None and time >= pending_time
+    return None if is_over else pending_time
 
 
 # --- signs of trouble, in words ------------------------------------------------------------------------

@@ -230,11 +230,15 @@ def width_of(beta: Width, widths: Widths) -> Width:
     return widths[name]() if name in widths else beta
 
 
-def learning_rule(value: Rate, default: Every | None = None) -> tuple[float | None, Every | None]:
+def learning_rule(
+    name: str, value: Rate, default: Every | None = None
+) -> tuple[float | None, Every | None]:
     """Return a number that is fixed and None, or None and the rule by which it is learned.
 
     Parameters
     ----------
+    name : str
+        The argument, for the message of an error.
     value : float, Every, "learn" or None
         None is "learn".
     default : Every, optional
@@ -244,7 +248,7 @@ def learning_rule(value: Rate, default: Every | None = None) -> tuple[float | No
         return None, value
     if value is not None and not isinstance(value, str):
         return value, None
-    optional(choice, "a rate that is no number", value, ("learn",))
+    optional(choice, f"{name}, if it is no number,", value, ("learn",))
     return None, default or Every()
 
 

@@ -60,8 +60,8 @@ def query_after_tell(
     if recipe.consult != "after tell" or (before.time is not None and latest < before.time):
         return state
     # The present, as far as it is known.
-    asked_for = state.record.asked_for
-    about = latest if asked_for is None else max(latest, asked_for)
+    pending_time = state.record.pending_time
+    about = latest if pending_time is None else max(latest, pending_time)
     unasked = count_unasked(before.record, state.record, len(new.X))
     if state.queries.due or (unasked and _is_new(state.queries, about)):
         return query_expert(inference, state, about, rng)
@@ -93,7 +93,7 @@ def query_before_ask(
     if available is None and domain is not recipe.domain:
         available = Available(domain, None, None)  # for questions: nobody else looks at that
     state = _remember_available(inference, state, available, rng)
-    queries, last = state.queries, state.record.asked_for
+    queries, last = state.queries, state.record.pending_time
     if recipe.asking is None or recipe.asking.expert is None:
         return state
     if recipe.consult == "before ask" and _is_new(queries, now):
@@ -231,15 +231,15 @@ def question_time(recipe: Recipe, state: State, t: float | None) -> float:
     """Return the time that questions are about: `t`, or that of the decision they are for."""
     if t is not None:
         return as_time(t)
-    if state.record.asked_for is not None:
-        return state.record.asked_for
+    if state.record.pending_time is not None:
+        return state.record.pending_time
     latest = state.time
     if latest is None:
         return 1.0
     return latest if recipe.consult == "after tell" else latest + 1.0
 
 
-def pending_queries(
+def queries_to_carry(
     inference: Inference,
     state: State,
     about: float,

@@ -101,8 +101,8 @@ class Recipe:
         log evidence, or else the rate of the aging map, by its predictions. As given they are the start.
     reset : EventTrigger, optional
         Forgets everything older than a reward that is an event; nothing does by default.
-    lead : float
-        A decision at time t takes the ages of observations as of t - lead, though never before the
+    age_lag : float
+        A decision at time t takes the ages of observations as of t - age_lag, though never before the
         newest one: 0 is the age at the decision; 1 is the convention of SparQ-GP-UCB, which decides
         for step t + 1 with the ages of step t.
     minimize : bool
@@ -140,7 +140,7 @@ class Recipe:
     consult: Literal["after tell", "before ask"] = "after tell"
     learn: Every | None = None
     reset: EventTrigger | None = None
-    lead: float = 0.0
+    age_lag: float = 0.0
     minimize: bool = False
     options: Options = field(default_factory=Options)
 
@@ -161,7 +161,7 @@ class Recipe:
             consult: Literal["after tell", "before ask"] = "after tell",
             learn: Every | None = None,
             reset: EventTrigger | None = None,
-            lead: float = 0.0,
+            age_lag: float = 0.0,
             minimize: bool = False,
             options: Options = ...,
         ) -> None: ...
@@ -308,20 +308,25 @@ class Recipe:
             raise ValueError(f"nothing can leave the history: {parts}; got max_history={most}")
 
     @cached_property
-    def beliefs(self) -> tuple[Any, Any]:
-        """The rule of the posterior, and its kernel where nothing is fitted; beside the control."""
-        rule, kernel, control = self.posterior, self.kernel, self.options.control
-        if control is None:
-            return rule, kernel
-        if not rule.self_learning:
-            return rule, Beside(kernel, control)
-        lengths = (0.0,) if rule.points_apart else LENGTHS
-        return IndependentArms(control, lengths), kernel
+    def posterior_with_control(self) -> PosteriorRule:
+        """How the posterior is computed: by `posterior`, or by arms where an ensemble has a control."""
+        rule, control = self.posterior, self.options.control
+        if control is None or not rule.self_learning:
+            return rule
+        return IndependentArms(control, (0.0,) if rule.points_apart else LENGTHS)
+
+    @cached_property
+    def kernel_with_control(self) -> Any:
+        """The kernel where nothing is fitted: of the reward, or of the difference to a control."""
+        control = self.options.control
+        if control is None or self.posterior.self_learning:
+            return self.kernel
+        return Beside(self.kernel, control)
 
     @property
     def bounds_have_slopes(self) -> bool:
         """Whether the upper bounds of several points have slopes, so that the search for each climbs."""
-        rule, kernel = self.beliefs
+        rule, kernel = self.posterior_with_control, self.kernel_with_control
         return rule.dense and has_slopes(
             kernel, inputs(kernel, np.zeros((1, self.domain.dimension)), 0.0)
         )
@@ -336,7 +341,7 @@ class Recipe:
         posterior, domain = self.posterior, self.domain
         apart = posterior.points_apart or isinstance(domain, Arms)
         least = posterior.fewest_fitted
-        names = ("kernel", "aging", "posterior", "learn", "reset", "lead")
+        names = ("kernel", "aging", "posterior", "learn", "reset", "age_lag")
         parts: dict[str, Any] = {name: getattr(self, name) for name in names}
         if isinstance(domain, Candidates) and not apart and least <= len(domain) <= MOST_FITTED:
             latest = Window(last=OUTCOME_READINGS)
@@ -350,7 +355,7 @@ class Recipe:
         if self.noise_variance is not None:
             noise_variance_number("noise_variance", self.noise_variance)
         check_mean(self.mean)
-        not_negative("lead", self.lead)
+        not_negative("age_lag", self.age_lag)
         flag("minimize", self.minimize)
         if self.options.move_cost is not None and not self.acquisition.weighs_reward:
             raise ValueError(f"{self.acquisition!r} weighs no rewards to take a move_cost from")

@@ -21,7 +21,7 @@ from tvbandits.gp.noise import NoiseEstimate
 from tvbandits.gp.online import Learned
 from tvbandits.gp.posterior import AppendBuffer, CandidateGrid, Posterior
 from tvbandits.gp.standardisation import Scaling
-from tvbandits.queries.plans import CandidatePool
+from tvbandits.queries.plans import PlayedPool
 from tvbandits.validation import Array
 
 
@@ -31,7 +31,7 @@ class QueryState:
 
     Attributes
     ----------
-    pool : CandidatePool
+    pool : PlayedPool
         Which of the points played may be asked about.
     asked : int
         Questions asked.
@@ -54,7 +54,7 @@ class QueryState:
         What the expert knows by itself, where it says: the rest of a budget, pairs of a calibration.
     """
 
-    pool: CandidatePool
+    pool: PlayedPool
     asked: int = 0
     decisions: int = 0
     due: bool = False
@@ -82,9 +82,12 @@ class ModelState:
         The noise of a reward; None, where the recipe says it.
     calibration : IntervalCalibration
         How well the deviations of a kernel that is fitted have held.
-    information_gain : float
-        Sum of log(1 + 3 variance / noise variance) of the rewards, for the width of BBKB. Of an outcome:
-        the risk taken (`acquisition.constraints.OutcomeBeliefs`).
+    bbkb_information : float
+        Sum over the rewards of log(1 + 3 variance / noise variance), each with the variance at the start
+        of its batch, where the width is that of [BB] Theorem 2; 0 elsewhere.
+    risk : float
+        Of an outcome that has a limit: violations that are expected of the plays so far, less those
+        allowed (`acquisition.constraints.OutcomeBeliefs`); 0 elsewhere.
     reset_index : pair of int
         How many of the first rewards and of the first answers an event has made forgotten.
     next_model : ModelState or None
@@ -97,7 +100,8 @@ class ModelState:
     fit: Learned | None = None
     noise: NoiseEstimate | None = None
     calibration: IntervalCalibration = field(default_factory=IntervalCalibration)
-    information_gain: float = 0.0
+    bbkb_information: float = 0.0
+    risk: float = 0.0
     reset_index: tuple[int, int] = (0, 0)
     next_model: ModelState | None = None
 
@@ -304,7 +308,7 @@ class State:
             and replace(outliers, observations=outliers.observations.add_coordinates(columns)),
             visited=np.pad(self.visited, ((0, 0), (0, columns))),
             posterior=None,
-            queries=replace(self.queries, pool=CandidatePool.none(), available=None),
+            queries=replace(self.queries, pool=PlayedPool.none(), available=None),
             outcomes={name: each.with_coordinates(columns) for name, each in self.outcomes.items()},
         )
 

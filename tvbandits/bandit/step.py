@@ -1,10 +1,9 @@
 """The two steps of a bandit: from a state and rewards to the next state, and from a state to points.
 
-They are written for any policy; SparQ-GP-UCB's Algorithm 1 reads like this: `observe` is line 3,
-`suggest` is line 4 and lines 7 and 8, and the queries between them (`tvbandits.bandit.querying`) are
-lines 5 and 6. What surrounds a decision, where it may play (availability, `near`), what comes first (a
-control) and what a move costs, is here, and so are steps that are taken again: once a reward is
-corrected, or with what another bandit was told.
+They are written for any policy; docs/papers.md says which lines of the papers' algorithms they are. The
+queries between them are in `tvbandits.bandit.querying`. What surrounds a decision, where it may play
+(availability, `near`), what comes first (a control) and what a move costs, is here, and so are steps
+that are taken again: once a reward is corrected, or with what another bandit was told.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from tvbandits.bandit.observations import (
     Correction,
     ReadingTable,
     append_visited,
-    decision_waiting,
     signs_of_trouble,
+    time_still_pending,
     usual_variance,
     values_and_variance,
 )
@@ -79,22 +78,22 @@ class Request:
 
 def observe(
     inference: Inference,
-    outcomes: Outcomes,
+    outcome_models: OutcomeModels,
     before: State,
     new: NewObservations,
-    readings: Mapping[str, ArrayLike] | None,
+    outcome_values: Mapping[str, ArrayLike] | None,
     rng: np.random.Generator,
 ) -> State:
     """Return the state once it knows rewards and outcomes."""
     states = before.outcomes
-    if states or readings is not None:
-        states = outcomes.update(before, new, readings)
+    if states or outcome_values is not None:
+        states = outcome_models.update(before, new, outcome_values)
     return replace(update(inference, before, new, rng), outcomes=states)
 
 
 def suggest(
     inference: Inference,
-    outcomes: Outcomes,
+    outcome_models: OutcomeModels,
     state: State,
     request: Request,
     place: Place | None,
@@ -108,23 +107,31 @@ def suggest(
     state, view = inference.condition(state, request.t, rng)
     beta = inference.beta(state, view)
     decision = inference.decision(state, view, beta, request.n, request.domain, request.available)
-    if place is None and request.n is None:
-        X = recipe.acquisition.choose(decision, rng)
-    elif place is None:
+    if place is None:
         X = choose_points(recipe.acquisition, decision, rng)
     else:
-        state, X = choose_at_place(outcomes, decision, state, place, rng)
+        state, X = choose_at_place(outcome_models, decision, state, place, rng)
     state = allow_questions_about(state, X)
-    queries, due = state.queries, state.queries.due or recipe.consult == "after tell"
+    queries, due = state.queries, query_due_after("decision", recipe, state)
     if queries.answered or due != queries.due:
         queries = replace(queries, answered=False, due=due)
     pending = state.pending.append(X, np.full(len(X), request.t))
     state = replace(
-        state.with_record(pending=pending, asked_for=request.t),
+        state.with_record(pending=pending, pending_time=request.t),
         queries=queries,
         info=replace(state.info, beta=beta),
     )
     return state, X
+
+
+def query_due_after(event: Literal["decision", "tell"], recipe: Recipe, state: State) -> bool:
+    """Return whether the expert is to be consulted, once this event has happened, too.
+
+    An expert that is asked after a tell is asked about a decision; one that is asked before a decision
+    is asked once there is something new.
+    """
+    awaited = "decision" if recipe.consult == "after tell" else "tell"
+    return state.queries.due or event == awaited
 
 
 def allow_questions_about(state: State, X: Array) -> State:
@@ -138,7 +145,7 @@ def allow_questions_about(state: State, X: Array) -> State:
 
 def recommend(
     inference: Inference,
-    outcomes: Outcomes,
+    outcome_models: OutcomeModels,
     state: State,
     request: Request,
     rng: np.random.Generator,
@@ -150,7 +157,7 @@ def recommend(
     state, view = inference.condition(state, request.t, rng)
     decision = inference.decision(state, view, 0.0, None, request.domain, request.available)
     if any(len(each.rewards) for each in state.outcomes.values()):
-        _, beliefs = outcomes.condition(state, decision.view.now)
+        _, beliefs = outcome_models.condition(state, decision.view.now)
         feasible = feasible_part(decision, beliefs)
         if not feasible.exists:
             return np.asarray(feasible.likeliest[0])
@@ -169,23 +176,22 @@ def update(
     inference: Inference, state: State, new: NewObservations, rng: np.random.Generator
 ) -> State:
     """Return the state once it knows what was told, and has learned from it what is due."""
-    recipe, readings = inference.recipe, new.rewards
+    recipe, all_rewards = inference.recipe, new.rewards
     if recipe.options.robust:
         state, new = set_outliers_aside(inference, state, new)
-    if state.model.fit is not None or inference.counts_information or recipe.reset is not None:
-        rewards = inference.with_noise(state, new.rewards)
-        calibration = calibrate(inference, state, rewards)
-        gain = state.model.information_gain + inference.information(state, rewards)
-        model = replace(state.model, calibration=calibration, information_gain=gain)
-        state = inference.reset_at_events(replace(state, model=model), rewards, rng)
-    visited, count = append_visited(state.visited, new.X), state.count
+    rewards = inference.with_noise(state, new.rewards)
+    calibration = calibrate(inference, state, rewards)
+    total = state.model.bbkb_information + inference.bbkb_information(state, rewards)
+    model = replace(state.model, calibration=calibration, bbkb_information=total)
+    state = inference.reset_at_events(replace(state, model=model), rewards, rng)
+    visited, count_before = append_visited(state.visited, new.X), state.count
     record = replace(state.record, **state.record.changes_from(new))
-    if len(readings.t) > len(new.rewards.t):  # nobody has to read the outliers once more
-        failed = state.failed.exclude(readings.X, readings.t)
+    if len(all_rewards.t) > len(new.rewards.t):  # nobody has to read the outliers once more
+        failed = state.failed.exclude(all_rewards.X, all_rewards.t)
         record = replace(record, failed=failed.append(new.failed.X, new.failed.t))
     queries = state.queries
     if recipe.asking is not None:
-        due = queries.due or recipe.consult == "before ask"
+        due = query_due_after("tell", recipe, state)
         queries = replace(queries, pool=inference.query_pool(state, visited), due=due)
     expired, outliers = state.expired, 0 if state.outliers is None else len(state.outliers)
     info = replace(
@@ -202,14 +208,14 @@ def update(
     )
     state = replace(state, record=record, visited=visited, queries=queries, info=info)
     if recipe.learn is not None or state.model.noise is not None:
-        state = inference.learn(state, count)
+        state = inference.learn(state, count_before)
     if recipe.options.max_history is not None:
-        state = inference.trim(state, count)
+        state = inference.trim(state, count_before)
     return state
 
 
-def replay(inference: Inference, before: State, readings: ReadingTable) -> State:
-    """Return the state that these readings lead to, after what an earlier state was asked and answered.
+def replay(inference: Inference, before: State, table: ReadingTable) -> State:
+    """Return the state that a table leads to, after what an earlier state was asked and answered.
 
     What has left the history tells nothing any more.
     """
@@ -221,7 +227,7 @@ def replay(inference: Inference, before: State, readings: ReadingTable) -> State
     decides = before.posterior is not None or (
         before.model.fit is None and before.model.scaling.estimated_at > 0
     )
-    for new in readings.in_turn():
+    for new in table.in_turn():
         count = max(count, int(np.searchsorted(about, new.latest, side)))
         state = state.with_record(answers=before.answers.take(slice(count)))
         if decides and (state.time is None or new.latest >= state.time):
@@ -231,9 +237,9 @@ def replay(inference: Inference, before: State, readings: ReadingTable) -> State
     if expired.rewards and len(state.rewards):
         expired = replace(expired, first=float(state.rewards.y[0]))
     state = state.with_record(answers=before.answers, expired=expired)
-    waiting = decision_waiting(before.record.asked_for, state.time)
-    if decides and waiting is not None:
-        state, _ = inference.condition(state, waiting, rng)
+    pending_time = time_still_pending(before.record.pending_time, state.time)
+    if decides and pending_time is not None:
+        state, _ = inference.condition(state, pending_time, rng)
     info = replace(
         state.info,
         readings=state.count + state.info.outliers,
@@ -242,7 +248,7 @@ def replay(inference: Inference, before: State, readings: ReadingTable) -> State
         beta=before.info.beta,
     )
     return replace(
-        state.with_record(pending=before.pending, asked_for=waiting),
+        state.with_record(pending=before.pending, pending_time=pending_time),
         queries=replace(before.queries, pool=state.queries.pool),
         random=before.random,
         outcomes=before.outcomes,
@@ -358,7 +364,11 @@ def check_reachable(request: Request, place: Place | None) -> None:
 
 
 def choose_at_place(
-    outcomes: Outcomes, decision: Decision, state: State, place: Place, rng: np.random.Generator
+    outcome_models: OutcomeModels,
+    decision: Decision,
+    state: State,
+    place: Place,
+    rng: np.random.Generator,
 ) -> tuple[State, Array]:
     """Return points to play with a control, within limits, or from where one is.
 
@@ -366,7 +376,7 @@ def choose_at_place(
 
     Parameters
     ----------
-    outcomes : Outcomes
+    outcome_models : OutcomeModels
         Of the recipe's limits.
     decision : Decision
         As if there were none of these.
@@ -382,17 +392,17 @@ def choose_at_place(
         With what was learned of the outcomes.
     X : array of shape (b, d)
     """
-    recipe, control, start = outcomes.recipe, place.control, place.start
+    recipe, control, start = outcome_models.recipe, place.control, place.start
     if place.n == 0:  # the control is all that is played
         return state, control
     decision = replace(decision, n=place.n, domain=place.domain, available=place.available)
     if start is not None and recipe.options.move_cost is not None:
         decision = replace(decision, move=Move(recipe.domain, recipe.options.move_cost, start))
-    if outcomes:
-        state, beliefs = outcomes.condition(state, decision.view.now)
-        first = outcomes.safe_points(state, decision)
-        X = outcomes.choose(decision, beliefs, first, rng)
-        state = state if len(first) else outcomes.add_risk(state, beliefs, X)
+    if outcome_models:
+        state, beliefs = outcome_models.condition(state, decision.view.now)
+        first = outcome_models.safe_points(state, decision)
+        X = outcome_models.choose(decision, beliefs, first, rng)
+        state = state if len(first) else outcome_models.add_risk(state, beliefs, X)
     else:
         X = choose_points(recipe.acquisition, decision, rng)
     if decision.move is not None and len(X) > 1:
@@ -461,7 +471,7 @@ def _control_first(
 # --- outcomes that have limits ------------------------------------------------------------------------
 
 
-class Outcomes:
+class OutcomeModels:
     """The beliefs about each outcome that has a limit, by name; a bandit's state holds theirs.
 
     Parameters
@@ -488,25 +498,25 @@ class Outcomes:
         self._warned = text is not None
 
     def update(
-        self, state: State, new: NewObservations, outcomes: Mapping[str, ArrayLike] | None
+        self, state: State, new: NewObservations, outcome_values: Mapping[str, ArrayLike] | None
     ) -> Mapping[str, State]:
         """Return their states once what was read of the points told is known, and what was not."""
         states = dict(state.outcomes)
         unread = dict.fromkeys(self._parts, np.full(len(new.X), np.nan))
-        for name, values in (unread | as_outcomes(outcomes)).items():
+        for name, values in (unread | as_outcomes(outcome_values)).items():
             check_outcome(name, self._parts)
             inference, before = self._parts[name][1], states[name]
             usual = len(new.X), None, inference.recipe.noise_variance
-            readings = NewObservations.of(new.X, new.t, *values_and_variance(name, values, *usual))
+            read = NewObservations.of(new.X, new.t, *values_and_variance(name, values, *usual))
             rng = generator_of(before.random)
-            after = update(inference, before, readings, rng)
+            after = update(inference, before, read, rng)
             states[name] = replace(after, random=rng.bit_generator.state)
         return states
 
-    def validate(self, outcomes: Mapping[str, ArrayLike] | None, n: int) -> dict[str, Array]:
-        """Return readings (n,) of outcomes, by name; none where there are none."""
+    def validate(self, outcome_values: Mapping[str, ArrayLike] | None, n: int) -> dict[str, Array]:
+        """Return values (n,) of outcomes, by name; none where there are none."""
         columns = {}
-        for name, values in as_outcomes(outcomes).items():
+        for name, values in as_outcomes(outcome_values).items():
             check_outcome(name, self._parts)
             columns[name] = values_and_variance(name, values, n, None, 1.0)[0]
         return columns
@@ -519,7 +529,7 @@ class Outcomes:
         *,
         retract: bool = False,
     ) -> Mapping[str, State]:
-        """Return their states, with other readings of points that were told.
+        """Return their states, with other values of points that were told.
 
         Parameters
         ----------
@@ -527,7 +537,7 @@ class Outcomes:
         correction : Correction
             Of the rewards there.
         right : mapping of str to array of shape (n,), optional
-            The right readings of outcomes, by name.
+            The right values of outcomes, by name.
         retract : bool
             Whether they are taken back; else they have the times of the correction.
         """
@@ -548,8 +558,8 @@ class Outcomes:
                 table = table.replace_rows(rows[exists], t=to[exists], y=y[exists])
                 # When the other plays were told, it was not read.
                 table = table.insert(X[fresh], to[fresh], y[fresh], noise, np.zeros(len(noise)))
-            risk = states[name].model.information_gain  # what was risked stays risked
-            states[name] = replay(inference, states[name], table).with_model(information_gain=risk)
+            risk = states[name].model.risk  # what was risked stays risked
+            states[name] = replay(inference, states[name], table).with_model(risk=risk)
         return states
 
     def predict(self, state: State, name: str, X: Array, now: float) -> tuple[Array, Array]:
@@ -568,7 +578,7 @@ class Outcomes:
             own = np.random.default_rng(rng.integers(2**62))
             states[name] = replace(inner, random=rng.bit_generator.state)
             joint = partial(inference.joint_posterior, inner, view, about=now)
-            readings, risk = inner.rewards, inner.model.information_gain
+            readings, risk = inner.rewards, inner.model.risk
             domain = inference.recipe.domain
             far = max(LIMIT_CONFIG.far * inner.info.model.scale, 1e-150)
             outcomes.append(OutcomeBeliefs(limit, domain, readings, view, joint, risk, far))
@@ -623,7 +633,7 @@ class Outcomes:
             if not limit.each and len(each.readings):
                 risk = each.risk + float((each.violations(X) - (1.0 - limit.probability)).sum())
                 risk = max(risk, -LIMIT_CONFIG.most_saved)
-                states[limit.name] = states[limit.name].with_model(information_gain=risk)
+                states[limit.name] = states[limit.name].with_model(risk=risk)
         return replace(state, outcomes=states)
 
     def safe_points(self, state: State, decision: Decision) -> Array:
@@ -663,8 +673,8 @@ def warm_start(recipe: Recipe, state: State, other: object) -> tuple[Recipe, Sta
     source: Any = getattr(other, "state", other)
     of_kind("other", source, State, "a bandit or a campaign, or its state")
     recipe = learn_prior(recipe, source)
-    readings = ReadingTable.of(state, recipe.noise_variance)
-    return recipe, replay(Inference(recipe), state_for(recipe, state), readings)
+    table = ReadingTable.of(state, recipe.noise_variance)
+    return recipe, replay(Inference(recipe), state_for(recipe, state), table)
 
 
 def learn_prior(recipe: Recipe, other: State) -> Recipe:

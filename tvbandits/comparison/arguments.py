@@ -26,7 +26,6 @@ from tvbandits.domains.problem import NoiseOfItsOwn, Problem
 from tvbandits.experts.protocol import Expert
 from tvbandits.policies.names import (
     PATH,
-    POLICY_NAMES,
     TABLE,
     find_spec,
     instance_of,
@@ -36,6 +35,7 @@ from tvbandits.policies.names import (
     parse_spec,
     path_of,
 )
+from tvbandits.policies.registry import POLICIES
 from tvbandits.validation import (
     as_variances,
     describe,
@@ -210,7 +210,7 @@ def problem_label(text: str) -> str:
         return find_spec("problem", text, PROBLEMS) or text
     except ValueError as error:
         name = text.partition(":")[0].strip()
-        if name.casefold() in POLICY_NAMES:
+        if name.casefold() in POLICIES:
             raise ValueError(f'{error}; "{name}" is a policy: write --policy {text}') from None
         raise
 

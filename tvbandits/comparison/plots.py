@@ -34,7 +34,7 @@ from tvbandits.comparison.frontier import PAPER, WITHOUT, frontier_table
 from tvbandits.comparison.summary import Panel, Ranks, count_text, panels_of
 from tvbandits.datasets.tables.references import References
 from tvbandits.digits import number_text
-from tvbandits.policies.names import POLICY_NAMES
+from tvbandits.policies.registry import POLICIES
 from tvbandits.queries.plans import PLANS
 from tvbandits.validation import of_kind
 
@@ -54,13 +54,13 @@ def styles_of(policies: Iterable[str]) -> dict[str, dict[str, Any]]:
     has this style; the others, and policies of one's own, have the next free ones, with hollow markers.
     """
     policies = [str(policy) for policy in policies]
-    places = {name: place for place, name in enumerate(POLICY_NAMES)}
+    places = {name: place for place, name in enumerate(POLICIES)}
     styles = {}
     for policy in sorted(policies, key=lambda name: ":" in name):
         place = places.pop(policy.partition(":")[0], None)
         if place is not None:
             styles[policy] = _style(place, hollow=False)
-    free = itertools.count(len(POLICY_NAMES))
+    free = itertools.count(len(POLICIES))
     return styles | {
         policy: _style(next(free), hollow=True) for policy in policies if policy not in styles
     }

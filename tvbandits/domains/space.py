@@ -34,7 +34,6 @@ from tvbandits.validation import (
     finite_number,
     is_infinite,
     of_kind,
-    positive_number,
     settle,
     several,
 )
@@ -47,6 +46,10 @@ if TYPE_CHECKING:
 
 # A finite space of at most so many points is searched exactly.
 ENUMERATED = 20_000
+
+# The largest smoothness of a Matern kernel: of one near 20 the matrix is not finite at points that are
+# next to each other, and infinity is the limit.
+SMOOTHEST = 10.0
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -334,20 +337,20 @@ class Space(Domain):
         nu : float
             Smoothness: 2.5 (Matern-5/2), 1.5, 0.5, or infinity for the squared exponential (RBF).
         share : float
-            Length scales as a share of the range of a number; a fit may look from 0.01 to 10 ranges,
+            Length scales as a share of the range of a number, from 0.01 to 10, where a fit may look,
             though not far below a step of whole numbers. Two categories start at a distance of 1.4
             scales (a correlation of 0.37 under RBF) and may become all but equal or unrelated.
 
         Raises
         ------
         ValueError
-            If `nu` or `share` is not positive, or `share` is not finite.
+            If a finite `nu` does not lie in (0, 10], or `share` does not lie in [0.01, 10].
         """
         from tvbandits.domains.space_kernel import PerParameter
 
         if not is_infinite(nu):
-            nu = positive_number("nu", nu)
-        share = finite_number("share", share, above=0.0, high=1e6)
+            nu = finite_number("nu, unless it is infinite,", nu, above=0.0, high=SMOOTHEST)
+        share = finite_number("share", share, low=0.01, high=10.0)
         scales, bounds = [], []
         for part in self.parameters:
             if isinstance(part, Category):

@@ -304,9 +304,9 @@ def factor(kernel: Any, data: Data, grid: CandidateGrid | None, now: float) -> E
         merged=len(rows.Z),
     )
     if grid is not None:
-        V, prior = linalg.solve_lower(posterior.lower, across), grid.prior_variance(now)
+        z, prior = linalg.solve_lower(posterior.lower, across), grid.prior_variance(now)
         # It is new: filling the field in spares a copy of the whole value.
-        on_grid = GridPosterior.of(V, posterior.weights.array, prior, now)
+        on_grid = GridPosterior.of(z, posterior.weights.array, prior, now)
         object.__setattr__(posterior, "on_grid", on_grid)
     return posterior
 
@@ -329,8 +329,8 @@ def extend(
     if posterior is None:
         return None
     if grid is not None and posterior.on_grid is None:
-        V = linalg.solve_lower(posterior.lower, grid.rows(posterior.rows.Z, now))
-        on_grid = GridPosterior.of(V, posterior.weights.array, grid.prior_variance(now), now)
+        z = linalg.solve_lower(posterior.lower, grid.rows(posterior.rows.Z, now))
+        on_grid = GridPosterior.of(z, posterior.weights.array, grid.prior_variance(now), now)
         posterior = replace_fields(posterior, on_grid=on_grid)
     return replace(posterior, data=data, extended=True)
 
@@ -370,13 +370,17 @@ def _count_dropped(previous: ExactPosterior, new: Data) -> int | None:
 def _rotate_out(posterior: ExactPosterior, count: int) -> ExactPosterior:
     """Drop the `count` oldest rows of the factor."""
     on_grid, W = posterior.on_grid, posterior.weights.array
-    columns = W if on_grid is None else np.hstack([W, on_grid.V.array])
+    columns = W if on_grid is None else np.hstack([W, on_grid.embedding.array])
     L, columns = linalg.drop_rows(posterior.factor.array, columns, 0, count)
     W = np.ascontiguousarray(columns[:, : W.shape[1]])
     if on_grid is not None:
-        V = np.ascontiguousarray(columns[:, W.shape[1] :])
-        explained = np.einsum("ij,ij->j", V, V)
-        on_grid = replace_fields(on_grid, V=AppendBuffer.of(V), means=V.T @ W, explained=explained)
+        z = np.ascontiguousarray(columns[:, W.shape[1] :])
+        on_grid = replace_fields(
+            on_grid,
+            embedding=AppendBuffer.of(z),
+            means=z.T @ W,
+            explained=np.einsum("ij,ij->j", z, z),
+        )
     rows = posterior.rows.rows(count)
     return replace_fields(
         posterior,
@@ -391,7 +395,7 @@ def _rotate_out(posterior: ExactPosterior, count: int) -> ExactPosterior:
 def _append(
     posterior: ExactPosterior, on_grid: GridPosterior | None, rows: Data, grid: CandidateGrid | None
 ) -> ExactPosterior | None:
-    """Add observations, each a row of L, of L^-1 Y and of V; None where digits would be lost.
+    """Add observations, rows of L, of L^-1 Y and of the embedding; None where digits would be lost.
 
     `on_grid` is the posterior at the candidates, which may be of another time than its own.
     """
@@ -409,12 +413,12 @@ def _append(
         weights = (row.Y[0] - below @ posterior.weights.array) / pivot
         if on_grid is not None and grid is not None:
             v = grid.rows(row.Z, on_grid.now)[0]
-            v -= (below @ on_grid.V.array) * on_grid.shrink
+            v -= (below @ on_grid.embedding.array) * on_grid.shrink
             v /= pivot
             v /= on_grid.shrink
             on_grid = replace_fields(
                 on_grid,
-                V=on_grid.V.append(v),
+                embedding=on_grid.embedding.append(v),
                 means=on_grid.means + v[:, None] * weights,
                 explained=on_grid.explained + v**2,
             )
@@ -434,11 +438,11 @@ def _append(
 def _new_row_of_factor(
     posterior: ExactPosterior, on_grid: GridPosterior | None, z: Array, grid: CandidateGrid | None
 ) -> Array:
-    """Return L^-1 k(Z, z) for one input z (1, p); it is a column of V where z is a candidate."""
+    """Return L^-1 k(Z, z) for one input z (1, p); it is a column of the embedding of a candidate z."""
     kernel = posterior.kernel
     if grid is not None and on_grid is not None:
         where = grid.index(z[0, : grid.points.shape[1]])
-        # V speaks about the candidates at `on_grid.now`; an observation that is not older than any in
+        # It speaks about the candidates at `on_grid.now`; an observation that is not older than any in
         # the factor differs from that by one number.
         back: float | None = 1.0
         if grid.space_time:
@@ -447,7 +451,7 @@ def _new_row_of_factor(
             if newest and on_grid.now >= z[0, -1]:
                 back = advance(kernel, on_grid.now - z[0, -1])
         if where is not None and back is not None and back > 1e-3:
-            return on_grid.V.array[:, where] * (on_grid.shrink / back)
+            return on_grid.embedding.array[:, where] * (on_grid.shrink / back)
     return linalg.solve_lower(posterior.lower, np.asarray(kernel(posterior.rows.Z, z))[:, 0])
 
 

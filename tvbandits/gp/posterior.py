@@ -396,24 +396,24 @@ class CandidateGrid:
 
 @dataclass(frozen=True)
 class GridPosterior:
-    """A posterior at the candidates: V = L^-1 k(Z, candidates), and what follows from it.
+    """A posterior at the candidates: their embedding L^-1 k(Z, candidates), and what follows from it.
 
     All of it speaks about the time `now`; for a kernel that only shrinks covariances as time goes on,
-    later times cost one number (`shrink`), which multiplies every row of V.
+    later times cost one number (`shrink`), which multiplies every row of the embedding.
 
     Attributes
     ----------
-    V : AppendBuffer of shape (n, A)
+    embedding : AppendBuffer of shape (n, A)
     now, shrink : float
     means : array of shape (A, c)
-        V^T L^-1 Y, without `shrink`.
+        embedding^T L^-1 Y, without `shrink`.
     explained : array of shape (A,)
-        Squared column lengths of V, without `shrink`.
+        Squared column lengths of the embedding, without `shrink`.
     prior : array of shape (A,)
         Prior variances.
     """
 
-    V: AppendBuffer
+    embedding: AppendBuffer
     now: float
     shrink: float
     means: Array
@@ -421,10 +421,11 @@ class GridPosterior:
     prior: Array
 
     @classmethod
-    def of(cls, V: Array, weights: Array, prior: Array, now: float) -> GridPosterior:
-        """Compute what follows from V (n, A) and L^-1 Y (n, c)."""
-        explained = np.einsum("ij,ij->j", V, V)
-        return cls(AppendBuffer.of(V), now, 1.0, V.T @ weights, explained, prior)
+    def of(cls, embedding: Array, weights: Array, prior: Array, now: float) -> GridPosterior:
+        """Compute what follows from an embedding (n, A) and L^-1 Y (n, c)."""
+        explained = np.einsum("ij,ij->j", embedding, embedding)
+        means = embedding.T @ weights
+        return cls(AppendBuffer.of(embedding), now, 1.0, means, explained, prior)
 
     def advance(self, grid: CandidateGrid, Z: Array, now: float) -> GridPosterior | None:
         """Return the same at a later time; None if the kernel does not allow it.
@@ -446,7 +447,7 @@ class GridPosterior:
         # Folded into the rows, so that new rows need not be divided by a tiny number.
         return replace_fields(
             self,
-            V=AppendBuffer.of(self.V.array * shrink),
+            embedding=AppendBuffer.of(self.embedding.array * shrink),
             now=now,
             shrink=1.0,
             means=self.means * shrink,
@@ -612,9 +613,10 @@ class Posterior(Protocol):
         """
 
     def update(self, rows: Data, now: float, grid: CandidateGrid | None) -> Posterior | None:
-        """Return the posterior with more observations, about the time `now`.
+        """Return the posterior with more observations, about the time `now`; None: condition anew.
 
-        It is what `PosteriorRule.condition` comes to; None where `condition` itself has to do it.
+        It is what `PosteriorRule.condition` comes to. None says that the caller has to condition on all
+        observations, as for a `SparsePosterior` always: its dictionary is drawn anew.
         """
 
     def fantasize(self, Z: Array, noise: float | Array, grid: CandidateGrid | None) -> Posterior:

@@ -13,7 +13,8 @@ never touch the embedding.
 Resparsification draws for each play s of the past, also of a point that was played before, whether its
 point becomes an inducing point: with probability min(1, q sigma^2(x_s) / v_s), its ridge leverage score
 times q, with the variances from before the new observations ([B] Alg. 1, [BB] L11-L16). A point is one
-of the dictionary if one of its plays is drawn: probability 1 - prod_s (1 - min(1, q sigma^2 / v_s)).
+of the dictionary if one of its plays is drawn: probability 1 - prod_s (1 - min(1, q sigma^2 / v_s)), and
+one uniform number for each point has that law.
 
 The root of a dictionary is the factor of a noise-free Gaussian process on its points, so the exact
 posterior's cheap routes serve here too: a point more is a row more of the root and of the embedding,
@@ -163,7 +164,7 @@ class SparsePosterior:
             if self.variance is None:
                 raise no_grid()
             on_grid = self.dictionary.grid_posterior
-            means = on_grid.V.array.T @ (self.coefficients * on_grid.shrink)
+            means = on_grid.embedding.array.T @ (self.coefficients * on_grid.shrink)
             return np.asarray(means), self.variance
         if self.filter is not None and not self._fades_to(Z[:, -1]):
             return self._recall(self.filter, Z)
@@ -219,9 +220,9 @@ class SparsePosterior:
 
     def at_candidates(self, grid: CandidateGrid) -> SparsePosterior:
         """Return the posterior with these candidates, at the time of conditioning."""
-        V = embed(self.dictionary, grid.at(self.now)).T
+        z = embed(self.dictionary, grid.at(self.now)).T
         weights, prior = self.dictionary.weights.array, grid.prior_variance(self.now)
-        on_grid = GridPosterior.of(V, weights, prior, self.now)
+        on_grid = GridPosterior.of(z, weights, prior, self.now)
         dictionary = replace(self.dictionary, on_grid=on_grid)
         return replace(self, dictionary=dictionary)._with_variance()
 
@@ -230,7 +231,7 @@ class SparsePosterior:
         on_grid = self.dictionary.on_grid
         if on_grid is None:
             return self
-        z = np.ascontiguousarray(on_grid.V.array)
+        z = np.ascontiguousarray(on_grid.embedding.array)
         residual = on_grid.prior - on_grid.explained * on_grid.shrink**2
         z = z if on_grid.shrink == 1.0 else z * on_grid.shrink
         return replace(self, variance=variances(residual, z, self.factor))
@@ -238,7 +239,7 @@ class SparsePosterior:
     def combine_on_grid(self, weights: Array) -> Array:
         """Return weights (count, m) times the embedding of all candidates, shape (count, A)."""
         on_grid = self.dictionary.grid_posterior
-        return np.asarray((weights * on_grid.shrink) @ on_grid.V.array)
+        return np.asarray((weights * on_grid.shrink) @ on_grid.embedding.array)
 
     def half_on_grid(self, rows: Index) -> Array:
         """Return L^-1 z of candidates, L the factor of V, shape (m, n).
@@ -246,7 +247,7 @@ class SparsePosterior:
         Products of its columns are covariances in the span of the dictionary.
         """
         on_grid = self.dictionary.grid_posterior
-        return linalg.solve_lower(self.factor, on_grid.V.array[:, rows] * on_grid.shrink)
+        return linalg.solve_lower(self.factor, on_grid.embedding.array[:, rows] * on_grid.shrink)
 
     def scorer(self, columns: Array, mean: float) -> CandidateScorer:
         """Return what scores points at the time of conditioning, under a kernel over points.
@@ -650,7 +651,7 @@ class Nystrom(PosteriorRule):
             dictionary = by_cholesky(kernel, start.data, grid=grid, now=now, previous=start)
         else:
             dictionary = self.draw(conditioning, with_lowest_noise(data, previous), groups)
-        # [BB] Algorithm 1, L17 and L18.
+        # [BB] Algorithm 1, L18.
         return assemble(conditioning, groups, dictionary, lowest=self.tolerance)
 
     def _state(self, drift: Term, data: Data, grid: CandidateGrid | None) -> SpaceFeatures:
@@ -684,7 +685,7 @@ class Nystrom(PosteriorRule):
             variance = previous.variances_of(rows.Z, z)
         # [BB] Algorithm 1, L12 and L13: a score for each play.
         score = q * variance[groups.group] / plays.variance
-        # L14: an input is drawn if one of its plays is; a number for each input has that law.
+        # L14: an input is drawn if one of its plays is.
         probability = inclusion_probabilities(score, groups.group)
         included = rng.random(len(rows)) < probability
         if not included.any():

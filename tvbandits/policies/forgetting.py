@@ -60,6 +60,7 @@ from tvbandits.validation import (
     describe,
     noise_variance_number,
     optional,
+    positive_number,
     whole_number,
 )
 
@@ -275,7 +276,7 @@ def w_gp_ucb(
     10 [2.]
     """
     # Deng 2022: regression with weights discount^age is one with this noise ([S] section 1.1).
-    number, rule = learning_rule(discount)
+    number, rule = learning_rule("discount", discount)
     weights = aging.Exponential(0.95 if number is None else number)
     return make_bandit(
         domain,
@@ -347,7 +348,7 @@ def tv_gp_ucb(
     if posterior is not None and posterior.self_learning:
         needs = f"tv_gp_ucb has one model, adaptive_gp_ucb an ensemble; got {describe(posterior)}"
         raise ValueError(needs)
-    number, rule = learning_rule(forgetting_rate, ONCE)
+    number, rule = learning_rule("forgetting_rate", forgetting_rate, ONCE)
     if rule is ONCE:
         rewards = 50 if initial_points is None else initial_points
         whole_number("initial_points", rewards, at_least=2)
@@ -420,7 +421,8 @@ def ui_gp_ucb(
     """
     choice("growth", growth, ("wiener", "linear"))
     optional(noise_variance_number, "noise_variance", noise_variance)
-    number, rule = learning_rule(forgetting_rate)
+    rate, rule = learning_rule("forgetting_rate", forgetting_rate)
+    number = optional(positive_number, "forgetting_rate", rate)
     if growth == "linear":
         injected: Aging = aging.Linear(1.0 if number is None else number)
     else:

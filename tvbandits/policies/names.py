@@ -15,38 +15,6 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from tvbandits.validation import clean, error_line
 
-# The policies of the package. The place of a name decides how its curve looks in every picture: a new
-# one comes last.
-POLICY_NAMES = (
-    "uniform",
-    "gp-ucb",
-    "r-gp-ucb",
-    "sw-gp-ucb",
-    "w-gp-ucb",
-    "tv-gp-ucb",
-    "ui-gp-ucb",
-    "sparq-gp-ucb",
-    "eps-greedy",
-    "evolution",
-    "bkb",
-    "bbkb",
-    "tv-bbkb",
-    "gp-bucb",
-    "mini-gp-ucb",
-    "thompson",
-    "frugal-gp-ucb",
-    "adaptive-gp-ucb",
-    "et-gp-ucb",
-    "master",
-    "ada-opkb",
-    "predictive-sampling",
-    "w-dbo",
-    "time-gp-ucb",
-    "mk-gp-ucb",
-    "boba",
-    "lb-gp-ucb",
-)
-
 WORDS = {"true": True, "false": False}
 
 # package.module:attribute

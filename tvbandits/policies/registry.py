@@ -74,6 +74,7 @@ def recommend_points(setting: Setting, _: Mapping[str, Any]) -> int:
     return min(15, max(wdbo.FEWEST, math.ceil(setting.horizon / 40)))
 
 
+# The place of a policy decides how its curve looks in every picture: a new one comes last.
 _POLICIES = (
     Policy(baselines.uniform),
     Policy(forgetting.gp_ucb),

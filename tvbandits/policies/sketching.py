@@ -1,25 +1,19 @@
 """BKB and BBKB: GP-UCB on a dictionary of inducing points, for large domains and long runs.
 
-A step of [BB] Algorithm 1, and where it is:
+docs/papers.md says where each line of [BB] Algorithm 1 is computed. BKB ([B] Algorithm 1) is the same
+with batches of one point. Algorithm 3 of [BB], uncertainty sampling before the first batch, is
+`Options(minimum_batch=P)`.
 
-=========  ====================================================  ===================================
-lines      what                                                  where
-=========  ====================================================  ===================================
-1          the first point is a draw                             `UpperConfidenceBound`
-2          no dictionary before the first reward                 `gp.sparse.Nystrom.draw`
-3, 4       the next point, of the largest bound                  `UpperConfidenceBound`
-5          whether the batch goes on (Lemma 1, or Lemma 3)       `GlobalRatio`, `LocalRatio`
-6 to 8     variances of the batch shrink, lazily                 `batches.SparseFantasy`
-11 to 16   resparsification: a draw for each distinct point     `gp.sparse.Nystrom.draw`
-17, 18     rewards, means and variances                          `gp.sparse.assemble`
-=========  ====================================================  ===================================
+What differs from the pseudo-code:
 
-BKB ([B] Algorithm 1) is the same with batches of one point. Algorithm 3 of [BB], uncertainty sampling
-before the first batch, is `Options(minimum_batch=P)`.
-
-Three things differ from the pseudo-code. A draw of no play at all gives a dictionary of the likeliest
-point. Inducing points stay while they are few (`Nystrom.keep`; `bkb(keep=False)` draws each dictionary
-afresh). Existing data give a first dictionary in the manner of BLESS, as [BB] section 4 has it.
+- A draw of no play at all gives a dictionary of the likeliest point.
+- Inducing points stay while they are few (`Nystrom.keep`; `bkb(keep=False)` draws each dictionary
+  afresh).
+- A drawn point that depends linearly on the others is left out (`Nystrom.tolerance`).
+- Existing data give a first dictionary in the manner of BLESS, as [BB] section 4 has it.
+- q is 2 by default, as in the experiments of [BB]; `oversampling="theory"` is the theorems'.
+- beta is 2 by default, and `bbkb` multiplies it by C = 2: it plays 4. `beta="theory"` is the theorems'.
+- Mean and scale of the reward are learned, where the papers have 0 and a kernel in its unit.
 
 References
 ----------
@@ -259,7 +253,9 @@ def tv_bbkb(
     >>> print(bandit.recommend())
     [2.]
     """
-    number, rule_of_rate = learning_rule(forgetting_rate, Every(spread=math.inf, in_steps=True))
+    number, rule_of_rate = learning_rule(
+        "forgetting_rate", forgetting_rate, Every(spread=math.inf, in_steps=True)
+    )
     return make_bandit(
         domain,
         forgetting_kernel(prior_kernel(domain, kernel), number),

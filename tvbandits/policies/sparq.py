@@ -1,17 +1,7 @@
 """SparQ-GP-UCB: GP-UCB that injects noise into old rewards, and asks an expert about points played.
 
-[S] Algorithm 1 says for each step t, with the lines as `sparq_gp_ucb` has them below:
-
-    1   domain D, kernel k                                 the recipe's arguments
-    2   for t = 1, 2, ...                                  whoever calls `ask` and `tell`
-    3   observe y_t at x_t                                 `Bandit.tell`
-    4   discard what has aged beyond sigma^2 log t         `forgetting.aging.DiscardAbove`
-    5   draw X^E out of X_t with a k-DPP                   `queries.k_dpp.sample_mcmc`
-    6   ask the expert about f_t at X^E                    `bandit.querying`
-    7   condition on both, for the time t + 1              `gp.exact.Exact.condition`
-    8   x_{t+1} = argmax mu + beta sigma                   `acquisition.rules.UpperConfidenceBound`
-
-What differs from the letter, and why:
+The comments of `sparq_gp_ucb` have the lines of [S] Algorithm 1; docs/papers.md says where each of them
+is computed. What differs from the letter, and why:
 
 - Line 4 at t = 1 and t = 2. There sigma^2 log t is 0 and 0.69 sigma^2, below the noise sigma^2 of a
   reward that was just observed, so the letter discards it; at t = 1, with no question asked yet, that
@@ -20,6 +10,10 @@ What differs from the letter, and why:
 - Line 5. Proposition 2 asks for a set whose law is within O(eta / t) of the k-DPP. The default chain is
   much shorter and its set nearly the greedy one, which does better; `KDPP(steps="theory")` is the
   proposition's, and docs/printed-tables.md compares them.
+- Line 8. beta is 2 by default: that of Theorem 3.1, `beta="theory"`, explores so much that its play is
+  close to uniform choice where the reward drifts.
+- The prior mean of section 2 is 0, and the kernel is in the unit of the reward. Here mean and scale are
+  learned from the rewards, whose mean and unit nobody knows before; `Options(mean=0.0)` is the paper's.
 
 References
 ----------
@@ -119,7 +113,7 @@ def sparq_gp_ucb(
     kernel = prior_kernel(domain, kernel)
     optional(noise_variance_number, "noise_variance", noise_variance)
     # Line 3: y_t is told, and its noise grows with its age (eq. 15).
-    rate, rule = learning_rule(forgetting_rate)
+    rate, rule = learning_rule("forgetting_rate", forgetting_rate)
     growth = aging.Linear(optional(positive_number, "forgetting_rate", rate) or 1.0)
     # Line 4: beyond sigma^2 log t it is discarded, but for the newest.
     discard = aging.DiscardAbove(LogThreshold(noise_variance))
@@ -138,7 +132,7 @@ def sparq_gp_ucb(
         learn=rule,
         asking=asking,
         # Line 7: the posterior at step t + 1 (eqs. 16 and 17) takes variances as they are at step t.
-        lead=1.0,
+        age_lag=1.0,
         # Line 8: x_{t+1} is where mu + beta sigma is largest (eq. 18).
         beta=beta,
         minimize=minimize,

@@ -214,8 +214,8 @@ def as_budget(budget: Budget | int) -> Budget:
 
 
 @dataclass(frozen=True)
-class CandidatePool:
-    """The pool: rows of the points played, and the posterior of knowing the reward there.
+class PlayedPool:
+    """Which of the points played a plan may choose from, and the posterior of knowing them all.
 
     Attributes
     ----------
@@ -231,13 +231,13 @@ class CandidatePool:
     known: ExactPosterior | None
 
     @classmethod
-    def none(cls) -> CandidatePool:
+    def none(cls) -> PlayedPool:
         """An empty pool."""
         return cls(np.empty(0, dtype=np.int64), 0, None)
 
     def grown(
         self, visited: Array, kernel: Any, inputs: Callable[[Array], Array], size: int | None
-    ) -> CandidatePool:
+    ) -> PlayedPool:
         """With those of the new points that belong to the pool.
 
         Parameters
@@ -264,7 +264,7 @@ class CandidatePool:
             if left > CONFIG.determined_share * float(kernel.diag(z)[0]):
                 rows.append(row)
                 posterior = _knowing(kernel, inputs(visited[rows]), posterior)
-        return CandidatePool(np.array(rows, dtype=np.int64), len(visited), posterior)
+        return PlayedPool(np.array(rows, dtype=np.int64), len(visited), posterior)
 
 
 def _knowing(kernel: Any, Z: Array, previous: ExactPosterior | None) -> ExactPosterior:
