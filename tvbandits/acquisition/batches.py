@@ -135,6 +135,11 @@ class _Ratio:
         # ratio is that of a batch that nobody waits for.
         finite_number("ratio_bound", self.ratio_bound, low=1.0, high=MOST_RATIO)
 
+    @property
+    def _most(self) -> float:
+        """Return the bound, raised so far that rounding does not end a batch."""
+        return self.ratio_bound * (1.0 + TOLERANCE)
+
 
 @dataclass(frozen=True)
 class GlobalRatio(_Ratio):
@@ -159,7 +164,7 @@ class GlobalRatio(_Ratio):
         def full(step: BatchStep) -> bool:
             nonlocal total
             total += step.start
-            return total > self.ratio_bound
+            return total > self._most
 
         return full
 
@@ -186,7 +191,7 @@ class LocalRatio(_Ratio):
 
     def monitor(self) -> Monitor:
         """Running sums at the points of the batch, then at all points."""
-        return _LocalMonitor(self.ratio_bound - 1.0)
+        return _LocalMonitor(self._most - 1.0)
 
 
 class _LocalMonitor:
@@ -253,7 +258,7 @@ class ProductRatio(_Ratio):
 
     def monitor(self) -> Monitor:
         """A running product."""
-        bound, log_total = math.log(self.ratio_bound), 0.0
+        bound, log_total = math.log(self._most), 0.0
 
         def full(step: BatchStep) -> bool:
             nonlocal log_total
