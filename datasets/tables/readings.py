@@ -26,6 +26,7 @@ from tvbandits.datasets.tables.layout import (
     LINE,
     NO_OPTIONS,
     FileOptions,
+    Sheet,
     as_values,
     find_columns,
     iso_times,
@@ -49,6 +50,14 @@ def read_table(
 ) -> pd.DataFrame:
     """Return a table, or that of a file: of a csv all cells as text, under their own headings.
 
+    Parameters and errors are those of `read_source`.
+    """
+    return read_source(source, name, options).cells
+
+
+def read_source(source: Source, name: str = "source", options: FileOptions = NO_OPTIONS) -> Sheet:
+    """Return a table, or the sheet of a file, which says what of the file it leaves out.
+
     Parameters
     ----------
     source : DataFrame or path
@@ -63,14 +72,14 @@ def read_table(
         If a file cannot be read, is empty, or is no table: one line that names it and why.
     """
     if isinstance(source, pd.DataFrame):
-        return source
+        return Sheet(source)
     if not isinstance(source, str | os.PathLike):
         raise ValueError(
             f"{name} must be a DataFrame or the path of a file, got {describe(source)}"
         )
     path = file_path(name, source)
     with naming(path):
-        return read_sheet(path, options).cells
+        return read_sheet(path, options)
 
 
 def naming_source(source: Source) -> contextlib.AbstractContextManager[None]:
@@ -191,6 +200,13 @@ def _pivot(rows: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
     rows = rows.assign(time=as_times(rows["time"], "time", options.dates))
     wide = rows.pivot_table("value", "time", "station", dropna=False)
     return wide.rename_axis(columns=None)
+
+
+def averages_text(rows: pd.DataFrame) -> str:
+    """Return how many readings of a table of time and station share both with another, in words."""
+    count = int(rows.duplicated(["time", "station"]).sum())
+    of = "averaged with others of the same site and time"
+    return f"{count} row{'s' * (count > 1)} {of}" if count else ""
 
 
 def counts_only(index: pd.Index[Any]) -> bool:

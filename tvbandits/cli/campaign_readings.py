@@ -26,7 +26,7 @@ from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.shared import Errors, Withdrawn, collect_errors
 from tvbandits.campaign.store.errors import CampaignError, ConflictError, DoubtfulReadingError
-from tvbandits.cli.campaign_tables import Reading, read_table
+from tvbandits.cli.campaign_tables import Reading, TableReadings, read_table
 from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import WORDS, escape, plural, print_result
 from tvbandits.clock import Clock, parse_time, to_number
@@ -114,10 +114,10 @@ def tell(
         If something is wrong with the reading, with the whole table or with all of its rows.
     """
     errors: Errors | None = None if path is None else []
-    readings, omissions = [reading], ""
+    table = TableReadings([reading])
     if path is not None:
-        readings, omissions = read_table(path, campaign, errors, tables, yes=doubtful == "accept")
-    rows = _check_readings(campaign, readings, errors, doubtful)
+        table = read_table(path, campaign, errors, tables, yes=doubtful == "accept")
+    rows = _check_readings(campaign, table.readings, errors, doubtful)
     refusals, withdrawn = len(errors or ()), Withdrawn()
     new = _record(campaign, rows, errors, withdrawn)
     total = len(rows) - (len(errors or ()) - refusals)
@@ -133,7 +133,7 @@ def tell(
     refusals_text = [f"{path}, {_lines_text(each)}: {error}" for error, each in lines_of.items()]
     refused = [{"line": line, "error": error} for line, error in by_line]
     values: dict[str, Any] = {"refused": refused} if refused else {}
-    values |= {"left_out": omissions} if omissions else {}
+    values |= table.notes
     if withdrawn:
         values["withdrawn"] = [{"line": line, "reading": text} for line, text in withdrawn]
     is_failed = path is None and reading.value is not None and math.isnan(reading.value)
@@ -188,8 +188,8 @@ def read_history(
     ):
         errors: Errors = []
         is_sure = doubtful == "accept"
-        readings, omissions = read_table(path, draft, errors, tables, yes=is_sure, is_alone=False)
-        rows = _check_readings(draft, readings, errors, doubtful)
+        table = read_table(path, draft, errors, tables, yes=is_sure, is_alone=False)
+        rows = _check_readings(draft, table.readings, errors, doubtful)
         if not errors:
             _record(draft, rows, errors, [])
         rewards = draft.state.readings
@@ -204,13 +204,13 @@ def read_history(
             f"{path}: readings of a history have no variances and no counts: leave out --history, and "
             "import the table by `campaign tell --csv`"
         )
-    table = pd.DataFrame(
+    history = pd.DataFrame(
         {"t": rewards.t, "place": places.index(rewards.X), "y": rewards.y}
     ).pivot_table(index="t", columns="place", values="y")
-    left_out = f"; left out: {omissions}" if omissions else ""
-    times = plural(len(table), "time")
-    print(escape(f"{path}: {plural(len(rewards), 'reading')} of {times} as a history{left_out}"))
-    return table.reindex(columns=range(len(places.X)))
+    times = plural(len(history), "time")
+    text = f"{path}: {plural(len(rewards), 'reading')} of {times} as a history"
+    print(escape(text + _notes_text(table.notes)))
+    return history.reindex(columns=range(len(places.X)))
 
 
 def _record(
@@ -353,9 +353,14 @@ def _print_recorded(
         )
     text += f"; {plural(status.readings, 'reading')} in all, {status.pending} pending"
     values = {"received": total, "new": new, "readings": status.readings, **(others or {})}
-    if "left_out" in values:
-        text += f"; left out: {values['left_out']}"
-    print_result(call.form, text, values)
+    print_result(call.form, text + _notes_text(values), values)
+
+
+def _notes_text(notes: Mapping[str, Any]) -> str:
+    """Return what became of the other rows of a table as the end of a sentence."""
+    averaged = f"; {notes['averaged']}" if "averaged" in notes else ""
+    left_out = f"; left out: {notes['left_out']}" if "left_out" in notes else ""
+    return averaged + left_out
 
 
 def print_change(

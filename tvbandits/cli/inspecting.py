@@ -35,7 +35,7 @@ from tvbandits.datasets.tables.layout import (
     tidy,
     times_of,
 )
-from tvbandits.datasets.tables.readings import as_times, few
+from tvbandits.datasets.tables.readings import as_times, averages_text, few
 from tvbandits.datasets.tables.rounds import doubts_about, find_step
 from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
 from tvbandits.io import naming
@@ -78,6 +78,8 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
         "decimal": options.decimal or sheet.decimal,
         "header": sheet.header,
         "left_out": list(sheet.titles),
+        "units": list(sheet.units),
+        "sums": list(sheet.sums),
         "repeated_headers": sheet.repeats,
         "rows": len(cells),
         "columns": [str(column) for column in cells.columns],
@@ -173,9 +175,16 @@ def _value_facts(
     for code, count in find_sentinels(readings[["value"]], options).items():
         questions.append(sentinel_text(code, f"comes {plural(count, 'time')}"))
     if not questions:
+        facts["averaged"] = _averages_text(readings, options)
         table = _table_by_time(readings, options)
         facts["notes"] = similar_names(table.columns) + doubts_about(table)
     return facts
+
+
+def _averages_text(readings: pd.DataFrame, options: FileOptions) -> str:
+    """Return how many readings are averaged with others, in words."""
+    rows = readings.dropna(subset="value")
+    return averages_text(rows.assign(time=as_times(rows["time"], "time", options.dates)))
 
 
 def _table_by_time(readings: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
@@ -199,7 +208,14 @@ def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
     ]
     if facts["left_out"]:
         numbers = ", ".join(map(str, facts["left_out"]))
-        lines.append(f"  without readings (titles, units or an end): line {numbers}")
+        lines.append(f"  without readings (titles or an end): line {numbers}")
+    rows = [(name, facts[name]) for name in ("units", "sums") if facts[name]]
+    if rows:
+        texts = [
+            f"{plural(len(each), 'row')} of {name} (line {', '.join(map(str, each))})"
+            for name, each in rows
+        ]
+        lines.append(f"  left out: {', '.join(texts)}")
     if facts["repeated_headers"]:
         lines.append(f"  {plural(facts['repeated_headers'], 'repeated header')} left out")
     if facts["form"] == "sites":
@@ -253,4 +269,6 @@ def _reading_lines(facts: dict[str, Any]) -> list[str]:
     for text, count in facts.get("no_reading", {}).items():
         share = f", {count / facts['cells']:.1%} of the cells"
         lines.append(f"  no reading: {text!r} {plural(count, 'time')}{share} (more by --missing)")
+    if facts.get("averaged"):
+        lines.append(f"  {facts['averaged']}")
     return lines
