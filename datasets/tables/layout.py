@@ -619,7 +619,13 @@ def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any
                 f"{option_text('dates', dates)}: the {other} comes first in {examples[other]}"
             )
         dates = dates or (order if order in examples else None)
-    dated = {each: iso_date(each, dates) for each in texts}
+    try:
+        dated = {each: iso_date(each, dates) for each in texts}
+    except ValueError as error:
+        raise ValueError(
+            f"{error}, or say which comes first in the table by {option_text('dates', 'day')} or "
+            f"{option_text('dates', 'month')}"
+        ) from None
     return column.map(lambda each: dated.get(each, each)) if dated else column
 
 

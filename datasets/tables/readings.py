@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tvbandits.clock import iso_date
 from tvbandits.datasets.tables.headings import as_id, plain
 from tvbandits.datasets.tables.layout import (
     LINE,
@@ -256,7 +257,12 @@ def _cut(table: pd.DataFrame, name: str, time: str | float | None) -> pd.DataFra
     dates = isinstance(table.index, pd.DatetimeIndex)
     expected = "a date such as 2008-01-31" if dates else "a number, as times are numbers"
     if isinstance(time, str):
-        text(name, time)
+        try:
+            iso = iso_date(text(name, time))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+        # A day without a time of day is all of the day.
+        time = iso if iso == time or ":" in time else iso[: len("2008-01-31")]
     elif dates or not is_finite_number(time):
         raise ValueError(f"{name} must be {expected}, got {describe(time)}")
     try:
