@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
@@ -15,6 +15,8 @@ from tvbandits.cli.options import (
     Change,
     ExpertName,
     File,
+    SiteAction,
+    SitesCommand,
     TableOptions,
     Text,
     Texts,
@@ -365,10 +367,11 @@ def drop_command(
         actions.print_dropped(call, campaign)
 
 
-@command(app, "sites")
+@command(app, "sites", SitesCommand)
 def sites_command(
     action: Annotated[
-        Literal["list", "add", "retire", "confirm"], Argument(help="What to do with the sites.")
+        SiteAction,
+        Argument(help="What to do with the sites; `sites FILE` lists them."),
     ],
     call: Change,
     names: Annotated[
