@@ -26,6 +26,7 @@ from tvbandits.campaign.store.databases import database_at
 from tvbandits.campaign.store.store import check_name
 from tvbandits.cli.campaign_expert import check_expert, make_expert
 from tvbandits.cli.output import escape
+from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import Clock, is_date_text
 from tvbandits.datasets.sensor_field import (
     find_degrees,
@@ -634,7 +635,7 @@ def create(
     if read_history is not None:
         bandit = configuration.bandit(read_history(bandit, clock, about))
     if like is not None:
-        with Campaign.open(like) as other, naming(Path(like)):
+        with Campaign.open(like) as other, naming(Path(like)), bar_if_slow("learn"):
             bandit = bandit.learn_from(other)
     with Campaign.create(file, bandit, clock=clock, about=about, who=who) as campaign:
         places = f"; {about['places']}" if "places" in about else ""

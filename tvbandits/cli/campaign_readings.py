@@ -29,6 +29,7 @@ from tvbandits.campaign.store.errors import CampaignError, ConflictError, Doubtf
 from tvbandits.cli.campaign_tables import Reading, TableReadings, read_table
 from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import WORDS, escape, plural, print_result
+from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import Clock, parse_time, to_number
 from tvbandits.counts import Counted
 from tvbandits.domains.candidates import as_finite
@@ -116,7 +117,8 @@ def tell(
     errors: Errors | None = None if path is None else []
     table = TableReadings([reading])
     if path is not None:
-        table = read_table(path, campaign, errors, tables, yes=doubtful == "accept")
+        with bar_if_slow(f"read {path.name}"):
+            table = read_table(path, campaign, errors, tables, yes=doubtful == "accept")
     rows = _check_readings(campaign, table.readings, errors, doubtful)
     refusals, withdrawn = len(errors or ()), Withdrawn()
     new = _record(campaign, rows, errors, withdrawn)
@@ -229,12 +231,10 @@ def _record(
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", OutlierWarning)  # a person was asked, or has said yes
-        chunks: Iterable[int] = starts
-        if len(starts) > 1:
-            from tvbandits.cli.terminal import progress_bars
-
-            chunks = stack.enter_context(progress_bars()).track(starts, description="tell")
-        for start in chunks:
+        show_share = stack.enter_context(bar_if_slow("tell", is_shown=is_joined))
+        for start in starts:
+            if start:
+                show_share(start / len(rows))
             chunk = rows[start : start + CHUNK]
             groups, rest = [*_by_time(chunk)] if is_joined else [], chunk
             if len(groups) < len(chunk) and groups:

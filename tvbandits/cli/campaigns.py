@@ -24,6 +24,7 @@ from tvbandits.cli.options import (
     command,
 )
 from tvbandits.cli.stopping import Later
+from tvbandits.cli.waiting import bar_if_slow
 
 if TYPE_CHECKING:
     from tvbandits.campaign.service import app as service, tokens
@@ -186,15 +187,13 @@ def ask_command(
         t = actions.parse_at(campaign, at)
         if t is not None:
             readings.confirm_time(campaign, t, yes)
-        X, left_out = campaign.choose(
-            t,
-            n,
-            actions.parse_available(campaign, available),
-            actions.parse_context(campaign, context),
-            near,
-            without=actions.parse_sites(campaign, without),
-            key=call.key,
-        )
+        points = actions.parse_available(campaign, available)
+        values = actions.parse_context(campaign, context)
+        excluded = actions.parse_sites(campaign, without)
+        with bar_if_slow("ask", is_shown=call.expert is None):
+            X, left_out = campaign.choose(
+                t, n, points, values, near, without=excluded, key=call.key
+            )
         pending = campaign.pending_points if t is None else []
         usual_time = pending[-1].t if pending else None
         actions.print_points(call, campaign, "points", X, usual_time if t is None else t)
@@ -370,8 +369,7 @@ def drop_command(
 @command(app, "sites", SitesCommand)
 def sites_command(
     action: Annotated[
-        SiteAction,
-        Argument(help="What to do with the sites; `sites FILE` lists them."),
+        SiteAction, Argument(help="What to do with the sites; `sites FILE` lists them.")
     ],
     call: Change,
     names: Annotated[

@@ -221,7 +221,8 @@ def command(
             if is_dataclass(part.annotation)
         }
         fields = {
-            each: inspect.signature(group, eval_str=True).parameters for each, group in groups.items()
+            each: inspect.signature(group, eval_str=True).parameters
+            for each, group in groups.items()
         }
 
         @functools.wraps(function)
