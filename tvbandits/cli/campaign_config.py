@@ -254,7 +254,10 @@ def _parameter(name: str, value: Any) -> Any:
     """Return a parameter as `Space` takes it; TOML has one kind of list, so that tables say more."""
     text = json.dumps(value, default=str)
     if isinstance(value, list) and value and all(map(is_finite_number, value)):
-        tables = f"{{ interval = {text} }} or {{ choices = {text} }}"
+        choices = f"{{ choices = {text} }}"
+        if len(value) != 2:
+            raise ValueError(f"{name} = {text} must say that these are choices: write {choices}")
+        tables = f"{{ interval = {text} }} or {choices}"
         raise ValueError(f"{name} = {text} may be an interval or choices: write {tables}")
     if isinstance(value, list):
         return value
