@@ -12,8 +12,8 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +190,8 @@ class Sheet:
         Lines that hold no readings: titles, and the last ones such as "End".
     units, sums : tuple of int
         Lines of units below the names, and of means and sums at the end.
+    unit_of : mapping of str to str
+        The unit of each column in the first of these lines.
     repeats : int
         The number of lines that repeat the names.
     """
@@ -202,6 +204,7 @@ class Sheet:
     titles: tuple[int, ...] = ()
     units: tuple[int, ...] = ()
     sums: tuple[int, ...] = ()
+    unit_of: Mapping[str, str] = field(default_factory=dict)
     repeats: int = 0
 
     @property
@@ -310,6 +313,7 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
     units = [] if is_long and time is not None else unit_lines(cells, time)
     ends = end_lines(cells)
     sums = sum_lines(cells.drop(index=[*units, *ends]), time)
+    unit_of = cells.loc[units[0]].str.strip().to_dict() if units else {}
     # A mean such as 1.004,9 shows what the marks of its column mean.
     cells, decimal = _with_points(cells.drop(index=[*units, *ends]), separator, options)
     cells = cells.drop(index=sums)
@@ -326,6 +330,7 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
         titles=tuple(titles),
         units=tuple(units),
         sums=tuple(sums),
+        unit_of=unit_of,
         repeats=int(repeats.sum()),
     )
 

@@ -41,6 +41,29 @@ FACTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+def test_data_info_asks_whether_columns_of_different_units_are_stations(command: Command) -> None:
+    lines = fine(command("data", "info", "campbell.dat"))
+    asked = r"  open: columns have different units \(RN: RECORD; Volts: BattV; Deg C: Nord, .*\)"
+    assert re.search(asked + r": leave out .* by --without RECORD", lines)
+    assert "then:" not in lines
+    others = ("--without", "RECORD", "--without", "BattV")
+    assert "open:" not in fine(command("data", "info", "campbell.dat", *others))
+
+
+def test_data_info_and_tell_name_rows_averaged_with_others_of_the_same_site_and_time(
+    command: Command,
+) -> None:
+    first, *rows = Path("aqs_hourly.csv").read_text(encoding="utf-8").splitlines()
+    Path("twice.csv").write_text("\n".join([first, *rows, *rows[:96]]), encoding="utf-8")
+    averaged = "96 rows averaged with others of the same site and time"
+    assert f"\n  {averaged}\n" in fine(command("data", "info", "twice.csv"))
+    policy = ("--policy", "adaptive-gp-ucb", "--sites", "aqs_hourly.csv")
+    fine(command("campaign", "new", "c.db", *policy, "--clock", "1h"))
+    said = fine(command("campaign", "tell", "c.db", "--csv", "twice.csv"))
+    assert said.endswith(f"; {averaged}\n")
+    assert "left out" not in said
+
+
 @cache
 def texts() -> dict[str, str]:
     return {name: text() for name, text in FILES.items()}
@@ -67,11 +90,13 @@ def flags(name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", READINGS)
 def test_data_info_finds_the_layout_and_leaves_nothing_open(command: Command, name: str) -> None:
-    found = json.loads(fine(command("data", "info", name, *flags(name), "--format", "json")))
-    (facts,) = found["files"]
+    # Its columns of other units are no stations, which the table of sites says.
+    files = [name, "sites.csv"] if name == "campbell.dat" else [name]
+    found = json.loads(fine(command("data", "info", *files, *flags(name), "--format", "json")))
+    facts = found["files"][0]
     assert facts["questions"] == []
     assert {key: facts[key] for key in FACTS[name]} == FACTS[name]
-    lines = fine(command("data", "info", name, *flags(name)))
+    lines = fine(command("data", "info", *files, *flags(name)))
     assert "then: tvbandits compare sensor-field" in lines
     assert " ".join(flags(name)) in lines
 

@@ -69,8 +69,9 @@ def history_readings(domain: Any, history: Any) -> tuple[Array, Array, Array]:
     points, times = as_finite(domain, "history").X, None
     if isinstance(history, str | os.PathLike):
         raise ValueError(
-            f"history must be a table in memory, with a column for each candidate, got {describe(history)}: "
-            "tvbandits.datasets.sensor_field(readings, sites) reads files, and has such a table as values"
+            "history must be a table in memory, with a column for each candidate, got "
+            f"{describe(history)}: tvbandits.datasets.sensor_field(readings, sites) reads files, "
+            "and its values are such a table"
         )
     if isinstance(history, pd.DataFrame):
         names = list(domain.names) if isinstance(domain, Arms) else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,15 +39,27 @@ from tvbandits.datasets.tables.readings import as_times, averages_text, few
 from tvbandits.datasets.tables.rounds import doubts_about, find_step
 from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
 from tvbandits.io import naming
+from tvbandits.option_text import option_text
 
 
 def inspect(paths: Sequence[Path], tables: TableOptions, form: Format) -> None:
     """Print what is in each file, how it would be read, and which questions remain."""
-    facts = []
+    options = FileOptions(**tables.given)
+    facts, unit_of = [], []
     for path in paths:
         with naming(path):
-            options = FileOptions(**tables.given)
-            facts.append({"file": str(path), **_facts(read_sheet(path, options), options)})
+            sheet = read_sheet(path, options)
+            facts.append({"file": str(path), **_facts(sheet, options)})
+            unit_of.append(sheet.unit_of)
+    sites_of = [each.get("stations", ()) for each in facts if each["form"] == "sites"]
+    for each, units in zip(facts, unit_of, strict=True):
+        if each["form"] == "wide":
+            stations = {*each.get("stations", ())} - {*options.without}
+            if sites_of:
+                stations &= {name for sites in sites_of for name in sites}
+            each["questions"] += _questions_of_units(
+                {name: unit for name, unit in units.items() if name in stations}
+            )
     flags = "".join(
         f" --{name} {shlex.quote(str(value))}"
         for name, values in tables.given.items()
@@ -57,6 +69,23 @@ def inspect(paths: Sequence[Path], tables: TableOptions, form: Format) -> None:
     sites = shlex.quote(tables_of_sites[0]) if len(tables_of_sites) == 1 else "SITES"
     lines = [line for each in facts for line in _lines(each, flags, sites)]
     print_result(form, lines, {"files": facts})
+
+
+def _questions_of_units(unit_of: Mapping[str, str]) -> list[str]:
+    """Return the question that columns of different units leave: whether all of them are stations."""
+    columns: dict[str, list[str]] = {}
+    for name, unit in unit_of.items():
+        columns.setdefault(unit, []).append(name)
+    if len(columns) < 2:
+        return []
+    listed = "; ".join(
+        f"{unit or 'no unit'}: {', '.join(names)}" for unit, names in columns.items()
+    )
+    fewest = min(columns.values(), key=len)[0]
+    return [
+        f"columns have different units ({listed}): leave out those that are no stations by "
+        f"{option_text('without', fewest)} and so on, or name the table of sites, too"
+    ]
 
 
 @contextmanager
