@@ -692,9 +692,14 @@ def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) 
     return rows
 
 
+def codes_of(options: FileOptions) -> list[float]:
+    """Return the numbers that stand for no reading by the options."""
+    return [float(each.replace(",", ".")) for each in options.missing if _is_code(each)]
+
+
 def is_gap(cells: pd.Series[Any], options: FileOptions) -> pd.Series[bool]:
     """Return which cells stand for no reading, by usual words or as the options say."""
-    codes = [float(each.replace(",", ".")) for each in options.missing if _is_code(each)]
+    codes = codes_of(options)
     numbers = pd.to_numeric(cells, errors="coerce")
     gap = cells.isna() | numbers.isin(codes)
     unread = numbers.isna() & ~gap
