@@ -37,6 +37,7 @@ from tvbandits.datasets.tables.readings import (
     by_time,
     few,
     naming_source,
+    read_source,
     read_table,
     select_times,
     with_index_as_column,
@@ -177,9 +178,9 @@ def sensor_field(
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
     of_kind("options", options, FileOptions, "FileOptions(...)")
     places = _sites_table(sites, options)
-    rows = read_table(values, "values", options)
+    sheet = read_source(values, "values", options)
     with naming_source(values):
-        table = by_time(rows, places.index, options)
+        table = by_time(sheet.cells, places.index, options)
         common = _common_sensors(table, places, sites)
         numbers = select_times(as_numbers(table[common], options=options), start, end)
         check_sentinels(numbers, options)
@@ -202,7 +203,7 @@ def sensor_field(
         noise_variance=noise_variance,
         added_noise=0.0,  # a reading holds the noise of its instrument
         labels=tuple(readings.columns),
-        summary=_summary(readings, omissions, places_text(places.columns)),
+        summary=_summary(readings, omissions, [*sheet.omissions], places_text(places.columns)),
     )
 
 
@@ -442,12 +443,16 @@ def points_of(places: pd.DataFrame) -> Array:
     return np.column_stack([east_north, others])
 
 
-def _summary(readings: pd.DataFrame, omissions: dict[str, list[str]], places: str) -> str:
+def _summary(
+    readings: pd.DataFrame, omissions: dict[str, list[str]], rows: list[str], places: str
+) -> str:
     """Return size, gaps and omissions, in one line."""
     steps, sensors = readings.shape
     size = f"{sensors} sensors, {readings.index[0]} to {readings.index[-1]} ({steps} steps)"
     parts = [f"{size}, {gaps_text(readings)}"]
     parts += [f"{reason}: {few(names)}" for reason, names in omissions.items() if names]
+    if rows:
+        parts.append(f"left out: {', '.join(rows)}")
     if places:
         parts.append(places)
     return "; ".join(parts)

@@ -70,6 +70,9 @@ PLUG_IN = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 # An environment variable that lets errors of the user's own code show their traceback.
 TRACEBACK = "TVBANDITS_TRACEBACK"
 
+# How messages of pydantic, which the command-line parser passes on, begin.
+PYDANTIC = "Value error, "
+
 # A further value of an option that takes several numbers.
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -127,7 +130,7 @@ def _handle_other(error: Exception) -> int:
     """Return the exit status of an error of another package; raise a mistake of this package again."""
     # Errors of the command-line parser have a message of their own.
     if hasattr(error, "format_message"):
-        message = error.format_message()
+        message = error.format_message().replace(PYDANTIC, "")
         cause: Any = error.__cause__
         if hasattr(cause, "errors"):  # pydantic's error about a number does not show the value
             value = str(cause.errors()[0]["input"])

@@ -15,7 +15,6 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.option_text import option_text
 from tvbandits.validation import (
     Array,
     as_floats,
@@ -138,14 +137,15 @@ class Clock:
 
         Parameters
         ----------
-        when : datetime, Timestamp, datetime64, ISO 8601 text, or a sequence, array or Series of them
+        when : datetime, Timestamp, datetime64, text, or a sequence, array or Series of them
+            Texts are dates of ISO 8601, or others that have one meaning: 31.01.2026 12:00, 01/31/2026.
 
         Raises
         ------
         ValueError
-            If something is not a point in time (numbers are none), is NaT, is too far away to be
-            counted in nanoseconds (292 years from 1970), or has a time zone where the origin has none,
-            or the reverse.
+            If something is not a point in time (numbers are none), is NaT, may be either of two days as
+            02/03/2026, is too far away to be counted in nanoseconds (292 years from 1970), or has a time
+            zone where the origin has none, or the reverse.
         """
         if np.ma.is_masked(when):
             raise ValueError(f"when must be times, got {describe(when)}: values are masked")
@@ -298,6 +298,11 @@ def _as_moment(moment: object, name: str) -> pd.Timestamp:
 
     if not isinstance(moment, Moment) or pd.isna(moment):
         raise ValueError(f"{name} must be a date and time, got {describe(moment)}")
+    if isinstance(moment, str):
+        try:
+            moment = iso_date(moment)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
     if isinstance(moment, str) and not _ISO.fullmatch(moment):
         raise ValueError(
             f'{name} must be a date such as "2024-01-31 12:00" or "31.01.2024 12:00", '
@@ -374,8 +379,7 @@ def iso_date(text: str, first: str | None = None) -> str:
             a, b = int(match["a"]), int(match["b"])
             raise ValueError(
                 f"{text} may be {a} {month_name[b]} or {b} {month_name[a]}: write {match['last']}-"
-                f"{b:02d}-{a:02d} or {match['last']}-{a:02d}-{b:02d}, or say which comes first in a "
-                f"table by {option_text('dates', 'day')} or {option_text('dates', 'month')}"
+                f"{b:02d}-{a:02d} or {match['last']}-{a:02d}-{b:02d}"
             )
         year, month, day = match["last"], match["a"], match["b"]
         if order == "day" or match["mark"] == ".":
@@ -408,11 +412,11 @@ def parse_duration(text: str) -> float | None:
 
 
 def parse_time(text: str | None) -> float | str | None:
-    """Return the number that a text stands for; any other text is a date, in the form of ISO 8601."""
+    """Return the number that a text stands for; any other text, which may be a date, as it is."""
     try:
         return None if text is None else float(text)
     except ValueError:
-        return iso_date(str(text))
+        return text
 
 
 def to_number(

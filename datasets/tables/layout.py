@@ -12,8 +12,8 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from tvbandits.clock import day_or_month, is_date_text, iso_date
 from tvbandits.datasets.tables.headings import as_id, latitude_and_longitude, plain
+from tvbandits.datasets.tables.other_rows import GAPS, end_lines, sum_lines, unit_lines
 from tvbandits.datasets.tables.spreadsheets import (
     is_parquet,
     read_csv,
@@ -79,15 +80,12 @@ VALUES = (
 UNITS = ("unit", "units", "units_of_measure")
 NO_VALUES = {*UNITS, "status", "flag", "qualifier", "quality"}
 
-# Texts of no reading, in small letters.
-GAPS = {
-    *("", "na", "nan", "n/a", "#n/a", "null", "none", "<na>", "nat", "-", "--", "---", "no data"),
-    "missing",
-}
-
 LINE = "line"  # the name of an index of numbers of lines
 
 _SAMPLE = 200  # lines, of which separator and names are found out
+# Marks before three digits which, beside each separator, may be decimal ones or stand between thousands:
+# only people who write decimal points separate cells by commas, and decimal commas by semicolons.
+DOUBTFUL = {";": ".", "\t": ".,"}
 SEPARATORS = {"\t": "tab", ";": "semicolon", ",": "comma"}
 ENCODINGS = {"utf-8-sig": "UTF-8", "cp1252": "Windows-1252", "utf-16": "UTF-16"}
 
@@ -189,7 +187,11 @@ class Sheet:
     header : int
         The line of the names.
     titles : tuple of int
-        Lines that hold no readings: titles, units, and the last ones such as "End".
+        Lines that hold no readings: titles, and the last ones such as "End".
+    units, sums : tuple of int
+        Lines of units below the names, and of means and sums at the end.
+    unit_of : mapping of str to str
+        The unit of each column in the first of these lines.
     repeats : int
         The number of lines that repeat the names.
     """
@@ -200,7 +202,16 @@ class Sheet:
     decimal: str = ""
     header: int = 1
     titles: tuple[int, ...] = ()
+    units: tuple[int, ...] = ()
+    sums: tuple[int, ...] = ()
+    unit_of: Mapping[str, str] = field(default_factory=dict)
     repeats: int = 0
+
+    @property
+    def omissions(self) -> list[str]:
+        """The rows of units and of sums that are left out, in words."""
+        rows = {"units": len(self.units), "sums": len(self.sums)}
+        return [f"{n} row{'s' * (n > 1)} of {what}" for what, n in rows.items() if n]
 
 
 @dataclass(frozen=True)
@@ -266,8 +277,8 @@ def read_sheet(path: Path, options: FileOptions, *, may_be_empty: bool = False) 
     >>> from tvbandits.datasets.tables.layout import FileOptions, read_sheet
     >>> size = Path("hall.csv").write_text("Hall 3\ntime;a\n;Grad C\n1;1,5\n")
     >>> sheet = read_sheet(Path("hall.csv"), FileOptions())
-    >>> print(sheet.cells.to_dict("index"), sheet.titles)
-    {4: {'time': '1', 'a': '1.5'}} (1, 3)
+    >>> print(sheet.cells.to_dict("index"), sheet.titles, sheet.units)
+    {4: {'time': '1', 'a': '1.5'}} (1,) (3,)
     """
     sheet = _read_sheet(path, options)
     if sheet.cells.empty and not may_be_empty:
@@ -298,15 +309,29 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
     empty = _unnamed_columns(body, names, header, separator)
     body, above, names = (body.drop(columns=empty), above.drop(columns=empty), names.drop(empty))
     cells = body.set_axis(list(names), axis=1)
-    units = _unit_lines(cells)
-    units += _footers(cells)
-    cells, decimal = _with_points(cells.drop(index=units), separator, options)
-    titles = [*above.index, *units]
+    time, is_long = _time_place(cells, options), bool(_Columns(cells, NO_OPTIONS).station())
+    units = [] if is_long and time is not None else unit_lines(cells, time)
+    ends = end_lines(cells)
+    sums = sum_lines(cells.drop(index=[*units, *ends]), time)
+    unit_of = cells.loc[units[0]].str.strip().to_dict() if units else {}
+    # A mean such as 1.004,9 shows what the marks of its column mean.
+    cells, decimal = _with_points(cells.drop(index=[*units, *ends]), separator, options)
+    cells = cells.drop(index=sums)
+    titles = [*above.index, *ends]
     if len(above) and str(above.iloc[-1, 0]).strip() == "" and len(set(names)) < len(names):
         cells = _ungroup(cells, above.iloc[-1].str.strip())
         titles.remove(above.index[-1])
     return Sheet(
-        cells, ENCODINGS[encoding], separator, decimal, header, tuple(titles), int(repeats.sum())
+        cells,
+        ENCODINGS[encoding],
+        separator,
+        decimal,
+        header,
+        titles=tuple(titles),
+        units=tuple(units),
+        sums=tuple(sums),
+        unit_of=unit_of,
+        repeats=int(repeats.sum()),
     )
 
 
@@ -395,7 +420,8 @@ def _with_points(
     decimal = options.decimal or "point"
     if separator == "," and not options.decimal:
         return cells, decimal
-    points = with_points(cells.copy(), options.decimal)
+    degrees = [each for each in latitude_and_longitude(cells.columns) if each is not None]
+    points = with_points(cells.copy(), options.decimal, DOUBTFUL.get(separator, ""), degrees)
     changes = cells.to_numpy()[(cells != points).to_numpy()]
     return points, "comma" if any("," in each for each in changes) else decimal
 
@@ -433,36 +459,18 @@ def _plain(names: Sequence[str]) -> set[str]:
     return {plain(name) for name in names}
 
 
-def _unit_lines(cells: pd.DataFrame) -> list[int]:
-    """Return the lines right below the names that hold words alone, and no time: units."""
-    lines = list[int]()
-    columns = _Columns(cells, NO_OPTIONS)
-    is_long = columns.time() and columns.station()
-    for line, row in cells.head(3).iterrows():
-        words = [each for each in row.str.strip() if each]
-        is_words = not any(re.search(r"\d", each) and _is_number(each) for each in words)
-        time = row.iloc[0].strip()
-        if is_long or not is_words or re.search(r"\d", time) or _plain([time]) & GAPS - {""}:
-            break
-        if time and not re.fullmatch(r"TS|UTC|h|s|min|\W*[yYjJtTdD]{2,4}\W.*", time):
-            break
-        lines.append(int(str(line)))
-    return lines
+def _time_place(cells: pd.DataFrame, options: FileOptions) -> int | None:
+    """Return the place of the column of times, by its name, or the first if it has dates; else None."""
+    names = [plain(each) for each in cells.columns]
+    for each in (*map(plain, columns_of_option(options, "time")), *map(plain, _time_names(cells))):
+        if each in names:
+            return names.index(each)
+    has_dates = bool(cells.iloc[:, 0].map(is_date_text).any()) if len(cells.columns) else False
+    return 0 if has_dates else None
 
 
-def _footers(cells: pd.DataFrame) -> list[int]:
-    """Return the last lines with a cell in the first column alone, which is no time: "End"."""
-    lines = list[int]()
-    for line, row in cells[::-1].iterrows():
-        first, *others = row.str.strip()
-        if any(others) or not others or re.search(r"\d", first):
-            break
-        lines.append(int(str(line)))
-    return lines
-
-
-def _is_number(cell: str) -> bool:
-    return re.fullmatch(r"[-+]?[\d.,]+([eE][-+]?\d+)?", cell) is not None
+def _time_names(cells: pd.DataFrame) -> tuple[str, ...]:
+    return _Columns(cells, NO_OPTIONS).time()
 
 
 def _ungroup(cells: pd.DataFrame, stations: pd.Series[str]) -> pd.DataFrame:
@@ -616,7 +624,13 @@ def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any
                 f"{option_text('dates', dates)}: the {other} comes first in {examples[other]}"
             )
         dates = dates or (order if order in examples else None)
-    dated = {each: iso_date(each, dates) for each in texts}
+    try:
+        dated = {each: iso_date(each, dates) for each in texts}
+    except ValueError as error:
+        raise ValueError(
+            f"{error}, or say which comes first in the table by {option_text('dates', 'day')} or "
+            f"{option_text('dates', 'month')}"
+        ) from None
     return column.map(lambda each: dated.get(each, each)) if dated else column
 
 
@@ -678,9 +692,14 @@ def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) 
     return rows
 
 
+def codes_of(options: FileOptions) -> list[float]:
+    """Return the numbers that stand for no reading by the options."""
+    return [float(each.replace(",", ".")) for each in options.missing if _is_code(each)]
+
+
 def is_gap(cells: pd.Series[Any], options: FileOptions) -> pd.Series[bool]:
     """Return which cells stand for no reading, by usual words or as the options say."""
-    codes = [float(each.replace(",", ".")) for each in options.missing if _is_code(each)]
+    codes = codes_of(options)
     numbers = pd.to_numeric(cells, errors="coerce")
     gap = cells.isna() | numbers.isin(codes)
     unread = numbers.isna() & ~gap

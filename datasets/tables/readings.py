@@ -21,11 +21,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tvbandits.clock import iso_date
 from tvbandits.datasets.tables.headings import as_id, plain
 from tvbandits.datasets.tables.layout import (
     LINE,
     NO_OPTIONS,
     FileOptions,
+    Sheet,
     as_values,
     find_columns,
     iso_times,
@@ -49,6 +51,14 @@ def read_table(
 ) -> pd.DataFrame:
     """Return a table, or that of a file: of a csv all cells as text, under their own headings.
 
+    Parameters and errors are those of `read_source`.
+    """
+    return read_source(source, name, options).cells
+
+
+def read_source(source: Source, name: str = "source", options: FileOptions = NO_OPTIONS) -> Sheet:
+    """Return a table, or the sheet of a file, which says what of the file it leaves out.
+
     Parameters
     ----------
     source : DataFrame or path
@@ -63,14 +73,14 @@ def read_table(
         If a file cannot be read, is empty, or is no table: one line that names it and why.
     """
     if isinstance(source, pd.DataFrame):
-        return source
+        return Sheet(source)
     if not isinstance(source, str | os.PathLike):
         raise ValueError(
             f"{name} must be a DataFrame or the path of a file, got {describe(source)}"
         )
     path = file_path(name, source)
     with naming(path):
-        return read_sheet(path, options).cells
+        return read_sheet(path, options)
 
 
 def naming_source(source: Source) -> contextlib.AbstractContextManager[None]:
@@ -193,6 +203,13 @@ def _pivot(rows: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
     return wide.rename_axis(columns=None)
 
 
+def averages_text(rows: pd.DataFrame) -> str:
+    """Return how many readings of a table of time and station share both with another, in words."""
+    count = int(rows.duplicated(["time", "station"]).sum())
+    of = "averaged with others of the same site and time"
+    return f"{count} row{'s' * (count > 1)} {of}" if count else ""
+
+
 def counts_only(index: pd.Index[Any]) -> bool:
     """Return whether an index only numbers the rows, or the lines of a file."""
     return index.name in (None, LINE) and pd.api.types.is_integer_dtype(index.dtype)
@@ -240,7 +257,12 @@ def _cut(table: pd.DataFrame, name: str, time: str | float | None) -> pd.DataFra
     dates = isinstance(table.index, pd.DatetimeIndex)
     expected = "a date such as 2008-01-31" if dates else "a number, as times are numbers"
     if isinstance(time, str):
-        text(name, time)
+        try:
+            iso = iso_date(text(name, time))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+        # A day without a time of day is all of the day.
+        time = iso if iso == time or ":" in time else iso[: len("2008-01-31")]
     elif dates or not is_finite_number(time):
         raise ValueError(f"{name} must be {expected}, got {describe(time)}")
     try:

@@ -15,7 +15,7 @@ import lzma
 import os
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -176,7 +176,9 @@ def _reason(message: str, separator: str) -> str:
     return message
 
 
-def with_points(frame: pd.DataFrame, decimal: str | None) -> pd.DataFrame:
+def with_points(
+    frame: pd.DataFrame, decimal: str | None, doubtful: str = "", degrees: Collection[str] = ()
+) -> pd.DataFrame:
     """Return a frame whose texts of numbers have decimal points, and nothing between thousands.
 
     The other cells of a column decide on 1.012: in one with 998,5 it is 1012.
@@ -186,6 +188,10 @@ def with_points(frame: pd.DataFrame, decimal: str | None) -> pd.DataFrame:
     frame : DataFrame of str
     decimal : str, optional
         The decimal mark, "comma" or "point", of columns that do not show it.
+    doubtful : str
+        Marks that are refused where no cell of the frame shows what they are.
+    degrees : collection of str
+        Columns of latitude and longitude, which have no thousands.
 
     Raises
     ------
@@ -203,13 +209,17 @@ def with_points(frame: pd.DataFrame, decimal: str | None) -> pd.DataFrame:
         {cell: both for cell in frame.iloc[:, i].unique() if (both := _possible_marks(cell))}
         for i in range(frame.shape[1])
     ]
+    for cells, name in zip(columns, frame.columns, strict=True):
+        if name in degrees:
+            cells.update({cell: ["point" if "." in cell else "comma"] for cell in cells})
     certain = [{each[0] for each in cells.values() if len(each) == 1} for cells in columns]
     anywhere = set().union(*certain)
     for i, cells in enumerate(columns):
         default = None if len(certain[i]) == 1 else decimal
         texts = {}
         for cell, own in cells.items():
-            mark = default or _mark_of(cell, cells, certain[i], anywhere, frame.columns[i] or i + 1)
+            column = frame.columns[i] or i + 1
+            mark = default or _mark_of(cell, cells, certain[i], anywhere, column, doubtful)
             if mark in own:
                 texts[cell] = _with_point(cell, mark)
         if texts:
@@ -218,7 +228,12 @@ def with_points(frame: pd.DataFrame, decimal: str | None) -> pd.DataFrame:
 
 
 def _mark_of(
-    cell: str, cells: Mapping[str, list[str]], certain: Set[str], anywhere: Set[str], column: object
+    cell: str,
+    cells: Mapping[str, list[str]],
+    certain: Set[str],
+    anywhere: Set[str],
+    column: object,
+    doubtful: str,
 ) -> str:
     """Return the decimal mark of a cell, as the other `cells` of its column or their file decide it.
 
@@ -231,6 +246,8 @@ def _mark_of(
         The marks that some cell of the column, or of the file, must have.
     column : object
         The name of the column, for the error.
+    doubtful : str
+        Marks that mean nothing certain where no cell of the file shows it.
     """
     usual = "point" if "." in cell else "comma"
     possible = certain or {usual, *anywhere}
@@ -240,6 +257,8 @@ def _mark_of(
         len(marks) == 2 and (("." in other) != ("." in cell)) for other, marks in cells.items()
     ):
         possible = {*_MARKS}  # 1.012 and 1,012
+    elif not anywhere and _MARKS[usual] in doubtful:
+        possible = {*_MARKS}
     if len(possible) > 1:
         raise ValueError(
             f"{cell} in column {column} may be {_with_point(cell, 'comma')} or "

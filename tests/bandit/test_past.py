@@ -1,5 +1,7 @@
 """A table of readings before the first decision."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from tests.helpers.networks import shared_weather
 from tvbandits import Answers, Box, Candidates, load, policies
 from tvbandits.bandit.past import history_readings
+from tvbandits.datasets import sensor_field
 from tvbandits.domains.space import Arms
 from tvbandits.validation import Array
 
@@ -122,6 +125,8 @@ def test_history_readings_of_array_end_at_zero() -> None:
         (pd.DataFrame(np.zeros((1, 6)), index=pd.to_datetime(["2024-01-01"])), "times as numbers.*2024"),
         (pd.DataFrame([["x"] * 6]), "history must be numeric|numbers"),
         (np.full((2, 6), np.inf), "inf"),
+        ("r.csv", "a table in memory, .*'r.csv': .*sensor_field.* reads files"),
+        (Path("r.csv"), "a table in memory, .*r.csv.*sensor_field"),
     ],
 )  # fmt: skip
 def test_history_that_does_not_fit_is_refused(history: object, message: str) -> None:
@@ -132,3 +137,12 @@ def test_history_that_does_not_fit_is_refused(history: object, message: str) -> 
 def test_history_of_box_is_refused() -> None:
     with pytest.raises(ValueError, match="needs a finite domain"):
         policies.adaptive_gp_ucb(Box([(0.0, 1.0)]), history=[[1.0]])
+
+
+def test_the_table_of_files_of_a_network_is_a_history(tmp_path: Path) -> None:
+    readings, sites = tmp_path / "readings.csv", tmp_path / "sites.csv"
+    readings.write_text("time,a,b\n0,1.0,2.0\n1,2.0,2.5\n2,1.5,2.0\n")
+    sites.write_text("id,x,y\na,0,0\nb,1,0\n")
+    problem = sensor_field(readings, sites, noise_variance=0.01)
+    bandit = policies.adaptive_gp_ucb(problem.domain, noise_variance=0.01, history=problem.values)
+    assert bandit.predict(problem.points, 1)[0].shape == (2,)

@@ -87,12 +87,18 @@ def test_zones_are_not_mixed(clock: Clock, when: Any, said: str) -> None:
         (np.array(["2024", "NaT"], dtype="datetime64[D]"), "position 1, .*NaT"),
         ("now", "when must .*'now'"),
         ("2024-02-30", "when must .*'2024-02-30'"),
+        ("02/03/2026", "when: 02/03/2026 may be .*: write 2026-03-02 or 2026-02-03$"),
         ("3000-01-01", "292 years .*'3000-01-01'"),
         (np.ma.array(["2024-01-01"] * 2, "datetime64[D]", mask=[0, 1]), "values are masked"),
     ],
 )
 def test_what_is_no_time(when: Any, said: str) -> None:
     refused(ValueError, said, HOURS.number, when)
+
+
+@pytest.mark.parametrize("day", ["13/01/2026", "01/13/2026", "13.01.2026", "2026-1-13 00:00"])
+def test_a_date_with_one_meaning_is_read_in_any_form(day: str) -> None:
+    assert HOURS.number(day) == HOURS.number("2026-01-13")
 
 
 @pytest.mark.parametrize(

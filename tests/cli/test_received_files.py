@@ -32,13 +32,36 @@ FACTS: dict[str, dict[str, Any]] = {
     "aqs_hourly.csv": {"time": ["Date GMT", "Time GMT"], "value": ["Sample Measurement"]},
     "aqs_daily.csv": {"time": ["Date Local"], "value": ["Arithmetic Mean"], "step": "1D"},
     "sensor_community.csv": {"repeated_headers": 3, "regular": False, "step": "30min"},
-    "spreadsheet.csv": {"left_out": [1, 4], "decimal": "comma", "no_reading": {"-": 1}},
+    "spreadsheet.csv": {"left_out": [1], "units": [4], "decimal": "comma", "no_reading": {"-": 1}},
     "uk_air.csv": {"left_out": [1, 2, 3, 55], "no_reading": {"No data": 1}, "to": "2024-02-01 00:00:00"},
-    "campbell.dat": {"header": 2, "left_out": [1, 3, 4], "no_reading": {"NAN": 1}},
+    "campbell.dat": {"header": 2, "left_out": [1], "units": [3, 4], "no_reading": {"NAN": 1}},
     "thousands.csv": {"separator": "semicolon", "decimal": "comma", "form": "wide"},
     "sentinel.csv": {"no_reading": {"-999.0": 2}, "stations": list(STATIONS)},
     "day_first.csv": {"from": "2024-01-30 01:00:00", "to": "2024-02-01 00:00:00"},
 }  # fmt: skip
+
+
+def test_data_info_asks_whether_columns_of_different_units_are_stations(command: Command) -> None:
+    lines = fine(command("data", "info", "campbell.dat"))
+    asked = r"  open: columns have different units \(RN: RECORD; Volts: BattV; Deg C: Nord, .*\)"
+    assert re.search(asked + r": leave out .* by --without RECORD", lines)
+    assert "then:" not in lines
+    others = ("--without", "RECORD", "--without", "BattV")
+    assert "open:" not in fine(command("data", "info", "campbell.dat", *others))
+
+
+def test_data_info_and_tell_name_rows_averaged_with_others_of_the_same_site_and_time(
+    command: Command,
+) -> None:
+    first, *rows = Path("aqs_hourly.csv").read_text(encoding="utf-8").splitlines()
+    Path("twice.csv").write_text("\n".join([first, *rows, *rows[:96]]), encoding="utf-8")
+    averaged = "96 rows averaged with others of the same site and time"
+    assert f"\n  {averaged}\n" in fine(command("data", "info", "twice.csv"))
+    policy = ("--policy", "adaptive-gp-ucb", "--sites", "aqs_hourly.csv")
+    fine(command("campaign", "new", "c.db", *policy, "--clock", "1h"))
+    said = fine(command("campaign", "tell", "c.db", "--csv", "twice.csv"))
+    assert said.endswith(f"; {averaged}\n")
+    assert "left out" not in said
 
 
 @cache
@@ -67,11 +90,13 @@ def flags(name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", READINGS)
 def test_data_info_finds_the_layout_and_leaves_nothing_open(command: Command, name: str) -> None:
-    found = json.loads(fine(command("data", "info", name, *flags(name), "--format", "json")))
-    (facts,) = found["files"]
+    # Its columns of other units are no stations, which the table of sites says.
+    files = [name, "sites.csv"] if name == "campbell.dat" else [name]
+    found = json.loads(fine(command("data", "info", *files, *flags(name), "--format", "json")))
+    facts = found["files"][0]
     assert facts["questions"] == []
     assert {key: facts[key] for key in FACTS[name]} == FACTS[name]
-    lines = fine(command("data", "info", name, *flags(name)))
+    lines = fine(command("data", "info", *files, *flags(name)))
     assert "then: tvbandits compare sensor-field" in lines
     assert " ".join(flags(name)) in lines
 
@@ -186,8 +211,8 @@ WRONG: dict[str, tuple[str, list[str], str]] = {
     "no row": ("time,Nord,Ost\n", [], "own.csv: .*no rows"),
     "no names, days first": ("30.01.2024 01:00;1;2\n30.01.2024 02:00;1;2\n", [],
         "line 1 .*names.* '30.01.2024 01:00'.*--header"),
-    "a last line of means": ("time,Nord,Ost\n1,2,3\n2,2,4\nmean,2,3.5\n", [],
-        "got 'mean' in line 4: remove it"),
+    "a line of means among others": ("time,Nord,Ost\n1,2,3\nmean,2,3.5\n2,2,4\n", [],
+        "got 'mean' in line 3: remove it"),
     "a gap in the times": ("Title\ntime,Nord,Ost\n1,2,3\n,2,4\n", [], "missing in line 4"),
     "no option for it": ("time,Nord,Ost\n1,2,3\n2,2,4\n", ["--decimal", "dot"], "decimal .*dot"),
 }  # fmt: skip

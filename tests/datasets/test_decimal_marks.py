@@ -16,7 +16,7 @@ CLEAR = {
     "two groups": (["1.012.345", "2.000"], [1012345.0, 2000.0]),
     "decimals of three places": (["1,012", "0,998"], [1.012, 0.998]),
     "points of three places": (["1.012", "0.998"], [1.012, 0.998]),
-    "points alone": (["1.012", "2.345"], [1.012, 2.345]),
+    "a point before other than three digits": (["1.012", "2.34"], [1.012, 2.34]),
     "commas alone": (["1,012", "-2,345"], [1.012, -2.345]),
     "decimals of both kinds": (["1,50E+00", "0.5", "2"], [1.5, 0.5, 2.0]),
     "signs and spaces": (["-1.012", " +998,5 "], [-1012.0, 998.5]),
@@ -25,15 +25,22 @@ CLEAR = {
 UNCLEAR = {
     "both kinds of decimals": ["1.012", "998,5", "0.5"],
     "thousands of both kinds": ["1.012", "1,012"],
+    "points before three digits alone": ["1.012", "1.015"],
 }
 
 
 def column(
-    path: Path, cells: list[str], decimal: str | None = None, other: str = "x"
+    path: Path,
+    cells: list[str],
+    decimal: str | None = None,
+    other: str = "x",
+    separator: str = ";",
+    names: tuple[str, str] = ("a", "b"),
 ) -> list[float]:
-    path.write_text("a;b\n" + "".join(f"{cell};{other}\n" for cell in cells))
+    rows = [names, *((cell, other) for cell in cells)]
+    path.write_text("".join(f"{separator.join(row)}\n" for row in rows))
     cells = read_sheet(path, FileOptions(decimal=decimal)).cells
-    return [float(cell) for cell in cells["a"]]
+    return [float(cell) for cell in cells[names[0]]]
 
 
 @pytest.mark.parametrize("case", CLEAR)
@@ -50,6 +57,31 @@ def test_a_column_with_two_meanings_is_refused_unless_somebody_says_it(
         column(tmp_path / "a.csv", UNCLEAR[case])
     if case == "thousands of both kinds":
         assert column(tmp_path / "a.csv", UNCLEAR[case][:1], "comma") == [1012.0]
+
+
+def test_points_before_three_digits_are_clear_beside_a_cell_or_a_heading_that_shows_the_mark(
+    tmp_path: Path,
+) -> None:
+    cells, path = ["1.012", "1.015"], tmp_path / "a.csv"
+    assert column(path, cells, other="0.5") == [1.012, 1.015]
+    assert column(path, cells, separator=",") == [1.012, 1.015]
+    assert column(path, cells, "comma") == [1012.0, 1015.0]
+    assert column(path, ["52.123", "52.456"], other="13.123", names=("lat", "lon")) == [
+        52.123,
+        52.456,
+    ]
+
+
+@pytest.mark.parametrize("cell", ["1.012", "1,012"])
+def test_a_mark_before_three_digits_is_refused_between_tabs(cell: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=rf"{cell} in column a .*decimal="):
+        column(tmp_path / "a.csv", [cell], separator="\t")
+
+
+def test_a_mean_at_the_end_shows_what_the_marks_of_its_column_mean(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("Zeit;a\n01.02.2026 00:00;1.012\n01.02.2026 01:00;1.015\nMittelwert;1.013,5\n")
+    assert read_sheet(path, FileOptions()).cells["a"].tolist() == ["1012", "1015"]
 
 
 def test_a_column_is_refused_where_another_column_has_the_other_mark(tmp_path: Path) -> None:

@@ -82,6 +82,8 @@ def test_every_form_gives_the_same_table(form: str) -> None:
         (None, "2026-01-01 00:20", slice(None, 3)),
         ("2026-01-01 00:15", "2026-01-01 00:30:00", slice(2, 4)),
         ("2026-01", "2026", slice(None)),
+        (None, "01.01.2026", slice(None)),
+        ("01/01/2026 00:20", None, slice(2, None)),
         (None, None, slice(None)),
     ],
 )
@@ -102,6 +104,7 @@ def test_from_one_time_to_another(start: str | None, end: str | None, rows: slic
         (True, "2026-01", None, "start must .*'2026-01'"),
         (False, None, pd.NaT, "end must .*NaT"),
         (False, 2026, None, "start must .*2026"),
+        (False, "02/03/2026", None, "start: 02/03/2026 may be .*: write 2026-03-02 or 2026-02-03$"),
         (False, None, "2026\x1b[31m", "end must"),
         (False, "2027", None, "start=2027 .*end=None.* 2026"),
     ],

@@ -6,6 +6,7 @@ of a bandit that was told all of it, and asked its expert nothing about it.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -66,6 +67,12 @@ def history_readings(domain: Any, history: Any) -> tuple[Array, Array, Array]:
         a frame has the times, in order; the rows of an array are one unit of time apart, the last at 0.
     """
     points, times = as_finite(domain, "history").X, None
+    if isinstance(history, str | os.PathLike):
+        raise ValueError(
+            "history must be a table in memory, with a column for each candidate, got "
+            f"{describe(history)}: tvbandits.datasets.sensor_field(readings, sites) reads files, "
+            "and its values are such a table"
+        )
     if isinstance(history, pd.DataFrame):
         names = list(domain.names) if isinstance(domain, Arms) else []
         if names and set(history.columns) == set(names):

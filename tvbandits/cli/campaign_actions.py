@@ -21,6 +21,7 @@ from tvbandits.campaign.status import age_text, drop_command, with_answer
 from tvbandits.campaign.store.errors import CampaignError
 from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import WORDS, escape, plural, print_result, without_formula
+from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import parse_time, to_number
 from tvbandits.digits import interval_text
 from tvbandits.domains.candidates import candidates_of
@@ -328,7 +329,8 @@ def forecast(
         t, places = parse_at(campaign, at), None if site is None else [site]
         time = campaign.state.record.decision_time if t is None else t
         where = parse_context(campaign, context)
-        rows = predictions(campaign, places, t, outcome, where, relative=relative)
+        with bar_if_slow("forecast"):
+            rows = predictions(campaign, places, t, outcome, where, relative=relative)
         unit = campaign.about.get("unit", "") if outcome is None else ""
         notes = _doubts(call, campaign, [row.site for row in rows])
     if t is None and call.form != "json":
@@ -370,7 +372,7 @@ def _cell(value: Any) -> Any:
 
 def verify(call: Call) -> bool:
     """Replay the journal, print the result, and return whether it is consistent."""
-    with open_campaign(call) as campaign:
+    with open_campaign(call) as campaign, bar_if_slow("verify"):
         result = campaign.verify()
     counts = ("row", result.rows), ("operation", result.operations), ("snapshot", result.snapshots)
     compared = ", ".join(plural(count, noun) for noun, count in counts)

@@ -26,6 +26,7 @@ from tvbandits.campaign.store.databases import database_at
 from tvbandits.campaign.store.store import check_name
 from tvbandits.cli.campaign_expert import check_expert, make_expert
 from tvbandits.cli.output import escape
+from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import Clock, is_date_text
 from tvbandits.datasets.sensor_field import (
     find_degrees,
@@ -253,7 +254,10 @@ def _parameter(name: str, value: Any) -> Any:
     """Return a parameter as `Space` takes it; TOML has one kind of list, so that tables say more."""
     text = json.dumps(value, default=str)
     if isinstance(value, list) and value and all(map(is_finite_number, value)):
-        tables = f"{{ interval = {text} }} or {{ choices = {text} }}"
+        choices = f"{{ choices = {text} }}"
+        if len(value) != 2:
+            raise ValueError(f"{name} = {text} must say that these are choices: write {choices}")
+        tables = f"{{ interval = {text} }} or {choices}"
         raise ValueError(f"{name} = {text} may be an interval or choices: write {tables}")
     if isinstance(value, list):
         return value
@@ -634,7 +638,7 @@ def create(
     if read_history is not None:
         bandit = configuration.bandit(read_history(bandit, clock, about))
     if like is not None:
-        with Campaign.open(like) as other, naming(Path(like)):
+        with Campaign.open(like) as other, naming(Path(like)), bar_if_slow("learn"):
             bandit = bandit.learn_from(other)
     with Campaign.create(file, bandit, clock=clock, about=about, who=who) as campaign:
         places = f"; {about['places']}" if "places" in about else ""

@@ -7,6 +7,7 @@ recorded.
 from __future__ import annotations
 
 import math
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,9 +27,10 @@ from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.shared import Errors, Withdrawn, collect_errors
 from tvbandits.campaign.store.errors import CampaignError, ConflictError, DoubtfulReadingError
-from tvbandits.cli.campaign_tables import Reading, read_table
+from tvbandits.cli.campaign_tables import Reading, TableReadings, read_table
 from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import WORDS, escape, plural, print_result
+from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import Clock, parse_time, to_number
 from tvbandits.counts import Counted
 from tvbandits.domains.candidates import as_finite
@@ -114,10 +116,11 @@ def tell(
         If something is wrong with the reading, with the whole table or with all of its rows.
     """
     errors: Errors | None = None if path is None else []
-    readings, omissions = [reading], ""
+    table = TableReadings([reading])
     if path is not None:
-        readings, omissions = read_table(path, campaign, errors, tables, yes=doubtful == "accept")
-    rows = _check_readings(campaign, readings, errors, doubtful)
+        with bar_if_slow(f"read {path.name}"):
+            table = read_table(path, campaign, errors, tables, yes=doubtful == "accept")
+    rows = _check_readings(campaign, table.readings, errors, doubtful)
     refusals, withdrawn = len(errors or ()), Withdrawn()
     new = _record(campaign, rows, errors, withdrawn)
     total = len(rows) - (len(errors or ()) - refusals)
@@ -133,16 +136,54 @@ def tell(
     refusals_text = [f"{path}, {_lines_text(each)}: {error}" for error, each in lines_of.items()]
     refused = [{"line": line, "error": error} for line, error in by_line]
     values: dict[str, Any] = {"refused": refused} if refused else {}
-    values |= {"left_out": omissions} if omissions else {}
+    values |= table.notes
     if withdrawn:
         values["withdrawn"] = [{"line": line, "reading": text} for line, text in withdrawn]
+    if codes := _recorded_codes(campaign, tables):
+        values["recorded_codes"] = codes
     is_failed = path is None and reading.value is not None and math.isnan(reading.value)
     _print_recorded(
         call, campaign, total, new, values, noun="failed reading" if is_failed else "reading"
     )
     for text in refusals_text:
         print(f"tvbandits: {escape(text)}; left out", file=sys.stderr)
+    if codes:
+        print(f"tvbandits: {escape(_codes_text(campaign, codes, call.file))}", file=sys.stderr)
     return refusals_text
+
+
+def _recorded_codes(campaign: Campaign, tables: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the readings of the campaign that the options of a table call no readings."""
+    if not tables.get("missing"):
+        return []
+    from tvbandits.datasets.tables.layout import FileOptions, codes_of
+
+    codes, readings = codes_of(FileOptions(**tables)), campaign.state.readings
+    return [
+        {
+            "site": campaign.names.name(readings.X[i]),
+            "t": float(readings.t[i]),
+            "reading": float(readings.y[i]),
+        }
+        for i in np.flatnonzero(np.isin(readings.y, codes))
+    ]
+
+
+def _codes_text(campaign: Campaign, codes: Sequence[Mapping[str, Any]], file: str) -> str:
+    """Return which readings stand for none by --missing, and the command that withdraws the first."""
+    listed = [
+        f"{each['site']} at {campaign.format_time(each['t'])}: {each['reading']:g}"
+        for each in codes[:MOST_LISTED]
+    ]
+    listed += [f"and {len(codes) - MOST_LISTED} more"][: len(codes) > MOST_LISTED]
+    first = codes[0]
+    at = campaign.format_time(first["t"]) if campaign.clock is not None else f"{first['t']:.17g}"
+    place = f"--site {shlex.quote(first['site'])} --at {shlex.quote(at)}"
+    return (
+        f"--missing says that {plural(len(codes), 'recorded reading')} stand for none "
+        f"({', '.join(listed)}); they stay until withdrawn, one by one: tvbandits campaign retract "
+        f"{shlex.quote(file)} {place}"
+    )
 
 
 def _lines_text(lines: Sequence[int], most: int = 5) -> str:
@@ -188,8 +229,8 @@ def read_history(
     ):
         errors: Errors = []
         is_sure = doubtful == "accept"
-        readings, omissions = read_table(path, draft, errors, tables, yes=is_sure, is_alone=False)
-        rows = _check_readings(draft, readings, errors, doubtful)
+        table = read_table(path, draft, errors, tables, yes=is_sure, is_alone=False)
+        rows = _check_readings(draft, table.readings, errors, doubtful)
         if not errors:
             _record(draft, rows, errors, [])
         rewards = draft.state.readings
@@ -204,13 +245,13 @@ def read_history(
             f"{path}: readings of a history have no variances and no counts: leave out --history, and "
             "import the table by `campaign tell --csv`"
         )
-    table = pd.DataFrame(
+    history = pd.DataFrame(
         {"t": rewards.t, "place": places.index(rewards.X), "y": rewards.y}
     ).pivot_table(index="t", columns="place", values="y")
-    left_out = f"; left out: {omissions}" if omissions else ""
-    times = plural(len(table), "time")
-    print(escape(f"{path}: {plural(len(rewards), 'reading')} of {times} as a history{left_out}"))
-    return table.reindex(columns=range(len(places.X)))
+    times = plural(len(history), "time")
+    text = f"{path}: {plural(len(rewards), 'reading')} of {times} as a history"
+    print(escape(text + _notes_text(table.notes)))
+    return history.reindex(columns=range(len(places.X)))
 
 
 def _record(
@@ -229,12 +270,10 @@ def _record(
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", OutlierWarning)  # a person was asked, or has said yes
-        chunks: Iterable[int] = starts
-        if len(starts) > 1:
-            from tvbandits.cli.terminal import progress_bars
-
-            chunks = stack.enter_context(progress_bars()).track(starts, description="tell")
-        for start in chunks:
+        show_share = stack.enter_context(bar_if_slow("tell", is_shown=is_joined))
+        for start in starts:
+            if start:
+                show_share(start / len(rows))
             chunk = rows[start : start + CHUNK]
             groups, rest = [*_by_time(chunk)] if is_joined else [], chunk
             if len(groups) < len(chunk) and groups:
@@ -353,9 +392,14 @@ def _print_recorded(
         )
     text += f"; {plural(status.readings, 'reading')} in all, {status.pending} pending"
     values = {"received": total, "new": new, "readings": status.readings, **(others or {})}
-    if "left_out" in values:
-        text += f"; left out: {values['left_out']}"
-    print_result(call.form, text, values)
+    print_result(call.form, text + _notes_text(values), values)
+
+
+def _notes_text(notes: Mapping[str, Any]) -> str:
+    """Return what became of the other rows of a table as the end of a sentence."""
+    averaged = f"; {notes['averaged']}" if "averaged" in notes else ""
+    left_out = f"; left out: {notes['left_out']}" if "left_out" in notes else ""
+    return averaged + left_out
 
 
 def print_change(

@@ -77,6 +77,30 @@ class Reading:
         return Counted(*(np.array([each], dtype=np.float64) for each in columns))
 
 
+@dataclass(frozen=True)
+class TableReadings:
+    """The readings of a table, and what else it has.
+
+    Attributes
+    ----------
+    readings : list of Reading
+    omissions : list of str
+        What is left out, in words.
+    averaged : str
+        How many rows are averaged with others of the same site and time, in words.
+    """
+
+    readings: list[Reading]
+    omissions: list[str] = field(default_factory=list)
+    averaged: str = ""
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What became of rows that are no readings of their own: "left_out" and "averaged"."""
+        notes = {"left_out": ", ".join(self.omissions), "averaged": self.averaged}
+        return {name: text for name, text in notes.items() if text}
+
+
 def read_table(
     path: Path,
     campaign: Campaign,
@@ -85,7 +109,7 @@ def read_table(
     *,
     yes: bool = False,
     is_alone: bool = True,
-) -> tuple[list[Reading], str]:
+) -> TableReadings:
     """Return the readings of a CSV, and in words what of it is left out.
 
     It is not alone if its options are those of a table of sites, too, which may have other columns.
@@ -98,7 +122,8 @@ def read_table(
 
     options = FileOptions(**tables)
     with naming(path):
-        cells = read_sheet(path, options, may_be_empty=True).cells.astype(str)
+        sheet = read_sheet(path, options, may_be_empty=True)
+        cells = sheet.cells.astype(str)
         layout, header = find_columns(cells, options), _plain_header(cells)
         if is_alone and options.degrees not in (None, "none") and len(layout.places) != 2:
             raise ValueError(
@@ -113,14 +138,16 @@ def read_table(
         has_choice = bool(layout.parameter or options.station or options.value)
         has_sites = layout.is_long or bool({*cells.columns} & {*names.sites})
         if has_sites and (has_choice or not is_own):
-            return _foreign_readings(cells, layout, options, names, errors, yes=yes)
+            foreign = _foreign_readings(cells, layout, options, names, errors, yes=yes)
+            return replace(foreign, omissions=[*sheet.omissions, *foreign.omissions])
         if options.time or len(layout.time) > 1 or (layout.is_long and "time" not in header):
             cells, header = _with_time(cells, header, layout, options)
         readings = _own_readings(cells.set_axis(header, axis=1), campaign, options, errors, yes)
         # A row of counts without trials or exposure is no play that failed: there was none.
         played = [each for each in readings if not (each.counts and each.counts[1] == 0)]
         unplayed = len(readings) - len(played)
-        return played, f"{plural(unplayed, 'row')} without trials" if unplayed else ""
+        unplayed_text = [f"{plural(unplayed, 'row')} without trials"] if unplayed else []
+        return TableReadings(played, [*sheet.omissions, *unplayed_text])
 
 
 def _plain_header(cells: pd.DataFrame) -> list[str]:
@@ -149,7 +176,8 @@ def _own_readings(
     """Return the readings of a table with columns site, time and reward, or their counts."""
     import pandas as pd
 
-    from tvbandits.datasets.tables.layout import GAPS, is_gap, iso_times, stations_used
+    from tvbandits.datasets.tables.layout import is_gap, iso_times, stations_used
+    from tvbandits.datasets.tables.other_rows import GAPS
     from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
 
     names, limits = campaign.names, [limit.name for limit in campaign.recipe.options.limits]
@@ -186,12 +214,13 @@ def _foreign_readings(
     errors: Errors | None,
     *,
     yes: bool,
-) -> tuple[list[Reading], str]:
+) -> TableReadings:
     """Return the readings of a table of others, means where there are several of a station and time.
 
     Stations and columns that are no site, and gaps, are left out.
     """
     from tvbandits.datasets.tables.layout import tidy
+    from tvbandits.datasets.tables.readings import averages_text
     from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
 
     cells, omissions = _columns_of_sites(cells, layout, options, names)
@@ -205,13 +234,11 @@ def _foreign_readings(
     rows = rows[~is_code].rename_axis(index="line").reset_index()
     grouped = rows.groupby(["time", "station"], sort=False, as_index=False)
     means = grouped.agg({"value": "mean", "line": "first"})
-    if len(means) < len(rows):
-        omissions.append(f"{len(rows) - len(means)} rows, averaged with others of the same time")
     readings = [
         Reading(site=site, at=str(time), value=float(value), line=int(line))
         for time, site, value, line in means.itertuples(index=False)
     ]
-    return readings, ", ".join(omissions)
+    return TableReadings(readings, omissions, averages_text(rows))
 
 
 def _columns_of_sites(

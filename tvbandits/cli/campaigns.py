@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
@@ -15,6 +15,8 @@ from tvbandits.cli.options import (
     Change,
     ExpertName,
     File,
+    SiteAction,
+    SitesCommand,
     TableOptions,
     Text,
     Texts,
@@ -22,6 +24,7 @@ from tvbandits.cli.options import (
     command,
 )
 from tvbandits.cli.stopping import Later
+from tvbandits.cli.waiting import bar_if_slow
 
 if TYPE_CHECKING:
     from tvbandits.campaign.service import app as service, tokens
@@ -184,15 +187,13 @@ def ask_command(
         t = actions.parse_at(campaign, at)
         if t is not None:
             readings.confirm_time(campaign, t, yes)
-        X, left_out = campaign.choose(
-            t,
-            n,
-            actions.parse_available(campaign, available),
-            actions.parse_context(campaign, context),
-            near,
-            without=actions.parse_sites(campaign, without),
-            key=call.key,
-        )
+        points = actions.parse_available(campaign, available)
+        values = actions.parse_context(campaign, context)
+        excluded = actions.parse_sites(campaign, without)
+        with bar_if_slow("ask", is_shown=call.expert is None):
+            X, left_out = campaign.choose(
+                t, n, points, values, near, without=excluded, key=call.key
+            )
         pending = campaign.pending_points if t is None else []
         usual_time = pending[-1].t if pending else None
         actions.print_points(call, campaign, "points", X, usual_time if t is None else t)
@@ -365,10 +366,10 @@ def drop_command(
         actions.print_dropped(call, campaign)
 
 
-@command(app, "sites")
+@command(app, "sites", SitesCommand)
 def sites_command(
     action: Annotated[
-        Literal["list", "add", "retire", "confirm"], Argument(help="What to do with the sites.")
+        SiteAction, Argument(help="What to do with the sites; `sites FILE` lists them.")
     ],
     call: Change,
     names: Annotated[

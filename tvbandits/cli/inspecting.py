@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,19 +35,31 @@ from tvbandits.datasets.tables.layout import (
     tidy,
     times_of,
 )
-from tvbandits.datasets.tables.readings import as_times, few
+from tvbandits.datasets.tables.readings import as_times, averages_text, few
 from tvbandits.datasets.tables.rounds import doubts_about, find_step
 from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
 from tvbandits.io import naming
+from tvbandits.option_text import option_text
 
 
 def inspect(paths: Sequence[Path], tables: TableOptions, form: Format) -> None:
     """Print what is in each file, how it would be read, and which questions remain."""
-    facts = []
+    options = FileOptions(**tables.given)
+    facts, unit_of = [], []
     for path in paths:
         with naming(path):
-            options = FileOptions(**tables.given)
-            facts.append({"file": str(path), **_facts(read_sheet(path, options), options)})
+            sheet = read_sheet(path, options)
+            facts.append({"file": str(path), **_facts(sheet, options)})
+            unit_of.append(sheet.unit_of)
+    sites_of = [each.get("stations", ()) for each in facts if each["form"] == "sites"]
+    for each, units in zip(facts, unit_of, strict=True):
+        if each["form"] == "wide":
+            stations = {*each.get("stations", ())} - {*options.without}
+            if sites_of:
+                stations &= {name for sites in sites_of for name in sites}
+            each["questions"] += _questions_of_units(
+                {name: unit for name, unit in units.items() if name in stations}
+            )
     flags = "".join(
         f" --{name} {shlex.quote(str(value))}"
         for name, values in tables.given.items()
@@ -57,6 +69,23 @@ def inspect(paths: Sequence[Path], tables: TableOptions, form: Format) -> None:
     sites = shlex.quote(tables_of_sites[0]) if len(tables_of_sites) == 1 else "SITES"
     lines = [line for each in facts for line in _lines(each, flags, sites)]
     print_result(form, lines, {"files": facts})
+
+
+def _questions_of_units(unit_of: Mapping[str, str]) -> list[str]:
+    """Return the question that columns of different units leave: whether all of them are stations."""
+    columns: dict[str, list[str]] = {}
+    for name, unit in unit_of.items():
+        columns.setdefault(unit, []).append(name)
+    if len(columns) < 2:
+        return []
+    listed = "; ".join(
+        f"{unit or 'no unit'}: {', '.join(names)}" for unit, names in columns.items()
+    )
+    fewest = min(columns.values(), key=len)[0]
+    return [
+        f"columns have different units ({listed}): leave out those that are no stations by "
+        f"{option_text('without', fewest)} and so on, or name the table of sites, too"
+    ]
 
 
 @contextmanager
@@ -78,6 +107,8 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
         "decimal": options.decimal or sheet.decimal,
         "header": sheet.header,
         "left_out": list(sheet.titles),
+        "units": list(sheet.units),
+        "sums": list(sheet.sums),
         "repeated_headers": sheet.repeats,
         "rows": len(cells),
         "columns": [str(column) for column in cells.columns],
@@ -173,9 +204,16 @@ def _value_facts(
     for code, count in find_sentinels(readings[["value"]], options).items():
         questions.append(sentinel_text(code, f"comes {plural(count, 'time')}"))
     if not questions:
+        facts["averaged"] = _averages_text(readings, options)
         table = _table_by_time(readings, options)
         facts["notes"] = similar_names(table.columns) + doubts_about(table)
     return facts
+
+
+def _averages_text(readings: pd.DataFrame, options: FileOptions) -> str:
+    """Return how many readings are averaged with others, in words."""
+    rows = readings.dropna(subset="value")
+    return averages_text(rows.assign(time=as_times(rows["time"], "time", options.dates)))
 
 
 def _table_by_time(readings: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
@@ -199,7 +237,14 @@ def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
     ]
     if facts["left_out"]:
         numbers = ", ".join(map(str, facts["left_out"]))
-        lines.append(f"  without readings (titles, units or an end): line {numbers}")
+        lines.append(f"  without readings (titles or an end): line {numbers}")
+    rows = [(name, facts[name]) for name in ("units", "sums") if facts[name]]
+    if rows:
+        texts = [
+            f"{plural(len(each), 'row')} of {name} (line {', '.join(map(str, each))})"
+            for name, each in rows
+        ]
+        lines.append(f"  left out: {', '.join(texts)}")
     if facts["repeated_headers"]:
         lines.append(f"  {plural(facts['repeated_headers'], 'repeated header')} left out")
     if facts["form"] == "sites":
@@ -253,4 +298,6 @@ def _reading_lines(facts: dict[str, Any]) -> list[str]:
     for text, count in facts.get("no_reading", {}).items():
         share = f", {count / facts['cells']:.1%} of the cells"
         lines.append(f"  no reading: {text!r} {plural(count, 'time')}{share} (more by --missing)")
+    if facts.get("averaged"):
+        lines.append(f"  {facts['averaged']}")
     return lines

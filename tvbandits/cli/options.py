@@ -7,11 +7,13 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 from typer import Argument, Option
 from typer.core import TyperCommand
+
+SiteAction = Literal["list", "add", "retire", "confirm"]
 
 Text = str | None
 Texts = list[str] | None
@@ -194,7 +196,21 @@ class StrictCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+class SitesCommand(StrictCommand):
+    """The command `sites ACTION FILE ...`, which lists the sites of a file that stands alone."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments."""
+        words, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        is_alone = isinstance(words["action"], str) and not isinstance(words["file"], str)
+        if is_alone and words["action"] not in get_args(SiteAction):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+def command(
+    app: typer.Typer, name: str, kind: type[StrictCommand] = StrictCommand
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add a command to an app; the fields of each dataclass among its parameters are options of it."""
 
     def add(function: Callable[..., None]) -> Callable[..., None]:
@@ -205,14 +221,15 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
             if is_dataclass(part.annotation)
         }
         fields = {
-            each: inspect.signature(kind, eval_str=True).parameters for each, kind in groups.items()
+            each: inspect.signature(group, eval_str=True).parameters
+            for each, group in groups.items()
         }
 
         @functools.wraps(function)
         def run(**values: Any) -> None:
             options = {
-                each: kind(**{field: values.pop(field) for field in fields[each]})
-                for each, kind in groups.items()
+                each: group(**{field: values.pop(field) for field in fields[each]})
+                for each, group in groups.items()
             }
             function(**options, **values)
 
@@ -223,6 +240,6 @@ def command(app: typer.Typer, name: str) -> Callable[[Callable[..., None]], Call
         ]
         keywords = [part.replace(kind=inspect.Parameter.KEYWORD_ONLY) for part in parts]
         run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
-        return app.command(name, cls=StrictCommand)(run)
+        return app.command(name, cls=kind)(run)
 
     return add

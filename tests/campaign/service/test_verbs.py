@@ -463,6 +463,22 @@ def test_an_invalid_body_names_its_field_the_value_and_what_to_write(
     assert served.campaign.status.rows == 0
 
 
+def test_a_date_is_read_over_http_as_on_the_command_line_and_refused_if_it_may_be_two_days(
+    tmp_path: Path,
+) -> None:
+    clock = Clock(unit="1D", origin="2026-01-01")
+    bandit = policies.gp_ucb(Candidates([[4.0], [6.0]]), noise_variance=1.0)
+    campaign = Campaign.create(tmp_path / "dates.db", bandit, clock=clock)
+    with serving(tmp_path, campaign=campaign, place=tmp_path / "dates.db") as served:
+        reading = {"points": [[4.0]], "rewards": [1.0]}
+        assert served.post("/tell", **reading, t="13/01/2026").status_code == 200
+        assert campaign.state.readings.t.tolist() == [12.0]
+        for path, body in (("/tell", reading), ("/ask", {}), ("/predict", {"points": [[4.0]]})):
+            reply = served.post(path, **body, t="02/03/2026")
+            assert reply.status_code == 422
+            assert reply.json()["detail"].endswith("write 2026-03-02 or 2026-02-03")
+
+
 def test_a_withdrawn_reading_comes_back_under_a_key_and_who_may_not_read_learns_no_value(
     served: Served,
 ) -> None:

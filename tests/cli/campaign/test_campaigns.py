@@ -498,6 +498,8 @@ outside = {}
         (BROUGHT + "[expert]\nmaker = 'os:system'", "--expert os:system"),
         (HEATED.format("3"), r"outside must be .*words .* got 3"),
         (HEATED.format("[-15, 20]"), r"write { interval = \[-15, 20\] } or { choices = \[-15, 20\] }"),
+        (HEATED.format("[16, 32, 64]"), r"these are choices: write { choices = \[16, 32, 64\] }$"),
+        (HEATED.format("[16]"), r"these are choices: write { choices = \[16\] }$"),
         (HEATED.format("{ interval = [3] }"), r"outside must be .* got {\"interval\": \[3\]}"),
         (HEATED.format("{ log = [0, 3] }"), "outside: low must be .*0"),
         (HEATED.format("{ log = [1, 3], whole = [1, 3] }"), "outside must be .* got {"),

@@ -1,10 +1,12 @@
 """A file that is imported again, as by a cron job: what was withdrawn since stays away."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
+from tests.cli.campaign.conftest import CONFIG
 from tests.helpers.commands import Command, fine, one_line
 from tvbandits import Campaign
 
@@ -84,3 +86,29 @@ def test_accepted_rows_with_keys_are_not_doubted_again(command: Command, importe
     fine(command("tell", imported, "--csv", "day.csv", "--yes"))
     said = fine(command("tell", imported, "--csv", "day.csv"))
     assert said.startswith("0 new readings, 2 already recorded")
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_readings_that_a_later_import_calls_missing_are_named_with_the_command_that_retracts_them(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, minimize: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sites.csv").write_text("site,km\nA,0\nB b,2\n")
+    noise = f"noise_sd = 0.1\nminimize = {str(minimize).lower()}"
+    clock = '\n[clock]\nunit = "1h"\norigin = "2026-01-01"\n'
+    config = CONFIG.format(context="").replace("noise_sd = 0.1", noise)
+    Path("c.toml").write_text(config + clock)
+    fine(command("new", "c.db", "--config", "c.toml"))
+    rows = ["2026-01-01 00:00,1.0,-9999", "2026-01-01 01:00,-9999,2", "2026-01-01 02:00,1,3"]
+    Path("f.csv").write_text("time,A,B b\n" + "\n".join(rows) + "\n")
+    fine(command("tell", "c.db", "--csv", "f.csv", "--yes"))
+    again = command("tell", "c.db", "--csv", "f.csv", "--missing", "-9999")
+    assert again.out.startswith("0 new readings, 4 already recorded; 6 readings in all")
+    assert "B b at 2026-01-01 00:00:00: -9999, A at 2026-01-01 01:00:00: -9999" in again.err
+    for _ in range(2):
+        line = command("tell", "c.db", "--csv", "f.csv", "--missing", "-9999").err
+        retract = shlex.split(line.rpartition("tvbandits campaign ")[2])
+        fine(command(*retract))
+    assert fine(command("tell", "c.db", "--csv", "f.csv", "--missing", "-9999")).startswith("0 new")
+    with Campaign.open("c.db") as campaign:
+        assert sorted(campaign.state.readings.y.tolist()) == [1.0, 1.0, 2.0, 3.0]

@@ -28,6 +28,7 @@ def network(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_sites_list_is_a_table_of_sites(command: Command, network: Path) -> None:
     assert fine(command("sites", "list", network)) == DEGREES
+    assert fine(command("sites", network)) == DEGREES
     fine(command("sites", "add", network, "ST4=45.5,9.3"))
     fine(command("sites", "retire", network, "ST2"))
     lines = fine(command("sites", "list", network)).splitlines()
@@ -35,6 +36,14 @@ def test_sites_list_is_a_table_of_sites(command: Command, network: Path) -> None
     assert lines[2:] == ["ST2,45.5,9.2,yes", "ST3,45.6,9.4,", "ST4,45.5,9.3,"]
     sites = json.loads(fine(command("sites", "list", network, "--format", "json")))["sites"]
     assert sites[1] == {"site": "ST2", "x": [45.5, 9.2], "retired": True}
+
+
+def test_a_word_that_is_no_choice_is_named_with_the_choices(
+    command: Command, network: Path
+) -> None:
+    one_line(command("sites", "lst", network), r"'action': 'lst' is not one of 'list', 'add'")
+    one_line(command("status", network, "--format", "xml"), r"'--format': 'xml' is not one of")
+    one_line(command("sites", "add"), "Missing argument 'FILE'")
 
 
 def test_forecast_leaves_out_retired_sites_unless_one_is_named(

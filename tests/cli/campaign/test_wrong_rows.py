@@ -131,6 +131,15 @@ def test_days_before_months_are_read_in_a_table_and_in_an_option(
     fine(command("tell", "c.db", "--csv", "day.csv"))
     fine(command("tell", "c.db", "--site", "A", "--reward", 3, "--at", "03.02.2024 12:00"))
     unclear = "tell", "c.db", "--site", "A", "--reward", 3, "--at", "04/02/2024"
-    one_line(command(*unclear), "04/02/2024 may be 4 February or 2 April: write 2024-02-04")
+    either = "--at: 04/02/2024 may be 4 February or 2 April: write 2024-02-04 or 2024-04-02$"
+    one_line(command(*unclear), either)
+    for verb in ("ask", "forecast", "questions"):
+        one_line(command(verb, "c.db", "--at", "04/02/2024"), either)
+    for verb in (("retract", "--site", "A"), ("answer", "--site", "A", "--value", 1)):
+        one_line(command(verb[0], "c.db", *verb[1:], "--at", "04/02/2024"), either)
+    correct = ("correct", "c.db", "--site", "A", "--at", "03.02.2024 12:00", "--to", "04/02/2024")
+    one_line(command(*correct), either.replace("--at", "--to"))
+    in_iso = fine(command("forecast", "c.db", "--at", "2024-02-13"))
+    assert fine(command("forecast", "c.db", "--at", "13/02/2024")) == in_iso
     with Campaign.open("c.db") as campaign:
         assert campaign.state.rewards.t.tolist() == [1.0, 2.0, 3.5]

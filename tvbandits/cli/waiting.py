@@ -1,0 +1,55 @@
+"""A bar on the terminal for what takes longer than a person waits without a sign."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Timer
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+# Seconds after which a person should see that something is done.
+SLOW = 2.0
+
+
+@contextmanager
+def bar_if_slow(text: str, *, is_shown: bool = True) -> Iterator[Callable[[float], None]]:
+    """Show a bar while something takes longer than `SLOW` seconds, if messages go to a terminal.
+
+    It yields a function that moves the bar to a share from 0 to 1; until then the bar shows no end.
+    Nothing may be printed or asked meanwhile.
+    """
+    if not (is_shown and sys.stderr.isatty()):
+        yield lambda _: None
+        return
+    shares: list[float] = []
+    bars: list[Progress] = []
+
+    def show() -> None:
+        from tvbandits.cli.terminal import progress_bars
+
+        progress = progress_bars()
+        progress.add_task(text, total=None)
+        progress.start()
+        bars.append(progress)
+        if shares:
+            move(shares[-1])
+
+    def move(share: float) -> None:
+        shares.append(share)
+        for each in bars:
+            each.update(each.task_ids[0], total=1.0, completed=share)
+
+    timer = Timer(SLOW, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield move
+    finally:
+        timer.cancel()
+        timer.join()  # a bar that starts just now is stopped, too
+        for each in bars:
+            each.stop()
