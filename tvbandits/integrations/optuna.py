@@ -139,13 +139,12 @@ def _ordered_choices(distribution: CategoricalDistribution) -> list[Any]:
     """Return the choices in ascending order if they are different numbers, else none."""
     choices = distribution.choices
     are_numbers = all(is_finite_number(each) for each in choices)
-    return sorted(choices) if are_numbers and len(set(choices)) == len(choices) else []  # type: ignore[type-var]
+    return sorted(choices) if are_numbers and len(set(choices)) == len(choices) else []
 
 
 def _turn(name: str, distribution: BaseDistribution) -> Periodic:
     """Return the parameter of shares of a turn."""
-    is_range = isinstance(distribution, FloatDistribution | IntDistribution)
-    if not is_range or distribution.log:
+    if not isinstance(distribution, FloatDistribution | IntDistribution) or distribution.log:
         needs = f"a float or int parameter without log, as periodic has {name!r}"
         raise ValueError(f"{name} must be {needs}, got {distribution}")
     return Periodic(1.0)
@@ -163,7 +162,7 @@ def _values_of_turn(distribution: FloatDistribution | IntDistribution) -> int:
 
 def _code_on_turn(distribution: Any, value: Any) -> float:
     if count := _values_of_turn(distribution):
-        return round((value - distribution.low) / distribution.step) / count
+        return float(round((value - distribution.low) / distribution.step) / count)
     return float(to_share(value, distribution.low, distribution.high))
 
 
