@@ -381,6 +381,17 @@ def test_the_table_for_latex_is_the_summary_with_names_escaped() -> None:
     assert text.count("&") - first.count(r"\&") == 3 * 5
 
 
+def test_a_summary_and_its_columns_escape_names_for_latex_unless_told_otherwise() -> None:
+    rows = compare(DriftingBump(horizon=5, candidates=11), {"swing_a&b": "uniform"}, 2)
+    summary = summarise(rows)
+    for table in (summary, summary[["policy", "average_regret"]], summary.set_index("policy")):
+        text = table.to_latex(float_format="%.2f")
+        assert r"average\_regret" in text
+        assert r"swing\_a\&b" in text
+        assert "average_regret" in table.to_latex(escape=False)
+        assert not re.search(r"(?<!\\)_", text)
+
+
 def test_the_table_for_latex_has_the_number_of_seeds_of_each_policy_where_they_differ() -> None:
     problem = DriftingBump(horizon=12, candidates=31)
     more, fewer = compare(problem, ["uniform"], 4), compare(problem, ["eps-greedy"], 2)

@@ -52,13 +52,18 @@ KINDS = {
     "even": IntDistribution(2, 11, step=3),
     "context": IntDistribution(1, 1024, log=True),  # no context to a `Space`
     "choice": CategoricalDistribution(["a", None, 3, True]),
+    "batch": CategoricalDistribution([64, 16, 32.5]),
+    "angle": FloatDistribution(-180.0, 180.0),
+    "hour": IntDistribution(0, 23),
+    "quarter": FloatDistribution(0.0, 0.75, step=0.25),
 }
+CIRCLES = ("angle", "hour", "quarter")
 
 
 @settings(deadline=None)
 @given(st.data())
 def test_what_is_encoded_is_decoded(data: st.DataObject) -> None:
-    coded = CodedSpace(KINDS)
+    coded = CodedSpace(KINDS, periodic=CIRCLES)
     seed = data.draw(st.integers(0, 2**31 - 1))
     for x in coded.space.sample(3, np.random.default_rng(seed)):
         params = coded.decode(x)
@@ -66,13 +71,71 @@ def test_what_is_encoded_is_decoded(data: st.DataObject) -> None:
             assert of._contains(of.to_internal_repr(params[name])), (name, params[name])
         again = coded.decode(coded.encode([params])[0])
         assert again.keys() == params.keys()
-        assert all(again[name] == params[name] for name in params.keys() - {"plain", "log"})
-        assert [again["plain"], again["log"]] == pytest.approx([params["plain"], params["log"]])
+        rounded = ("plain", "log", "angle")
+        assert all(again[name] == params[name] for name in params.keys() - {*rounded})
+        assert [again[each] for each in rounded] == pytest.approx(
+            [params[each] for each in rounded]
+        )
     lowest = {"log": 1e-5, "context": 1, "step": 0.1, "even": 2}
     highest = {"log": 10.0, "context": 1024, "step": 1.0, "even": 11}
     for ends in (lowest, highest):
-        told = coded.encode([{"plain": 0.0, "whole": 0, "choice": "a", **ends}])[0]
+        rest = {"plain": 0.0, "whole": 0, "choice": "a", "batch": 16, "angle": 0.0, "hour": 0}
+        told = coded.encode([{**rest, "quarter": 0.0, **ends}])[0]
         assert {name: coded.decode(told)[name] for name in ends} == pytest.approx(ends)
+
+
+def test_choices_that_are_numbers_have_the_order_of_a_space_and_others_have_none() -> None:
+    """Also truth values, and numbers that are equal or not finite, have none."""
+    numbers = CodedSpace({"batch": CategoricalDistribution([64, 16, 32])})
+    codes = numbers.encode([{"batch": each} for each in (16, 32, 64)])
+    assert np.array_equal(
+        codes, Space(batch=[16, 32, 64]).encode([{"batch": 16}, {"batch": 32}, {"batch": 64}])
+    )
+    assert [numbers.decode(each) for each in codes] == [{"batch": each} for each in (16, 32, 64)]
+    for choices in (["a", "b"], [True, False], [1, 2, None], [1.0, float("inf")]):
+        coded = CodedSpace({"batch": CategoricalDistribution(choices)})
+        X = coded.encode([{"batch": each} for each in choices])
+        assert np.array_equal(X, np.eye(len(choices)))
+
+
+def test_ends_of_a_periodic_parameter_are_near_each_other() -> None:
+    """The highest float is the lowest one; the highest whole number or step is the one before it."""
+    values = {"angle": [-180.0, 180.0], "hour": [23, 0, 1], "quarter": [0.75, 0.0, 0.25]}
+    for name, listed in values.items():
+        coded = CodedSpace({name: KINDS[name]}, periodic=CIRCLES)
+        X = coded.encode([{name: each} for each in listed])
+        assert X.shape == (len(listed), 2)
+        steps = np.linalg.norm(np.diff(X, axis=0), axis=1)
+        assert steps == pytest.approx(0.0 if name == "angle" else steps[0], abs=1e-9)
+    study = optuna.create_study(sampler=sampler(periodic=["direction"]))
+
+    def loss(trial: Any) -> float:
+        return float(-np.cos(np.deg2rad(trial.suggest_float("direction", 0, 360) - 2.0)))
+
+    study.optimize(loss, n_trials=12)
+    assert np.cos(np.deg2rad(study.sampler.recommend(study)["direction"] - 2.0)) > 0.95
+
+
+def test_what_is_no_circle_is_refused_by_its_name_and_an_unknown_name_warned_of() -> None:
+    for name in ("choice", "batch", "log"):
+        refused(ValueError, f"{name} must be .* got .*", CodedSpace, KINDS, periodic=[name])
+    refused(ValueError, "periodic must be names", TVSampler, periodic="direction")
+    refused(ValueError, "periodic must be names", TVSampler, periodic={"direction": 360})
+    refused(ValueError, "periodic must be names", TVSampler, periodic=[360])
+    study = optuna.create_study(sampler=sampler(periodic=["directon"]))
+    study.tell(study.ask({"direction": KINDS["angle"]}), 1.0)
+    with pytest.warns(UserWarning, match="'directon', a parameter of no trial so far.*: direction"):
+        study.ask({"direction": KINDS["angle"]})
+
+
+def test_recommend_names_the_missing_context_as_the_user_did() -> None:
+    study = optuna.create_study(sampler=sampler(context=WEATHER))
+    study.optimize(in_weather, n_trials=3)
+    recommend = study.sampler.recommend
+    refused(ValueError, "^context 'outside' is missing, got {}$", recommend, study)
+    refused(ValueError, "^context: outside must be", recommend, study, context={"outside": 99})
+    plain = sampler().recommend
+    refused(ValueError, "the sampler has no context, got", plain, study, context={"outside": 3})
 
 
 def test_a_study_plays_what_the_bandit_would_also_with_the_sampler_of_another_one() -> None:

@@ -7,8 +7,9 @@ a study may run for weeks while the best parameters drift.
 from __future__ import annotations
 
 import math
+import warnings
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -31,7 +32,7 @@ from tvbandits import policies
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
 from tvbandits.domains.domain import as_context_parameters, columns_by_name
-from tvbandits.domains.parameters import EXACT, Integer
+from tvbandits.domains.parameters import EXACT, Integer, Periodic
 from tvbandits.domains.space import Space
 from tvbandits.experts.wrapper import SharedLock
 from tvbandits.integrations.playing import (
@@ -44,7 +45,16 @@ from tvbandits.integrations.playing import (
     set_pending,
     to_share,
 )
-from tvbandits.validation import Array, as_time, describe, noise_variance_number, whole_number
+from tvbandits.validation import (
+    Array,
+    as_time,
+    describe,
+    is_finite_number,
+    noise_variance_number,
+    of_kind,
+    several,
+    whole_number,
+)
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 
@@ -62,16 +72,23 @@ def _random_seed() -> int:
 class CodedSpace:
     """A search space of Optuna as a `Space`: shares of ranges, and numbers of steps and choices.
 
-    The context, if there is one, is in the user's own units.
+    Choices that are numbers have the order of the numbers, as in a `Space`, and other choices none. The
+    parameters that `periodic` names are shares of a turn. The context, if there is one, is in the user's
+    own units.
     """
 
     def __init__(
         self,
         distributions: Mapping[str, BaseDistribution],
         context: Mapping[str, Any] | None = None,
+        periodic: Collection[str] = (),
     ) -> None:
         self.distributions = dict(distributions)
-        parts = {parameter_name(name): _parameter(each) for name, each in distributions.items()}
+        self._periodic = periodic
+        parts = {
+            parameter_name(name): _turn(name, each) if name in periodic else _parameter(each)
+            for name, each in distributions.items()
+        }
         self.space = Space(context=context, **parts)
 
     def encode(
@@ -81,7 +98,10 @@ class CodedSpace:
         if not rows:
             return np.empty((0, self.space.dimension))
         codes = {
-            parameter_name(name): [_code(each, row[name]) for row in rows]
+            parameter_name(name): [
+                (_code_on_turn if name in self._periodic else _code)(each, row[name])
+                for row in rows
+            ]
             for name, each in self.distributions.items()
         }
         values = {name: [each[name] for each in contexts] for name in self.space.context}
@@ -91,7 +111,9 @@ class CodedSpace:
         """Return the parameters of a point (d,)."""
         (row,) = self.space.decode(x[None, :]).to_dict("records")
         return {
-            name: _value(each, row[parameter_name(name)])
+            name: (_value_on_turn if name in self._periodic else _value)(
+                each, row[parameter_name(name)]
+            )
             for name, each in self.distributions.items()
         }
 
@@ -105,10 +127,50 @@ class CodedSpace:
 
 def _parameter(distribution: BaseDistribution) -> Any:
     if isinstance(distribution, CategoricalDistribution):
+        if _ordered_choices(distribution):
+            return Integer(0, len(distribution.choices) - 1)
         return [str(i) for i in range(len(distribution.choices))]
     if not isinstance(distribution, FloatDistribution | IntDistribution):
         raise TypeError(f"a distribution must be float, int or categorical, got {distribution}")
     return Integer(0, _steps(distribution)) if _steps(distribution) else (0.0, 1.0)
+
+
+def _ordered_choices(distribution: CategoricalDistribution) -> list[Any]:
+    """Return the choices in ascending order if they are different numbers, else none."""
+    choices = distribution.choices
+    are_numbers = all(is_finite_number(each) for each in choices)
+    return sorted(choices) if are_numbers and len(set(choices)) == len(choices) else []
+
+
+def _turn(name: str, distribution: BaseDistribution) -> Periodic:
+    """Return the parameter of shares of a turn."""
+    if not isinstance(distribution, FloatDistribution | IntDistribution) or distribution.log:
+        needs = f"a float or int parameter without log, as periodic has {name!r}"
+        raise ValueError(f"{name} must be {needs}, got {distribution}")
+    return Periodic(1.0)
+
+
+def _values_of_turn(distribution: FloatDistribution | IntDistribution) -> int:
+    """Return the number of values of a turn, or 0 if they are not counted.
+
+    The lowest value is the next one after the highest: whole hours of a day are from 0 to 23.
+    """
+    if distribution.step is None:
+        return 0
+    return round((distribution.high - distribution.low) / distribution.step) + 1
+
+
+def _code_on_turn(distribution: Any, value: Any) -> float:
+    if count := _values_of_turn(distribution):
+        return float(round((value - distribution.low) / distribution.step) / count)
+    return float(to_share(value, distribution.low, distribution.high))
+
+
+def _value_on_turn(distribution: Any, code: float) -> Any:
+    if count := _values_of_turn(distribution):
+        step = round(code * count) % count
+        return min(distribution.low + step * distribution.step, distribution.high)
+    return from_share(code, distribution.low, distribution.high)
 
 
 def _steps(distribution: FloatDistribution | IntDistribution) -> int:
@@ -136,7 +198,8 @@ def _single_value(distribution: Any) -> Any:
 
 def _code(distribution: Any, value: Any) -> Any:
     if isinstance(distribution, CategoricalDistribution):
-        return str(int(distribution.to_internal_repr(value)))
+        ordered = _ordered_choices(distribution)
+        return ordered.index(value) if ordered else str(int(distribution.to_internal_repr(value)))
     if _steps(distribution):
         return round((value - distribution.low) / distribution.step)
     return float(to_share(math.log(value) if distribution.log else value, *_ends(distribution)))
@@ -144,7 +207,7 @@ def _code(distribution: Any, value: Any) -> Any:
 
 def _value(distribution: Any, code: Any) -> Any:
     if isinstance(distribution, CategoricalDistribution):
-        return distribution.choices[int(code)]
+        return (_ordered_choices(distribution) or distribution.choices)[int(code)]
     if _steps(distribution):
         return min(distribution.low + int(code) * distribution.step, distribution.high)
     number = from_share(float(code), *_ends(distribution))
@@ -240,6 +303,10 @@ class TVSampler(optuna.samplers.BaseSampler):
         `{"outside": (-15, 20), "shift": ["day", "night"]}`. The user attributes of these names have the
         values of a trial; set them before its first `suggest`, or by
         `study.enqueue_trial({}, user_attrs=...)`.
+    periodic : sequence of str, optional
+        The names of float and int parameters on a circle, such as an angle. Of a float parameter, the
+        highest value is the lowest one: `trial.suggest_float("direction", 0, 360)`. Of whole numbers, or
+        with a step, the lowest value is the next one after the highest: `suggest_int("hour", 0, 23)`.
     seed : int, optional
         With a seed, the random numbers of a trial depend on the seed and on the number of the trial
         alone, so that a new sampler may go on with a study on a storage. By default, as with Optuna's
@@ -248,7 +315,8 @@ class TVSampler(optuna.samplers.BaseSampler):
     Raises
     ------
     ValueError
-        If a study has several objectives, or a trial has no time, or lacks a value of the context.
+        If a study has several objectives, a trial has no time or lacks a value of the context, or a
+        periodic parameter has choices or a log scale.
 
     Examples
     --------
@@ -268,12 +336,16 @@ class TVSampler(optuna.samplers.BaseSampler):
         *,
         time: str | Callable[[FrozenTrial], float] | None = None,
         context: Mapping[str, Any] | None = None,
+        periodic: Sequence[str] = (),
         seed: int | None = None,
     ) -> None:
         if not callable(policy):
             raise TypeError(f"policy must be a recipe such as gp_ucb, got {describe(policy)}")
         self._policy, self._time = policy, time
         self._context = as_context_parameters(context)
+        self._periodic = tuple(several("periodic", periodic, "names of parameters"))
+        for name in self._periodic:
+            of_kind("periodic", name, str, "names of parameters")
         self._seed = _random_seed() if seed is None else whole_number("seed", seed, 0, LARGEST_SEED)
         self._lock = SharedLock()
         self._run: StudyRun | None = None
@@ -370,7 +442,7 @@ class TVSampler(optuna.samplers.BaseSampler):
         Raises
         ------
         ValueError
-            If no trial has a value yet, or the context is wrong.
+            If no trial has a value yet, or the context is wrong; the message names what is missing.
 
         Examples
         --------
@@ -384,6 +456,10 @@ class TVSampler(optuna.samplers.BaseSampler):
         True
         """
         self._raise_error_if_multi_objective(study)
+        if context and not self._context:
+            needs = "TVSampler(context={...}) says what it is and its range"
+            raise ValueError(f"the sampler has no context, got {dict(context)}; {needs}")
+        columns_by_name(self._context, context or {})
         trials = study.get_trials(deepcopy=False)
         whole = optuna.search_space.intersection_search_space(trials, include_pruned=True)
         single = {name: _single_value(each) for name, each in whole.items() if each.single()}
@@ -401,7 +477,7 @@ class TVSampler(optuna.samplers.BaseSampler):
                 latest = run.bandit.state.time
                 now = datetime.now().timestamp() - _start(trials)
                 t = now if self._time is None and (latest is None or now > latest) else latest
-            point = run.bandit.recommend(t, context=context)
+            point = run.bandit.recommend(t, context=context or None)
             return {**run.space.decode(point), **single}
 
     def _random_of(self, trial: FrozenTrial, name: str = "") -> np.random.Generator:
@@ -421,12 +497,23 @@ class TVSampler(optuna.samplers.BaseSampler):
         """Return the run of a study after its bandit has learned all trials that have finished."""
         run, key = self._run, (study.study_name, _start(trials))
         if run is None or run.study != key or run.space.distributions != search_space:
-            space = CodedSpace(search_space, self._context)
+            self._warn_of_unknown_names(trials)
+            space = CodedSpace(search_space, self._context, self._periodic)
             minimize = study.direction == optuna.study.StudyDirection.MINIMIZE
             bandit = make_bandit(self._policy, space.space, minimize=minimize, seed=self._seed)
             run = self._run = StudyRun(key, space, bandit)
         run.tell(self._played_of(run, trials, *FINISHED))
         return run
+
+    def _warn_of_unknown_names(self, trials: Sequence[FrozenTrial]) -> None:
+        """Warn of names in `periodic` that no trial has; one under a condition may come later."""
+        names = {name: None for trial in trials for name in trial.distributions}
+        if unknown := [name for name in self._periodic if name not in names]:
+            warnings.warn(
+                f"periodic has {unknown[0]!r}, a parameter of no trial so far; they have: "
+                f"{', '.join(names)}",
+                stacklevel=2,
+            )
 
     def _played_of(
         self, run: StudyRun, trials: Sequence[FrozenTrial], *states: TrialState
