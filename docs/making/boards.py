@@ -12,7 +12,9 @@ import tempfile
 from pathlib import Path
 
 import pandas as pd
+from matplotlib import style
 
+from docs.making.pictures import DARK
 from tvbandits.comparison.board import Board, board_text, write_ranks
 from tvbandits.policies import POLICIES
 
@@ -34,6 +36,9 @@ def rank_again(folder: Path, pictures: Path) -> None:
     table = summary.pivot(index="problem", columns="policy", values="average_regret")
     table = table.loc[summary["problem"].unique(), summary["policy"].unique()]
     write_ranks(table, pictures)
+    (pictures / "dark").mkdir()
+    with style.context(DARK):
+        write_ranks(table, pictures / "dark")
     shutil.copyfile(pictures / "ranks.csv", folder / "ranks.csv")
     origin = json.loads((folder / "made.json").read_text())
     (folder / "board.md").write_text(board_text(Board(summary, table, summary), origin))
@@ -51,6 +56,8 @@ def main() -> None:
                     shutil.copyfile(pictures / each, folder / each)
                 elif folder.name == "paper":
                     shutil.copyfile(pictures / each, ROOT / "docs" / f"leaderboard-{each}")
+                    dark = f"leaderboard-{each}".replace(".png", "-dark.png")
+                    shutil.copyfile(pictures / "dark" / each, ROOT / "docs" / dark)
 
 
 if __name__ == "__main__":

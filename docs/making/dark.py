@@ -1,12 +1,17 @@
-"""A picture for dark pages: `python docs/making/dark.py PICTURE.png` writes PICTURE-dark.png beside it.
+"""A picture for dark pages from one for light pages: lightness is turned round and the hue stays.
 
-Lightness is turned round and the hue stays.
+A picture that has PICTURE-dark.png beside it does not need this. Those are drawn in the colours of
+`dark.mplstyle`: of the concepts by `pictures.py`, of the leaderboard by `boards.py`, of the README by
+
+    MATPLOTLIBRC=docs/making/dark.mplstyle tvbandits compare drifting-bump ... --out DIR
+
+The others are turned round while the site is built. Some come from runs of minutes to hours; the
+rest are of examples, each of which would have to run twice. Most are grey, and become light greys.
 """
 
 from __future__ import annotations
 
 import io
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -32,10 +37,3 @@ def pixels(source: Path | io.BytesIO) -> np.ndarray:
         return np.asarray(
             Image.alpha_composite(Image.new("RGBA", drawn.size, "white"), drawn).convert("RGB")
         )
-
-
-if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        given = Path(name)
-        made = Image.fromarray(darkened(pixels(given)))
-        made.save(given.with_name(f"{given.stem}-dark.png"), optimize=True)

@@ -1,11 +1,13 @@
-"""The pictures of the concepts page: `python docs/making/pictures.py [FOLDER]` draws them again."""
+"""The pictures of the concepts page, light and dark: `python docs/making/pictures.py [FOLDER]`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from matplotlib import rcParams, style
 from matplotlib.figure import Figure
 from sklearn.gaussian_process.kernels import RBF
 
@@ -13,8 +15,8 @@ from tvbandits import Answers, Bandit, Candidates, Nystrom, Recipe, policies
 from tvbandits.forgetting.aging import Ages, Constant, Exponential, Linear, ResetEvery, Window
 
 DOCS = Path(__file__).resolve().parents[1]
+DARK = Path(__file__).with_name("dark.mplstyle")
 PLACES = np.linspace(0, 10, 201)
-GREYS = ("black", "0.35", "0.55", "0.7")
 LINES = ("-", "--", ":", "-.", (0, (5, 1)))
 
 
@@ -28,6 +30,17 @@ def figure() -> Figure:
     return Figure(figsize=(7.5, 3.6), layout="constrained")
 
 
+def save(drawn: Figure, out: Path, name: str) -> None:
+    """Save a picture under its name, which ends in "-dark" where it has dark colours."""
+    is_dark = rcParams["figure.facecolor"] != "white"
+    drawn.savefig(out / f"{name}{'-dark' if is_dark else ''}.png", dpi=120)
+
+
+def paint() -> dict[str, Any]:
+    """The colours of a band, which lets the ground through."""
+    return {"color": rcParams["text.color"], "alpha": 0.1, "linewidth": 0}
+
+
 def width(out: Path) -> None:
     """Mean, deviation, upper bound at two widths, and the points that they choose."""
     domain = Candidates(PLACES[:, None])
@@ -37,24 +50,34 @@ def width(out: Path) -> None:
     bandit.tell(X, hill(X, 0.0) + 0.1 * rng.standard_normal(len(X)), 1)
     mean, deviation = bandit.predict(domain.X, 2)
     drawn = figure()
-    axes = drawn.subplots()
+    axes, ink = drawn.subplots(), rcParams["text.color"]
     axes.fill_between(
-        PLACES, mean - 2 * deviation, mean + 2 * deviation, color="0.9", label="mean ± 2 deviations"
+        PLACES, mean - 2 * deviation, mean + 2 * deviation, **paint(), label="mean ± 2 deviations"
     )
-    axes.plot(PLACES, mean, "k", label="mean")
-    axes.plot(X[:, 0], hill(X, 0.0), "ok", markersize=4, label="played")
+    axes.plot(PLACES, mean, color=ink, label="mean")
+    axes.plot(X[:, 0], hill(X, 0.0), "o", color=ink, markersize=4, label="played")
     for beta, line in ((0.5, "--"), (2.0, ":")):
         bound = mean + beta * deviation
         best = int(np.argmax(bound))
         axes.plot(
-            PLACES, bound, "k", linestyle=line, linewidth=1, label=f"upper bound, width {beta:g}"
+            PLACES,
+            bound,
+            color=ink,
+            linestyle=line,
+            linewidth=1,
+            label=f"upper bound, width {beta:g}",
         )
         axes.plot(
-            PLACES[best], bound[best], "k^", markersize=9, fillstyle="none" if beta > 1 else "full"
+            PLACES[best],
+            bound[best],
+            "^",
+            color=ink,
+            markersize=9,
+            fillstyle="none" if beta > 1 else "full",
         )
     axes.set(xlabel="place x", ylabel="reward")
     drawn.legend(loc="outside right upper", frameon=False)
-    drawn.savefig(out / "concept-width.png", dpi=120)
+    save(drawn, out, "concept-width")
 
 
 def aging(out: Path) -> None:
@@ -69,15 +92,15 @@ def aging(out: Path) -> None:
         "reset every 45": ResetEvery(45),
     }
     drawn = figure()
-    axes = drawn.subplots()
+    axes, ink = drawn.subplots(), rcParams["text.color"]
     for (name, aged), line in zip(maps.items(), LINES, strict=True):
         variance = aged(np.full(61, 0.1), seen_as)
         seen = np.isfinite(variance)
         if seen.all():
-            axes.plot(ages, variance, "k", linestyle=line, label=name)
+            axes.plot(ages, variance, color=ink, linestyle=line, label=name)
         else:  # as the first line, and infinite from here on
             oldest = ages[seen][0]
-            axes.plot(oldest, variance[seen][0], "kx", markersize=9)
+            axes.plot(oldest, variance[seen][0], "x", color=ink, markersize=9)
             axes.annotate(f"{name}:\nforgotten from here on", (oldest, 0.108), fontsize="small")
     axes.set(
         xlabel="age of an observation (steps)",
@@ -87,7 +110,7 @@ def aging(out: Path) -> None:
         xlim=(-3, 72),
     )
     drawn.legend(loc="outside right upper", frameon=False)
-    drawn.savefig(out / "concept-aging.png", dpi=120)
+    save(drawn, out, "concept-aging")
 
 
 class Station:
@@ -119,16 +142,16 @@ def questions(out: Path) -> None:
         bandit.tell(X, hill(X, t) + 0.1 * rng.standard_normal(len(X)), t)
         played.append((t, float(X[0, 0])))
     drawn = figure()
-    axes = drawn.subplots()
+    axes, ink = drawn.subplots(), rcParams["text.color"]
     axes.plot(
         *np.array(station.asked).T, "x", color="0.6", markersize=4, label="asked about (2 a step)"
     )
-    axes.plot(*np.array(played).T, ".k", markersize=4, label="played")
+    axes.plot(*np.array(played).T, ".", color=ink, markersize=4, label="played")
     times = np.arange(1, 151)
-    axes.plot(times, 5 + 3 * np.sin(times / 15), "-k", linewidth=0.8, label="best place")
+    axes.plot(times, 5 + 3 * np.sin(times / 15), "-", color=ink, linewidth=0.8, label="best place")
     axes.set(xlabel="step t", ylabel="place x")
     drawn.legend(loc="outside right upper", frameon=False)
-    drawn.savefig(out / "concept-expert.png", dpi=120)
+    save(drawn, out, "concept-expert")
 
 
 def dictionary(out: Path) -> None:
@@ -146,23 +169,25 @@ def dictionary(out: Path) -> None:
     all_mean, all_deviation = exact.predict(domain.X)
     points = sparse.info.posterior.dictionary_size
     drawn = figure()
-    axes = drawn.subplots()
+    axes, ink = drawn.subplots(), rcParams["text.color"]
     axes.plot(X[:, 0], y, ".", color="0.75", markersize=3, label="300 observations")
     axes.fill_between(
-        PLACES, mean - 2 * deviation, mean + 2 * deviation, color="0.9", label="± 2 deviations"
+        PLACES, mean - 2 * deviation, mean + 2 * deviation, **paint(), label="± 2 deviations"
     )
-    axes.plot(PLACES, mean, "k", label=f"on {points} inducing points")
-    axes.plot(PLACES, all_mean, "k:", label="on all of them")
-    axes.plot(PLACES, all_mean + 2 * all_deviation, "k:", linewidth=0.7)
+    axes.plot(PLACES, mean, color=ink, label=f"on {points} inducing points")
+    axes.plot(PLACES, all_mean, ":", color=ink, label="on all of them")
+    axes.plot(PLACES, all_mean + 2 * all_deviation, ":", color=ink, linewidth=0.7)
     axes.set(xlabel="place x", ylabel="reward")
     drawn.legend(loc="outside right upper", frameon=False)
-    drawn.savefig(out / "concept-dictionary.png", dpi=120)
+    save(drawn, out, "concept-dictionary")
 
 
 def main(out: Path = DOCS) -> None:
     """Draw all."""
-    for draw in (width, aging, questions, dictionary):
-        draw(out)
+    for look in ("default", DARK):
+        with style.context(look):
+            for draw in (width, aging, questions, dictionary):
+                draw(out)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib import style
+from matplotlib import rcParams, style
 from matplotlib.axes import Axes
 from matplotlib.colors import rgb_to_hsv, to_rgb
 from matplotlib.container import ErrorbarContainer
@@ -375,6 +375,22 @@ def test_styles_on_a_dark_ground_are_seen_on_it() -> None:
         assert each["markeredgecolor"] == "#16191a"
         same = ("marker", "linestyle", "linewidth")
         assert [each[part] for part in same] == [light[name][part] for part in same]
+
+
+def test_ranks_on_a_dark_ground_are_seen_on_it() -> None:
+    """Points and their band: ink of the style, of which the band lets the ground through."""
+    ranked = mean_ranks(pd.DataFrame(np.random.default_rng(0).random((6, 3)), columns=[*"abc"]))
+    for name in ("default", "dark_background"):
+        with style.context(name):
+            (axes,) = rank_figure(ranked).axes
+            ink, ground = rcParams["text.color"], axes.get_facecolor()[:3]
+            (band,) = axes.patches
+            *colour, alpha = band.get_facecolor()
+            seen = alpha * np.array(colour) + (1 - alpha) * np.array(ground)
+            assert axes.lines[0].get_color() == ink
+            for each in (ground, seen):
+                bases = sorted((contrast_base(ink), contrast_base(tuple(each))))
+                assert (bases[1] + 0.05) / (bases[0] + 0.05) > 4.5
 
 
 def contrast_base(colour: str) -> float:

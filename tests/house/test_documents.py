@@ -99,7 +99,7 @@ def test_ten_lines_of_readme_lose_what_it_says(
     played = left["bandit"].history
     missed = 1 - left["hill"](played[["x0"]].to_numpy(), played["time"].to_numpy())
     uniform = [1 - left["hill"](left["domain"].X, t).mean() for t in range(1, 201)]
-    said = re.search(r"It loses (\S+) a step .* a random choice loses (\S+) ", TEXTS["README.md"])
+    said = re.search(r"It loses ([\d.]+\d) a step .* choice loses ([\d.]+\d)", TEXTS["README.md"])
     assert said is not None
     assert len(missed) == 200
     assert missed.mean() == pytest.approx(float(said[1]), abs=0.03)

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib import rc_params_from_file
+from matplotlib.colors import to_rgb
 from PIL import Image
 
 from docs.making import check, dark
+from docs.making.pictures import DARK as DARK_STYLE
 from tests.house.test_documents import check_command
 
 SHOWN = [each for path in check.PAGES for each in check.shown_on(path)]
@@ -94,10 +97,27 @@ def test_picture_is_compared_but_for_the_part_that_no_other_run_draws_alike(tmp_
     assert compared(without=[0.0, 0.5, 0.5, 1.0]) == []
 
 
-def test_dark_picture_is_made_from_the_light_one() -> None:
-    """README shows one of two by the reader's theme: `python docs/making/dark.py` makes the second."""
+CONCEPTS = ("width", "aging", "expert", "dictionary")
+DARK = (
+    "regret",
+    "leaderboard-ranks",
+    "leaderboard-profile",
+    *(f"concept-{each}" for each in CONCEPTS),
+)
+
+
+@pytest.mark.parametrize("name", DARK)
+def test_dark_picture_is_drawn_in_dark_colours_and_of_the_size_of_the_light_one(name: str) -> None:
+    light, drawn = (dark.pixels(check.ROOT / "docs" / f"{name}{end}.png") for end in ("", "-dark"))
+    assert np.abs(np.subtract(light.shape, drawn.shape)).max() <= 0.02 * max(light.shape)
+    ground = rc_params_from_file(DARK_STYLE, use_default_template=False)["figure.facecolor"]
+    np.testing.assert_allclose(drawn[0, 0] / 255.0, to_rgb(ground), atol=0.01)
+    assert not (drawn == 0).all(axis=-1).any()  # no ink of a light page
+
+
+def test_readme_shows_one_of_two_pictures_by_the_theme_of_the_reader() -> None:
     page = (check.ROOT / "README.md").read_text(encoding="utf-8")
-    (dark_one,) = re.findall(r'\(prefers-color-scheme: dark\)" srcset="([^"]+)"', page)
-    (light_one,) = re.findall(r'<img [^>]*src="([^"]+)"', page)
-    expected = dark.darkened(dark.pixels(check.ROOT / light_one))
-    np.testing.assert_array_equal(dark.pixels(check.ROOT / dark_one), expected)
+    assert re.findall(r'\(prefers-color-scheme: dark\)" srcset="([^"]+)"', page) == [
+        "docs/regret-dark.png"
+    ]
+    assert re.findall(r'<img [^>]*src="([^"]+)"', page) == ["docs/regret.png"]

@@ -349,16 +349,19 @@ def rank_figure(ranks: Ranks, *, ax: Axes | None = None) -> Figure | Axes:
 
 
 def _draw_ranks(axes: Axes, ranks: Ranks) -> None:
+    ink = rcParams["text.color"]
     places = range(len(ranks.mean))
-    axes.plot(ranks.mean.to_numpy(), places, "o", color="#444444", markersize=6)
+    axes.plot(ranks.mean.to_numpy(), places, "o", color=ink, markersize=6)
     if not math.isnan(ranks.critical_difference):
         best = float(ranks.mean.iloc[0])
-        axes.axvspan(best, best + ranks.critical_difference, color="#dddddd", zorder=0)
+        axes.axvspan(
+            best, best + ranks.critical_difference, color=ink, alpha=0.15, linewidth=0, zorder=0
+        )
         within = f"within {number_text(ranks.critical_difference, 3)} (grey)"
         axes.set_title(f"not different from the best at the 5% level: {within}", fontsize=9)
     axes.set_yticks(list(places), [str(name) for name in ranks.mean.index], fontsize=9)
     axes.invert_yaxis()
-    axes.grid(axis="x", color="#cccccc", linewidth=0.6)
+    axes.grid(axis="x", linewidth=0.6)
     axes.set_xlabel(f"mean rank over {ranks.problems} problems (1 is best)")
 
 

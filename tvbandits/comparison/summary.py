@@ -76,7 +76,7 @@ class Summary(pd.DataFrame):
         return Summary
 
     def to_latex(self, *arguments: Any, **options: Any) -> Any:
-        """Return the table for LaTeX, as `DataFrame.to_latex` does: it needs `tvbandits[report]`."""
+        """Return the table for LaTeX, as that of pandas does: it needs `tvbandits[report]`."""
         return super().to_latex(*arguments, **{"escape": True, **options})
 
 

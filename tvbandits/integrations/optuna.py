@@ -305,8 +305,8 @@ class TVSampler(optuna.samplers.BaseSampler):
         `study.enqueue_trial({}, user_attrs=...)`.
     periodic : sequence of str, optional
         The names of float and int parameters on a circle, such as an angle. Of a float parameter, the
-        highest value is the lowest one: `trial.suggest_float("direction", 0, 360)`. Of whole numbers, or
-        with a step, the lowest value is the next one after the highest: `suggest_int("hour", 0, 23)`.
+        highest value is the lowest one, as 360 and 0 degrees are. Of whole numbers, or with a step, the
+        lowest value is the next one after the highest: hours are from 0 to 23.
     seed : int, optional
         With a seed, the random numbers of a trial depend on the seed and on the number of the trial
         alone, so that a new sampler may go on with a study on a storage. By default, as with Optuna's
