@@ -9,6 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -203,7 +204,13 @@ def sensor_field(
         noise_variance=noise_variance,
         added_noise=0.0,  # a reading holds the noise of its instrument
         labels=tuple(readings.columns),
-        summary=_summary(readings, omissions, [*sheet.omissions], places_text(places.columns)),
+        summary=_summary(
+            readings,
+            omissions,
+            f"left out: {', '.join(sheet.omissions)}" if sheet.omissions else "",
+            "" if every is not None else _steps_text(readings.index),
+            places_text(places.columns),
+        ),
     )
 
 
@@ -443,19 +450,22 @@ def points_of(places: pd.DataFrame) -> Array:
     return np.column_stack([east_north, others])
 
 
-def _summary(
-    readings: pd.DataFrame, omissions: dict[str, list[str]], rows: list[str], places: str
-) -> str:
-    """Return size, gaps and omissions, in one line."""
+def _summary(readings: pd.DataFrame, omissions: dict[str, list[str]], *notes: str) -> str:
+    """Return size, gaps, omissions and notes that are not empty, in one line."""
     steps, sensors = readings.shape
     size = f"{sensors} sensors, {readings.index[0]} to {readings.index[-1]} ({steps} steps)"
     parts = [f"{size}, {gaps_text(readings)}"]
     parts += [f"{reason}: {few(names)}" for reason, names in omissions.items() if names]
-    if rows:
-        parts.append(f"left out: {', '.join(rows)}")
-    if places:
-        parts.append(places)
-    return "; ".join(parts)
+    return "; ".join([*parts, *filter(None, notes)])
+
+
+def _steps_text(times: pd.Index[Any]) -> str:
+    """Return between which lengths of time the steps of a table are, in words, if they differ."""
+    lengths = times.to_series().diff().dropna()
+    shortest, longest = lengths.min(), lengths.max()
+    if longest <= shortest * (1 + 1e-6):
+        return ""
+    return f"a step is a row, {shortest} to {longest} after the last: every= makes steps equal"
 
 
 PROBLEMS = (

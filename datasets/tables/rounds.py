@@ -156,11 +156,16 @@ class Grid:
     regular: bool = field(default=True)
 
 
+# Steps that show how regular times are.
+FEWEST_STEPS = 4
+
 STEPS = ("1min", "5min", "10min", "15min", "30min", "1h", "3h", "6h", "12h", "1D", "7D")
 
 
 def find_step(times: pd.Series[Any], stations: pd.Series[Any], enough: float = 0.9) -> Grid | None:
     """Return the shortest usual step in which most stations have a reading, of dates; None without any.
+
+    A step is too long if it averages a few times into fewer than `FEWEST_STEPS` steps.
 
     Parameters
     ----------
@@ -179,6 +184,8 @@ def find_step(times: pd.Series[Any], stations: pd.Series[Any], enough: float = 0
         width = pd.Timedelta(step)
         begins = times.dt.floor(width)
         filled = pd.DataFrame({"time": begins, "station": stations}).drop_duplicates()
+        if begins.nunique() < min(len(moments), FEWEST_STEPS):
+            break
         span = (begins.max() - begins.min()) / width + 1
         share = len(filled) / (span * stations.nunique())
         regular = bool((steps.dt.total_seconds() % width.total_seconds() == 0).all())

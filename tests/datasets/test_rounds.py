@@ -1,6 +1,7 @@
 """Stations of a table that are silent, stand still or stand out, and the option that leaves them out."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -94,3 +95,21 @@ def test_a_station_to_leave_out_that_is_not_there_is_an_error(long: bool) -> Non
         ValueError, match=r"without=\['Z'\]\): there is no such station; there are: A, B"
     ):
         sensor_field(table, SITES, options=FileOptions(without=["Z"]))
+
+
+def test_a_step_that_would_average_most_readings_away_is_not_proposed(command: Command) -> None:
+    rows = ["01/13/2026 1:00 AM,1,2,3", "01/13/2026 9:00 AM,2,3,4", "01/19/2026 1:00 PM,3,4,5"]
+    Path("ampm.csv").write_text("time,A,B,C\n" + "\n".join(rows) + "\n")
+    (facts,) = json.loads(fine(command("data", "info", "ampm.csv", "--format", "json")))["files"]
+    assert facts["step"] == "6h"
+    assert "7D" not in fine(command("data", "info", "ampm.csv"))
+
+
+def test_sensor_field_says_that_steps_of_irregular_times_differ_unless_every_is_given() -> None:
+    times = pd.Timestamp("2026-01-01") + pd.to_timedelta([0, 70, 100, 1500], unit="min")
+    values = pd.DataFrame(np.arange(8.0).reshape(4, 2), index=times, columns=["A", "B"])
+    text = "a step is a row, 0 days 00:30:00 to 0 days 23:20:00 after the last: every="
+    assert text in sensor_field(values, SITES).summary
+    assert "every=" not in sensor_field(values, SITES, every="1D").summary
+    even = values.set_axis(pd.date_range("2026-01-01", periods=4, freq="1h"), axis=0)
+    assert "every=" not in sensor_field(even, SITES).summary

@@ -636,7 +636,9 @@ def create(
     configuration = read_config(config, expert)
     bandit, clock, about = configuration.bandit(), configuration.clock, configuration.about
     if read_history is not None:
-        bandit = configuration.bandit(read_history(bandit, clock, about))
+        past = read_history(bandit, clock, about)
+        with bar_if_slow("learn", is_shown=expert is None):
+            bandit = configuration.bandit(past)
     if like is not None:
         with Campaign.open(like) as other, naming(Path(like)), bar_if_slow("learn"):
             bandit = bandit.learn_from(other)
