@@ -93,7 +93,9 @@ def test_json_is_one_object_and_nothing_else(command: Command, seeds: int) -> No
     expected = summarise(compare(problem, ["sw-gp-ucb:window=3"], seeds, beta="2"))
     shown = pd.DataFrame(found["summary"]).astype(expected.dtypes)
     clock = "seconds_per_step"
-    pd.testing.assert_frame_equal(shown.drop(columns=clock), expected.drop(columns=clock))
+    pd.testing.assert_frame_equal(
+        shown.drop(columns=clock), pd.DataFrame(expected).drop(columns=clock)
+    )
     assert found["references"] == {SMALL: problem_references(problem[SMALL], seeds)._asdict()}
 
 
