@@ -26,7 +26,8 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.setattr(
         terminal, "messages", Console(file=stream, force_terminal=True, force_interactive=True)
     )
-    monkeypatch.setattr(waiting, "SLOW", 0.05)
+    monkeypatch.setattr(waiting, "SLOW", 0.0)
+    monkeypatch.setattr(waiting, "SHORTEST", 0.05)
     return stream
 
 
@@ -55,6 +56,19 @@ def test_no_bar_without_a_terminal_or_where_an_expert_may_ask(
     with waiting.bar_if_slow("tell"):
         time.sleep(0.1)
     assert screen.getvalue() == ""
+
+
+def test_parts_that_are_fast_alone_show_a_bar_once_the_command_is_slow(
+    screen: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "SLOW", 2.0)
+    monkeypatch.setattr(waiting, "_BEGIN", time.monotonic() - 1.7)
+    with waiting.bar_if_slow("read"):
+        time.sleep(0.1)
+    assert screen.getvalue() == ""
+    with waiting.bar_if_slow("tell"):
+        time.sleep(0.6)
+    assert "tell" in screen.getvalue()
 
 
 def test_an_error_ends_the_bar(screen: Terminal) -> None:

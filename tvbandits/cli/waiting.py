@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
+from time import monotonic
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,10 +15,16 @@ if TYPE_CHECKING:
 # Seconds after which a person should see that something is done.
 SLOW = 2.0
 
+# A part of a command that takes less shows no bar, however long the command has taken.
+SHORTEST = 0.2
+
+# When the command began, nearly: each command is a process of its own, which imports this first.
+_BEGIN = monotonic()
+
 
 @contextmanager
 def bar_if_slow(text: str, *, is_shown: bool = True) -> Iterator[Callable[[float], None]]:
-    """Show a bar while something takes longer than `SLOW` seconds, if messages go to a terminal.
+    """Show a bar from `SLOW` seconds after the command began, if messages go to a terminal.
 
     It yields a function that moves the bar to a share from 0 to 1; until then the bar shows no end.
     Nothing may be printed or asked meanwhile.
@@ -43,7 +50,7 @@ def bar_if_slow(text: str, *, is_shown: bool = True) -> Iterator[Callable[[float
         for each in bars:
             each.update(each.task_ids[0], total=1.0, completed=share)
 
-    timer = Timer(SLOW, show)
+    timer = Timer(max(SHORTEST, SLOW - (monotonic() - _BEGIN)), show)
     timer.daemon = True
     timer.start()
     try:
