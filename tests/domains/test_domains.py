@@ -13,10 +13,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, Dataset, policies
-from tvbandits.bandit.history import as_html, as_text
 from tvbandits.data import Source
 from tvbandits.domains.parameters import as_bounds
 from tvbandits.experts.keyed_noise import keyed_normal
+from tvbandits.text import as_html, as_text
 from tvbandits.ties import row_of_largest
 from tvbandits.validation import file_path, several, text
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tvbandits.digits import interval_text, number_text
+from tvbandits.text import interval_text, number_text
 
 
 @pytest.mark.parametrize("size", [1e-12, 1e-6, 1.0, 1e3, 1e11])

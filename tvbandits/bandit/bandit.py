@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.bandit.extremes import warn_of_outlier
-from tvbandits.bandit.history import as_html, history_columns
+from tvbandits.bandit.history import history_columns
 from tvbandits.bandit.inference import Inference
 from tvbandits.bandit.info import Info
 from tvbandits.bandit.initial_state import (
@@ -70,6 +70,7 @@ from tvbandits.errors import PlayError
 from tvbandits.experts.protocol import restore_state, state_of
 from tvbandits.gp.noise import NoiseEstimate
 from tvbandits.io import save_value
+from tvbandits.text import as_html
 from tvbandits.threads import Turns, in_turn
 from tvbandits.validation import Array, as_generator, as_time, flag, of_kind, whole_number
 

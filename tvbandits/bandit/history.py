@@ -1,9 +1,8 @@
-"""Values as a small table or one line of text, and the history of a bandit as columns."""
+"""The history of a bandit as columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from html import escape
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,63 +10,12 @@ from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.limits import Limit
 from tvbandits.data import Dataset, Plays, at_times
-from tvbandits.digits import number_text
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import MoveCost, costs_along
-from tvbandits.validation import Array, cut
+from tvbandits.validation import Array
 
 # Nothing was read but rewards.
 NO_OUTCOMES: Mapping[Limit, Dataset] = {}
-
-# Characters of a line at the most.
-LONGEST = 200
-
-_CELL = "text-align:left;padding:0.1em 0.8em 0.1em 0;border:none;background:none"
-
-
-def as_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
-    """A table of two columns, names and values, under a title; nothing in it is taken for HTML.
-
-    Parameters
-    ----------
-    title : str
-    rows : iterable of (str, object)
-        A float is shown with four digits, anything else as its `str`, cut at 200 characters.
-
-    Examples
-    --------
-    >>> from tvbandits.bandit.history import as_html
-    >>> print(as_html("Info", [("readings", 3)])[:6])
-    <table
-    """
-    lines = "".join(
-        f'<tr><th scope="row" style="{_CELL};font-weight:normal;opacity:0.7">{escape(name)}</th>'
-        f'<td style="{_CELL}">{escape(cut(_shown(value), LONGEST))}</td></tr>'
-        for name, value in rows
-    )
-    caption = f'<caption style="text-align:left;font-weight:bold">{escape(title)}</caption>'
-    return f'<table style="border-collapse:collapse">{caption}<tbody>{lines}</tbody></table>'
-
-
-def as_text(title: str, rows: Iterable[tuple[str, object]]) -> str:
-    """`<title: name value, name value>` on one line of at most 200 characters.
-
-    Parameters are those of `as_html`. What does not fit is cut off, with "..." for it.
-
-    Examples
-    --------
-    >>> from tvbandits.bandit.history import as_text
-    >>> print(as_text("Info", [("readings", 3), ("failed", 0)]))
-    <Info: readings 3, failed 0>
-    """
-    parts = ", ".join(f"{name} {_shown(value)}" for name, value in rows)
-    line = " ".join((f"{title}: {parts}" if parts else title).split())
-    return f"<{cut(line, LONGEST - 2)}>"
-
-
-def _shown(value: object) -> str:
-    return number_text(value) if isinstance(value, float) else str(value)
-
 
 # Of a history; what an outcome is called stands beside them.
 COLUMNS = {"time", "reward", "variance", "source", "kind", "violations", "relative", "move_cost"}

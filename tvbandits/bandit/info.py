@@ -8,9 +8,9 @@ from typing import Protocol
 
 from numpy.typing import ArrayLike
 
-from tvbandits.bandit.history import as_html, as_text
 from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.gp.noise import NoiseEstimate
+from tvbandits.text import as_html, as_text
 from tvbandits.validation import Array
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.bandit.history import as_html, as_text
 from tvbandits.bandit.info import Info
 from tvbandits.data import Dataset, Expired, Outliers, Plays, Record
 from tvbandits.domains.availability import Available
@@ -22,6 +21,7 @@ from tvbandits.gp.online import Learned
 from tvbandits.gp.posterior import AppendBuffer, CandidateGrid, Posterior
 from tvbandits.gp.standardisation import Scaling
 from tvbandits.queries.plans import PlayedPool
+from tvbandits.text import as_html, as_text
 from tvbandits.validation import Array
 
 

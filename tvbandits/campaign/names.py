@@ -17,7 +17,6 @@ import numpy as np
 from tvbandits.campaign.store.errors import report_damage
 from tvbandits.campaign.store.journal import to_points
 from tvbandits.clock import Clock
-from tvbandits.digits import number_text
 from tvbandits.domains.availability import (
     Availability,
     NothingAvailableError,
@@ -33,6 +32,7 @@ from tvbandits.domains.candidates import (
 from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.parameters import Category, Parameter, exactly, texts
 from tvbandits.domains.space import Arms, Space
+from tvbandits.text import number_text
 from tvbandits.validation import Array, as_points, as_rows, describe, refuse, require, whole_number
 
 # Columns of a history besides the coordinates. If a coordinate has one of these names, or that of an

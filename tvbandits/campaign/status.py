@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tvbandits.bandit.history import as_text
 from tvbandits.campaign.questions import Questions, coordinates
 from tvbandits.campaign.store.journal import to_array
 from tvbandits.campaign.store.store import OPERATIONS, Row
 from tvbandits.campaign.withdrawals import Withdrawals
+from tvbandits.text import as_text
 from tvbandits.validation import Array
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import WORDS, escape, plural, print_result, without_formula
 from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import parse_time, to_number
-from tvbandits.digits import interval_text
 from tvbandits.domains.candidates import candidates_of
 from tvbandits.domains.space import Arms
 from tvbandits.io import without_nan
+from tvbandits.text import interval_text
 from tvbandits.validation import Array, file_path
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from tvbandits.comparison.summary import (
     summarise,
 )
 from tvbandits.datasets.tables.references import References
-from tvbandits.digits import number_text
 from tvbandits.domains.problem import Problem
+from tvbandits.text import number_text
 from tvbandits.validation import clean
 
 # Columns of the summary that are regrets, and those of the differences to the best policy.

@@ -15,12 +15,12 @@ from matplotlib.figure import Figure
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.comparison.figures import WITHIN, NotebookFigure, Place, check_axes, label_of
 from tvbandits.data import Dataset
-from tvbandits.digits import number_text
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Category, Choice, Log, Parameter, Real
 from tvbandits.domains.space import Table, space_of
 from tvbandits.gp.additive import ends_of
+from tvbandits.text import number_text
 from tvbandits.validation import Array, Index, of_kind
 
 # Half the width of a band, in posterior deviations.

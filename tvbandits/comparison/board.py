@@ -31,8 +31,8 @@ from tvbandits.comparison.summary import (
     winners,
 )
 from tvbandits.datasets.environment import Environment
-from tvbandits.digits import number_text
 from tvbandits.domains.problem import Problem
+from tvbandits.text import number_text
 
 # Policies that this package proposes itself: a board shows first where they are beaten.
 OURS = ("adaptive-gp-ucb", "frugal-gp-ucb")

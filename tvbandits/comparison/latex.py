@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from tvbandits.comparison.summary import BEST_OF_BATCH, panels_of, regret_texts, summarise
-from tvbandits.digits import number_text
+from tvbandits.text import number_text
 
 # Headings of the columns, those of regrets first.
 REGRETS = {

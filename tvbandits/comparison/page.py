@@ -21,7 +21,7 @@ from tvbandits.comparison import plots
 from tvbandits.comparison.files import RUN, Content, read
 from tvbandits.comparison.summary import BEST_OF_BATCH, Panel, panels_of, summarise
 from tvbandits.datasets.tables.references import References
-from tvbandits.digits import number_text
+from tvbandits.text import number_text
 
 # Columns of the summary by their headings; only some problems have the last two.
 COLUMNS = {

@@ -33,9 +33,9 @@ from tvbandits.comparison.figures import (
 from tvbandits.comparison.frontier import PAPER, WITHOUT, frontier_table
 from tvbandits.comparison.summary import Panel, Ranks, count_text, panels_of
 from tvbandits.datasets.tables.references import References
-from tvbandits.digits import number_text
 from tvbandits.policies.registry import POLICIES
 from tvbandits.queries.plans import PLANS
+from tvbandits.text import number_text
 from tvbandits.validation import of_kind
 
 # --- styles of curves ---------------------------------------------------------------------------------

@@ -22,9 +22,9 @@ from scipy.stats import friedmanchisquare, studentized_range, t as student
 
 from tvbandits.datasets.environment import Environment
 from tvbandits.datasets.tables.references import References, references
-from tvbandits.digits import number_text
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.problem import Problem
+from tvbandits.text import number_text
 from tvbandits.validation import several, whole_number
 
 # Problem, policy and seed of a run: its label, and the columns that have it.

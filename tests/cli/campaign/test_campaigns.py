@@ -24,7 +24,7 @@ from tvbandits import Campaign, Candidates, policies, rate
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
 from tvbandits.comparison.summary import Run
-from tvbandits.digits import interval_text
+from tvbandits.text import interval_text
 
 SITES = "site,km,height\nnorth,0,1\nmill,2.5,1\nsouth,5,2\neast,7.5,0\n"
 

@@ -32,10 +32,10 @@ from tvbandits.campaign.overview import Overview
 from tvbandits.campaign.service.pictures import Axis, Picture, dots, join, mark, path, short, span
 from tvbandits.campaign.status import HALF_WIDTH, age_text, drop_command, with_answer
 from tvbandits.datasets.sensor_field import find_degrees
-from tvbandits.digits import interval_text, number_text
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import AtContext
 from tvbandits.experts.calibrated import estimate
+from tvbandits.text import interval_text, number_text
 from tvbandits.validation import Array, Index
 
 # Rows of a table, of that of the stations, and places of the forecast.

@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.ticker import MaxNLocator
 
-from tvbandits.digits import number_text
+from tvbandits.text import number_text
 from tvbandits.validation import Array
 
 # Letters of the longest name that stands in a picture, or beside it, in full.
