@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from tvbandits.data import mix_bits
+from tvbandits.domains.rows import mix_bits
 from tvbandits.validation import Array
 
 

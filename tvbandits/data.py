@@ -74,16 +74,6 @@ def at_times(X: Array, t: Array | float) -> Array:
     return Z
 
 
-def mix_bits(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Mix the bits of whole numbers so that every bit depends on every bit.
-
-    It is the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
-    """
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state ^ (state >> np.uint64(31))
-
-
 class GrowingColumns:
     """Storage behind frozen columns that grow: a row that was written never changes.
 

@@ -119,7 +119,9 @@ def tell(
     table = TableReadings([reading])
     if path is not None:
         with bar_if_slow(f"read {path.name}"):
-            table = read_table(path, campaign, errors, tables, yes=doubtful == "accept")
+            table = read_table(
+                path, campaign.names, campaign.recipe, errors, tables, yes=doubtful == "accept"
+            )
     rows = _check_readings(campaign, table.readings, errors, doubtful)
     refusals, withdrawn = len(errors or ()), Withdrawn()
     new = _record(campaign, rows, errors, withdrawn)
@@ -229,7 +231,9 @@ def read_history(
     ):
         errors: Errors = []
         is_sure = doubtful == "accept"
-        table = read_table(path, draft, errors, tables, yes=is_sure, is_alone=False)
+        table = read_table(
+            path, draft.names, draft.recipe, errors, tables, yes=is_sure, is_alone=False
+        )
         rows = _check_readings(draft, table.readings, errors, doubtful)
         if not errors:
             _record(draft, rows, errors, [])

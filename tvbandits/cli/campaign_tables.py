@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvbandits.campaign.campaign import Campaign
+from tvbandits.bandit.recipe import Recipe
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.shared import Errors, collect_errors
 from tvbandits.cli.output import plural
@@ -103,7 +103,8 @@ class TableReadings:
 
 def read_table(
     path: Path,
-    campaign: Campaign,
+    names: Names,
+    recipe: Recipe,
     errors: Errors | None,
     tables: Mapping[str, Any] = MappingProxyType({}),
     *,
@@ -130,7 +131,6 @@ def read_table(
                 f"{option_text('degrees', options.degrees)} must name two columns of a long table, "
                 f"LAT+LON; there are: {', '.join(map(str, cells.columns))}"
             )
-        names = campaign.names
         has_place = "site" in header or {each.lower() for each in names.columns} <= {*header}
         is_own = has_place and bool({"reward", *sum(COUNTS, ())} & {*header})
         if cells.empty and not is_own:
@@ -142,7 +142,9 @@ def read_table(
             return replace(foreign, omissions=[*sheet.omissions, *foreign.omissions])
         if options.time or len(layout.time) > 1 or (layout.is_long and "time" not in header):
             cells, header = _with_time(cells, header, layout, options)
-        readings = _own_readings(cells.set_axis(header, axis=1), campaign, options, errors, yes)
+        readings = _own_readings(
+            cells.set_axis(header, axis=1), names, recipe, options, errors, yes
+        )
         # A row of counts without trials or exposure is no play that failed: there was none.
         played = [each for each in readings if not (each.counts and each.counts[1] == 0)]
         unplayed = len(readings) - len(played)
@@ -171,7 +173,12 @@ def _with_time(
 
 
 def _own_readings(
-    cells: pd.DataFrame, campaign: Campaign, options: FileOptions, errors: Errors | None, yes: bool
+    cells: pd.DataFrame,
+    names: Names,
+    recipe: Recipe,
+    options: FileOptions,
+    errors: Errors | None,
+    yes: bool,
 ) -> list[Reading]:
     """Return the readings of a table with columns site, time and reward, or their counts."""
     import pandas as pd
@@ -180,9 +187,9 @@ def _own_readings(
     from tvbandits.datasets.tables.other_rows import GAPS
     from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
 
-    names, limits = campaign.names, [limit.name for limit in campaign.recipe.options.limits]
+    limits = [limit.name for limit in recipe.options.limits]
     # Nobody writes the coordinates of arms.
-    header, arms = [*cells.columns], isinstance(campaign.domain, Arms)
+    header, arms = [*cells.columns], isinstance(recipe.domain, Arms)
     count_columns = _check_header(header, names, limits, arms)
     if "site" in header:
         cells = cells[stations_used(cells["site"].str.strip(), options)]

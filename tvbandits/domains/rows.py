@@ -18,11 +18,20 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.data import mix_bits
 from tvbandits.validation import Array, Index, as_floats, describe, is_of
 
 # Rows of a block, where the source has no blocks of its own.
 BLOCK = 65_536
+
+
+def mix_bits(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Mix the bits of whole numbers so that every bit depends on every bit.
+
+    It is the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+    """
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))
 
 
 def _refuse_as_whole(rows: object, *_: object, **__: object) -> NoReturn:
