@@ -98,6 +98,8 @@ def test_ranges_on_a_space_hold_numbers_and_categories() -> None:
     frame = space.decode(X)
     assert frame["heat"].between(20, 30).all()
     assert set(frame["fuel"]) <= {"oil", "wood"}
+    one = bandit.ask(2.0, n=2, available={"fuel": "wood"})  # a text is one category
+    assert set(space.decode(one)["fuel"]) == {"wood"}
 
 
 def test_ranges_on_candidates_are_those_of_a_mask() -> None:
@@ -110,7 +112,7 @@ def test_ranges_on_candidates_are_those_of_a_mask() -> None:
 
 @pytest.mark.parametrize(
     ("ranges", "value"),
-    [({"x7": (0, 1)}, "x7"), ({"x0": (2, 1)}, "x0"), ({"x0": [1]}, "x0"), ({"x0": (0, "a")}, "x0")],
+    [({"x7": (0, 1)}, "x7"), *(({"x0": each}, "x0") for each in ((2, 1), [1], (0, "a"), 1.0))],
 )
 def test_wrong_ranges_are_named_and_change_nothing(ranges: Any, value: str) -> None:
     bandit = warmed(made("gp-ucb", INTERVAL), INTERVAL)

@@ -159,6 +159,18 @@ def test_record_refuses_a_reading_before_it_is_in_the_journal(
         assert campaign.verify().consistent
 
 
+def test_record_and_ask_refuse_what_is_no_list_of_readings_or_has_no_end(
+    campaign: Campaign,
+) -> None:
+    endless: list[object] = []
+    endless.append(endless)
+    with pytest.raises(ValueError, match=r"readings must be .*1e\+300"):
+        campaign.record(1e300)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="available"):
+        campaign.ask(1.0, available=endless)  # type: ignore[arg-type]
+    assert campaign.journal() == []
+
+
 def test_record_leaves_out_refused_readings_where_a_list_takes_them(campaign: Campaign) -> None:
     campaign.tell(["a"], [1.0], 1.0)
     readings = [

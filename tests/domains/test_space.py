@@ -411,6 +411,8 @@ def test_context_by_name() -> None:
         table.rows_of({"left": 9, "colour": "red"})
     with pytest.raises(ValueError, match=r"context must be .* got 'size'"):
         DICE.candidates(context=["size"])
+    with pytest.raises(ValueError, match=r"context must be .* got 'size'"):
+        Space(speed=(0.0, 1.0)).candidates(context=["size"])  # before its points are counted
     with pytest.raises(ValueError, match="context must leave a column to choose"):
         DICE.candidates(context=["left", "right", "colour"])
     refused(ValueError, "candidates have no context columns", DICE.candidates().rows_of, {})

@@ -176,6 +176,7 @@ def default_kernel(domain: Domain) -> Any:
     On named parameters it is Matern-5/2 with a length scale of a quarter of each range, elsewhere an RBF
     kernel with a length scale of 0.15 of the widest range. Nothing fits it, unless the policy learns.
     """
+    check_domain(domain)
     space = space_of(domain)
     return space_kernels(domain)[0] if space is None else space.kernel()
 

@@ -549,6 +549,7 @@ class Campaign:
         All readings are one transaction. A campaign with an expert asks it after each reading; there the
         readings before one with an error stay in the journal.
         """
+        of_kind("readings", readings, Iterable, "mappings by the names of tell")
         if errors is not None:
             of_kind("errors", errors, list, "a list, or None")
         if withdrawn is not None:

@@ -352,11 +352,11 @@ def _plain(**arguments: Any) -> dict[str, Any]:
     stated = {name: value for name, value in arguments.items() if value is not None}
     try:
         plain: dict[str, Any] = json.loads(to_json(stated))
-    except TypeError:
+    except (TypeError, RecursionError):  # what holds itself has no end
         for name, value in stated.items():
             try:
                 to_json({name: value})
-            except TypeError as error:
+            except (TypeError, RecursionError) as error:
                 what = f"{name}={describe(value)} cannot be written to the journal of a campaign"
                 raise ValueError(f"{what}: {error}") from error
         raise

@@ -15,7 +15,7 @@ from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.moving import Move
 from tvbandits.errors import PlayError
 from tvbandits.ties import first_of_largest, row_of_largest
-from tvbandits.validation import Array, as_rows, describe, is_finite_number
+from tvbandits.validation import Array, as_rows, describe, is_finite_number, require, several
 
 # A mask (A,) or row numbers of the candidates, ranges of coordinates by name (`Ranges`), or a function
 # from points (m, d) to a mask (m,).
@@ -44,19 +44,22 @@ class Ranges:
 
     def __init__(self, domain: Domain, ranges: Mapping[str, Sequence[float | str]]) -> None:
         self._names = domain.coordinate_names
-        self._ranges = {name: [*ends] for name, ends in ranges.items()}
-        for name, ends in self._ranges.items():
+        self._ranges = dict[str, list[float | str]]()
+        for name, given in ranges.items():
             if name not in self._names:
                 there = ", ".join(self._names)
                 raise ValueError(
                     f"available: unknown coordinate {describe(name)}; there are: {there}"
                 )
+            where, needs = (
+                f"available: the range of {name}",
+                "a lowest and a highest number, or texts",
+            )
+            ends = [given] if isinstance(given, str) else several(where, given, needs)
             numbers = len(ends) == 2 and all(map(is_finite_number, ends))
-            if not (numbers and ends[0] <= ends[1]) and not self._are_texts(ends):  # type: ignore[operator]
-                needs = "a lowest and a highest number, or texts"
-                raise ValueError(
-                    f"available: the range of {name} must be {needs}, got {describe(ends)}"
-                )
+            is_range = numbers and ends[0] <= ends[1]
+            require(is_range or self._are_texts(ends), where, needs, ends)
+            self._ranges[name] = ends
 
     @staticmethod
     def _are_texts(ends: list[float | str]) -> bool:

@@ -33,7 +33,6 @@ from tvbandits.validation import (
     describe,
     finite_number,
     is_infinite,
-    of_kind,
     settle,
     several,
 )
@@ -376,9 +375,7 @@ class Space(Domain):
         ValueError
             If there are more, or infinitely many.
         """
-        context = several("context", context, "names of parameters")
-        for name in context:
-            of_kind("each name of context", name, str, "a text")
+        context = self.context_names(context)
         if self._every is None:
             most = f"{self.size:g} points are more than {ENUMERATED}"
             raise ValueError(f"{most}: give some of them to `table`")
@@ -400,6 +397,20 @@ class Space(Domain):
             names of parameters.
         """
         return Table(self, points, context)
+
+    def context_names(self, context: str | Sequence[str]) -> tuple[str, ...]:
+        """Return the names of parameters that are given by the world; one may be a text alone.
+
+        Raises
+        ------
+        ValueError
+            If one is no parameter.
+        """
+        needs = "names of parameters"
+        names = [context] if isinstance(context, str) else several("context", context, needs)
+        for name in names:
+            choice("context", name, self.names)
+        return tuple(names)
 
 
 class Table(Candidates):
@@ -432,12 +443,9 @@ class Table(Candidates):
         context: Sequence[str] = (),
         retired: Sequence[int] = (),
     ) -> None:
-        needs = "names of parameters"
-        names = [context] if isinstance(context, str) else several("context", context, needs)
-        for name in names:
-            choice("context", name, space.names)
+        names = space.context_names(context)
         where = [column for name in names for column in np.r_[space.columns[name]]]
-        settle(self, space=space, context_names=tuple(names))
+        settle(self, space=space, context_names=names)
         super().__init__(space.check(points), where, retired)
 
     def __repr__(self) -> str:
