@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.bandit.history import history_columns
 from tvbandits.bandit.info import Info, ModelInfo, PosteriorInfo
-from tvbandits.bandit.observations import count_unasked, skip_numbers, validate_observations
+from tvbandits.bandit.observations import skip_unasked, validate_observations
 from tvbandits.bandit.options import Mean, check_mean
 from tvbandits.counts import Counted
 from tvbandits.data import Dataset, Plays, Record
@@ -235,14 +235,13 @@ class PolicyAdapter:
         scaled = self._scaled(rewards if noise is None else rewards.with_noise(noise.variance))
         if isinstance(self.rule, Noisy) and noise is not None and noise is not self.noise:
             self.rule.noise = noise.variance / self.unit**2
-        unasked = count_unasked(self.record, record, len(new.X))
-        self.record, self.noise = record, noise
+        old, self.record, self.noise = self.record, record, noise
         if len(rewards) and isinstance(self.rule, Counting):
             read = trials[~np.isnan(y.values)] if isinstance(y, Counted) else trials
             self.rule.learn_shares(scaled, read[: len(rewards)])
         elif len(rewards):
             self.rule.learn(scaled, self.rng)
-        skip_numbers(self.rng, min(unasked, len(rewards)))
+        skip_unasked(self.rng, old, record, new)
         return self.info
 
     def _scaled(self, rewards: Dataset) -> Dataset:

@@ -31,9 +31,8 @@ from tvbandits.bandit.initial_state import (
 from tvbandits.bandit.observations import (
     ReadingTable,
     corrected_answers,
-    count_unasked,
     find_readings,
-    skip_numbers,
+    skip_unasked,
     validate_answers,
     validate_correction,
     validate_observations,
@@ -547,8 +546,7 @@ class Bandit:
         state = query_after_tell(self._inference, before, state, new, rng)
         if not recipe.options.robust:
             warn_of_outlier(before.rewards.y, new, y)
-        unasked = count_unasked(before.record, state.record, len(new.X))
-        skip_numbers(rng, min(unasked, len(new.rewards)))
+        skip_unasked(rng, before.record, state.record, new)
         self._state = replace(state, random=self._inference.random_state(rng))
         return self._state.info
 

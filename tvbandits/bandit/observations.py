@@ -534,6 +534,13 @@ def count_unasked(before: Record, after: Record, points: int) -> int:
     return points - len(before.pending) + len(after.pending)
 
 
+def skip_unasked(
+    rng: np.random.Generator, before: Record, after: Record, new: NewObservations
+) -> None:
+    """Skip the random numbers of those of some new rewards that nobody asked for."""
+    skip_numbers(rng, min(count_unasked(before, after, len(new.X)), len(new.rewards)))
+
+
 def skip_numbers(rng: np.random.Generator, rewards: int) -> None:
     """Skip the random numbers that belong to so many rewards that nobody asked for.
 

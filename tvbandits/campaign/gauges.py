@@ -55,7 +55,7 @@ def doubts_about_gauges(
             found.setdefault(name(x), text)
         elif equal:
             found.setdefault(name(x), f"stuck: its last {equal} readings are equal")
-    for place, offset in attractive_offsets(readings, minimize, name).items():
+    for place, offset in attractive_offsets(readings, rounds, minimize, name).items():
         right = confirmed.get(place, 0.0)
         if abs(offset - right) > CHANGE_OF_OFFSET * abs(right):
             text = f"usually {offset:+.3g} from the median of all places: is it right?"
@@ -64,10 +64,12 @@ def doubts_about_gauges(
 
 
 def attractive_offsets(
-    readings: Dataset, minimize: bool, name: Callable[[Array], str]
+    readings: Dataset, rounds: Rounds, minimize: bool, name: Callable[[Array], str]
 ) -> dict[str, float]:
-    """Return by how much each place is off that stands out and attracts plays, by name."""
-    rounds = Rounds.of(readings)
+    """Return by how much each place is off that stands out and attracts plays, by name.
+
+    The rounds are those of the readings.
+    """
     offsets = [*zip(rounds.X, rounds.offsets.tolist(), strict=True)]
     if len(rounds.values) < FEWEST_ROUNDS:
         offsets = offsets_of_plays(readings)

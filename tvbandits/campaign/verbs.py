@@ -221,13 +221,16 @@ def _offsets(bandit: Bandit, names: Names, sites: Sequence[str | int]) -> dict[s
     ValueError
         If one does not.
     """
-    from tvbandits.campaign.gauges import attractive_offsets  # not needed to read a status
+    # Not needed to read a status.
+    from tvbandits.campaign.gauges import attractive_offsets
+    from tvbandits.datasets.tables.rounds import Rounds
 
     candidates = candidates_of(names.domain)
     require(candidates is not None, "confirm", "for sites or arms only", sites)
     rows = np.asarray([*dict.fromkeys(names.rows(sites))])
     rows = as_rows(rows, len(candidates), "confirm")  # type: ignore[arg-type]
-    offsets = attractive_offsets(bandit.state.readings, bandit.recipe.minimize, names.name)
+    readings, minimize = bandit.state.readings, bandit.recipe.minimize
+    offsets = attractive_offsets(readings, Rounds.of(readings), minimize, names.name)
     confirmed = [names.name(candidates.X[row]) for row in rows]  # type: ignore[union-attr]
     if calm := [name for name in confirmed if name not in offsets]:
         which = f"those that do are {', '.join(offsets)}" if offsets else "none does"

@@ -47,7 +47,7 @@ Doubtful = Literal["ask", "accept", "skip"]
 # Readings that are recorded in one transaction.
 CHUNK = 5000
 
-# Readings that were retracted or moved, of which the summary tells.
+# Readings of a kind that a summary names.
 MOST_LISTED = 3
 
 
@@ -173,17 +173,18 @@ def _recorded_codes(campaign: Campaign, tables: Mapping[str, Any]) -> list[dict[
 
 def _codes_text(campaign: Campaign, codes: Sequence[Mapping[str, Any]], file: str) -> str:
     """Return which readings stand for none by --missing, and the command that withdraws the first."""
-    listed = [
-        f"{each['site']} at {campaign.format_time(each['t'])}: {each['reading']:g}"
-        for each in codes[:MOST_LISTED]
-    ]
-    listed += [f"and {len(codes) - MOST_LISTED} more"][: len(codes) > MOST_LISTED]
-    first = codes[0]
+    first, texts = (
+        codes[0],
+        [
+            f"{each['site']} at {campaign.format_time(each['t'])}: {each['reading']:g}"
+            for each in codes
+        ],
+    )
     at = campaign.format_time(first["t"]) if campaign.clock is not None else f"{first['t']:.17g}"
     place = f"--site {shlex.quote(first['site'])} --at {shlex.quote(at)}"
     return (
         f"--missing says that {plural(len(codes), 'recorded reading')} stand for none "
-        f"({', '.join(listed)}); they stay until withdrawn, one by one: tvbandits campaign retract "
+        f"({_listed(texts)}); they stay until withdrawn, one by one: tvbandits campaign retract "
         f"{shlex.quote(file)} {place}"
     )
 
@@ -388,15 +389,20 @@ def _print_recorded(
     text, recorded = plural(new, f"new {noun}"), total - new - len(withdrawn)
     text += f", {recorded} already recorded" if recorded else ""
     if withdrawn:
-        listed = [each["reading"] for each in withdrawn[:MOST_LISTED]]
-        listed += [f"and {len(withdrawn) - MOST_LISTED} more"][: len(withdrawn) > MOST_LISTED]
+        readings = _listed([each["reading"] for each in withdrawn])
         text += (
-            f", {len(withdrawn)} not brought back ({', '.join(listed)}; "
+            f", {len(withdrawn)} not brought back ({readings}; "
             "to bring one back, tell it under a --key of its own)"
         )
     text += f"; {plural(status.readings, 'reading')} in all, {status.pending} pending"
     values = {"received": total, "new": new, "readings": status.readings, **(others or {})}
     print_result(call.form, text + _notes_text(values), values)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """Return the first few of some texts, and how many more there are."""
+    more = [f"and {len(texts) - MOST_LISTED} more"] if len(texts) > MOST_LISTED else []
+    return ", ".join([*texts[:MOST_LISTED], *more])
 
 
 def _notes_text(notes: Mapping[str, Any]) -> str:
