@@ -16,6 +16,7 @@ from tvbandits import Answers, Arms, Bandit, Box, Campaign, Candidates, Options,
 from tvbandits.bandit.outliers import CONFIG, agreeing, far_from_the_others
 from tvbandits.data import Dataset, Outliers
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
+from tvbandits.gp.state_space import FeatureRows, Filter
 from tvbandits.validation import Array
 
 SITES = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
@@ -329,6 +330,40 @@ def test_tell_judges_a_long_history_in_one_pass(monkeypatch: pytest.MonkeyPatch)
     assert len(outliers[0]) > 1
     np.testing.assert_array_equal(outliers[0].rows, outliers[1].rows)
     np.testing.assert_array_equal(at_once.predict(points)[0], in_turn.predict(points)[0])
+
+
+def test_tell_filters_each_reading_of_a_long_history_about_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where the unit of the reward is learned on the way, as it is on a box."""
+    rng, n = np.random.default_rng(0), 150
+    X = rng.uniform(0, 1, (n, 1))
+    y = np.sin(5 * X[:, 0]) + 0.1 * rng.standard_normal(n)
+    y += rng.normal(0, 20, n) * (rng.random(n) < 0.05)
+    steps, step = [0], Filter.step
+
+    def counted(self: Filter, rows: FeatureRows, piece: slice) -> Any:
+        steps[0] += 1
+        return step(self, rows, piece)
+
+    monkeypatch.setattr(Filter, "step", counted)
+
+    def bandit() -> Bandit:
+        return policies.adaptive_gp_ucb(
+            Box([(0, 1)]), noise_variance=0.01, options=Options(robust=True)
+        )
+
+    at_once = bandit()
+    at_once.tell(X, y, np.arange(1.0, n + 1))
+    assert steps[0] < 8 * n  # once in the pass, and for each of some ten estimates of the unit
+    in_turn = bandit()
+    for i in range(n):
+        in_turn.tell(X[[i]], y[[i]], i + 1.0)
+    outliers = [each.state.outliers for each in (at_once, in_turn)]
+    assert outliers[0] is not None
+    assert outliers[1] is not None
+    assert len(outliers[0]) > 1
+    np.testing.assert_array_equal(outliers[0].rows, outliers[1].rows)
 
 
 def test_tell_goes_on_after_an_outlier(monkeypatch: pytest.MonkeyPatch) -> None:

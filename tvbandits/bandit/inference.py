@@ -423,20 +423,21 @@ class Inference:
 
     def prediction_errors(
         self, state: State, data: Dataset, t: float
-    ) -> tuple[Array, Array, Callable[[Index], Array]]:
-        """Return errors (n,) of readings against what is said of a time, and their variances.
+    ) -> tuple[State, Array, Array, Callable[[Index], Array]]:
+        """Return the state conditioned for a time, errors (n,) of readings there, and their variances.
 
-        The third value returns the prior covariance (k, k) of some rows, between their own times; all
+        The last value returns the prior covariance (k, k) of some rows, between their own times; all
         are in the unit of reward.
         """
-        _, view = self.condition(state, t, generator_of(state.random))
+        state, view = self.condition(state, t, generator_of(state.random))
         mean, deviation = view.predict(data.X)
         Z = at_times(data.X, data.t) if self._self_learning else self.inputs(data.X, data.t)
 
         def prior(rows: Index) -> Array:
             return np.asarray(view.scale**2 * view.prior.covariance(Z[rows]))
 
-        return self._sign * data.y - mean, deviation**2 + view.nugget + data.variance, prior
+        variance = deviation**2 + view.nugget + data.variance
+        return state, self._sign * data.y - mean, variance, prior
 
     def beta(self, state: State, view: ScaledPosterior) -> float:
         """Return the width of a conditioned state and its view."""

@@ -79,8 +79,11 @@ class Model(Protocol):
 
     def prediction_errors(
         self, state: State, data: Dataset, t: float
-    ) -> tuple[Array, Array, Callable[[Index], Array]]:
-        """Return errors (n,) of readings, their variances, and the prior covariance of some rows."""
+    ) -> tuple[State, Array, Array, Callable[[Index], Array]]:
+        """Return the state conditioned for a time, and errors of readings (n,) against what it says.
+
+        Further their variances, and the prior covariance of some rows.
+        """
 
 
 def set_outliers_aside(
@@ -110,12 +113,12 @@ def set_outliers_aside(
         if len(data) > CONFIG.first:
             latest = _extend(latest, every, is_outlier_there, is_outlier)
             is_outlier_there = is_outlier
-            is_outlier = _judge(model, latest, data, is_outlier)
+            latest, is_outlier = _judge(model, latest, data, is_outlier)
             continue
         is_outlier = far_from_the_others(data.y, model.noise_variance(state))
         if is_outlier.any():
             without = state.with_outliers(data, is_outlier)
-            is_outlier = _judge(model, without, data, is_outlier)
+            _, is_outlier = _judge(model, without, data, is_outlier)
     if (is_outlier[:before] != was).any():
         state = state.with_outliers(readings, is_outlier[:before])
     if is_outlier[before:].any():
@@ -171,8 +174,11 @@ def far_from_the_others(y: Array, noise_variance: float) -> NDArray[np.bool_]:
 
 def _judge(
     model: Model, state: State, every: Dataset, before: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+) -> tuple[State, NDArray[np.bool_]]:
     """Tell which of all readings (n,) are outliers, by a state that knows neither these nor the last.
+
+    The state comes back as conditioned for their time: with the unit of reward that it learned, so that
+    the judgement of later readings goes on from it.
 
     Parameters
     ----------
@@ -189,7 +195,7 @@ def _judge(
         lately = lately[~_refuted(every.take(lately), every.take(np.flatnonzero(~before)))]
     rows = np.concatenate([lately, np.arange(m, n)])
     data = model.with_noise(state, every.take(rows))
-    error, variance, prior = model.prediction_errors(state, data, float(every.t[-1]))
+    state, error, variance, prior = model.prediction_errors(state, data, float(every.t[-1]))
     # Of thousands of readings a matrix would not fit into memory.
     parts = np.array_split(np.arange(len(data)), len(data) // CONFIG.chunk + 1)
     own = np.concatenate([np.diagonal(prior(some)) for some in parts])
@@ -204,7 +210,7 @@ def _judge(
     fresh = rows >= (0 if first else m)
     is_outlier[rows[fresh]] = far[fresh]
     if not far[fresh].any():
-        return is_outlier
+        return state, is_outlier
     beyond = np.flatnonzero(far)
     agreed = agreeing(error[beyond], prior(beyond), data.variance[beyond])
     for i, alike in zip(beyond, agreed, strict=True):
@@ -213,7 +219,7 @@ def _judge(
     latest = np.argsort(every.t, kind="stable")[-CONFIG.watched :]
     if is_outlier[latest].sum() > CONFIG.most:
         is_outlier[latest] = False
-    return is_outlier
+    return state, is_outlier
 
 
 def _refuted(outliers: Dataset, others: Dataset) -> NDArray[np.bool_]:
