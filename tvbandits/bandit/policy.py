@@ -283,7 +283,11 @@ class ModelChoice:
         learns from the points that it plays alone; under a narrower prior it may never find out that
         one is short.
     box_rewards : int
-        Rewards that the exact posterior on a box looks at, the latest: what a step may cost is bounded.
+        Of so many rewards on a box, the latest, the posterior selects some (`Every.remembered`): what a
+        step may cost is bounded. Among 400 and 2,000, chosen on a heat pump and on peaks that move: with
+        400 what was played at first alone, such as a category, becomes unknown again and is tried anew.
+    context_rewards : int
+        So many of them are selected where a context is measured.
     box_width : float
         Width of a decision on a box of d coordinates, times d: the places to explore multiply with
         every coordinate and the plays do not, and 2 in three coordinates goes on exploring corners.
@@ -298,7 +302,8 @@ class ModelChoice:
     arms_width: float = 0.5
     sharing_width: float = 0.7
     length_spread: float = 2.0
-    box_rewards: int = 400
+    box_rewards: int = 2000
+    context_rewards: int = 400
     box_width: float = 2.0 * math.sqrt(2.0)
     initial_points: int = 2
 
@@ -318,7 +323,9 @@ BOX_RULE = Every(
 
 # Where a context is measured: its values come back, and what is old tells about them. Chosen on four
 # made processes of two to four numbers.
-CONTEXT_RULE = replace(BOX_RULE, observations=300, remembered=CONFIG.box_rewards, space_spread=1.0)
+CONTEXT_RULE = replace(
+    BOX_RULE, observations=300, remembered=CONFIG.context_rewards, space_spread=1.0
+)
 
 
 @dataclass(frozen=True)
