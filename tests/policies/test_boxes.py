@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.players import deciding
 from tests.helpers.views import condition
-from tvbandits import Bandit, Box, Options, policies
+from tvbandits import Bandit, Box, Options, Space, policies
 from tvbandits.datasets import Lifted
 from tvbandits.domains.search import climb
 from tvbandits.gp.features import terms_of
@@ -75,6 +75,24 @@ def test_what_goes_up_and_down_for_all_points_is_no_field_that_forgets() -> None
     assert level.space is None
     assert level.amplitude > (0.5 / bandit.info.model.scale) ** 2
     assert np.abs(bandit.recommend(61.0) - 0.6).max() < 0.1
+
+
+def test_what_was_played_at_first_alone_stays_known(monkeypatch: Any) -> None:
+    """A mode that is played no more: of the rewards so far, those are selected that say most."""
+    from tvbandits.bandit import policy
+
+    rule = replace(policy.BOX_RULE, steps=10, first=(10,), remembered=20)
+    monkeypatch.setattr(policy, "BOX_RULE", rule)
+    space = Space(x=(0.0, 1.0), mode=["eco", "boost"])
+    bandit = policies.adaptive_gp_ucb(space, noise_variance=1e-4)
+    rng = np.random.default_rng(0)
+    for t in range(1, 61):
+        x, mode = float(rng.uniform()), "boost" if t <= 5 else "eco"
+        reward = np.sin(3.0 * x) - 2.0 * (mode == "boost")
+        bandit.tell([{"x": x, "mode": mode}], [reward], t)
+    assert bandit.info.posterior.in_use <= 30
+    mean, _ = bandit.predict([{"x": 0.5, "mode": mode} for mode in ("eco", "boost")], 61.0)
+    np.testing.assert_allclose(mean, np.sin(1.5) - np.array([0.0, 2.0]), atol=0.2)
 
 
 def test_no_step_looks_at_more_than_so_many_rewards(monkeypatch: Any) -> None:
