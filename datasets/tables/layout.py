@@ -49,26 +49,12 @@ TIMES = (
     *("date_local", "date", "local", "datum", "zeit", "zeitpunkt", "hour", "day", "t"),
 )
 STATIONS = (
-    *(
-        "location_id",
-        "sensor_id",
-        "station_id",
-        "site_id",
-        "device_id",
-        "station",
-        "site",
-        "location",
-    ),
-    *(
-        "sensor",
-        "device",
-        "mote",
-        "moteid",
-        "detector",
-        "station_name",
-        "site_name",
-        "location_name",
-    ),
+    *("location_id", "sensor_id", "station_id", "site_id", "device_id"),
+    *("station", "site", "location", "station_no", "station_nr", "station_number", "station_code"),
+    *("site_no", "site_number", "site_code", "stations_id", "stationsnummer", "messstellennummer"),
+    *("messstelle", "gauge_id", "gauge_no", "gauge", "probe_id", "probe"),
+    *("sensor", "device", "mote", "moteid", "detector"),
+    *("station_name", "site_name", "location_name"),
 )
 AQS = ("state_code", "county_code", "site_num")  # with so many digits each:
 AQS_DIGITS = (2, 3, 4)
@@ -309,7 +295,7 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
     empty = _unnamed_columns(body, names, header, separator)
     body, above, names = (body.drop(columns=empty), above.drop(columns=empty), names.drop(empty))
     cells = body.set_axis(list(names), axis=1)
-    time, is_long = _time_place(cells, options), bool(_Columns(cells, NO_OPTIONS).station())
+    time, is_long = _time_place(cells, options), bool(station_columns(cells, NO_OPTIONS))
     units = [] if is_long and time is not None else unit_lines(cells, time)
     ends = end_lines(cells)
     sums = sum_lines(cells.drop(index=[*units, *ends]), time)
@@ -522,10 +508,15 @@ def find_columns(cells: pd.DataFrame, options: FileOptions) -> Layout:
             for column in dict.fromkeys(map(str, cells.columns))
             if column not in others
             and plain(column) not in other_names
-            and _has_numbers(cells[column])
+            and has_numbers(cells[column])
         )
     places = places if len(places) == 2 else ()
     return Layout(time, station, "".join(parameter), value, "".join(unit), places)
+
+
+def station_columns(cells: pd.DataFrame, options: FileOptions) -> tuple[str, ...]:
+    """Return the columns of the station by an option or by their headings, also without times."""
+    return _Columns(cells, options).station()
 
 
 class _Columns:
@@ -580,7 +571,8 @@ def _is_clock(cell: object) -> bool:
     return re.fullmatch(r"\d{1,2}(:\d\d){0,2}(:\d\d\.\d+)?|", str(cell).strip()) is not None
 
 
-def _has_numbers(column: pd.Series[Any]) -> bool:
+def has_numbers(column: pd.Series[Any]) -> bool:
+    """Tell whether any cell of a column is a number."""
     return bool(pd.to_numeric(column, errors="coerce").notna().any())
 
 
@@ -733,6 +725,17 @@ def as_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Seri
     return numbers
 
 
+def _check_is_station(column: pd.Series[Any], options: FileOptions) -> None:
+    """Raise an error for a column of words alone, which is no station of a wide table."""
+    words = column[~is_gap(column, options)]
+    if len(words) and not words.astype(str).str.match(r"\s*[-+]?\d").any():
+        raise ValueError(
+            f"column {column.name} has words alone, such as {describe(words.iloc[0])}: if each row is "
+            f"a reading of one station, name their column by {option_text('station', 'COLUMN')}, and "
+            f"otherwise leave this one out by {option_text('without', str(column.name))}"
+        )
+
+
 def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFrame:
     """Return the readings of a table, a row for each: station, time and value, by line.
 
@@ -763,6 +766,8 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
             )
         is_used = stations_used([as_id(cells.columns[i]) for i in columns], options)
         columns = [i for i, used in zip(columns, is_used, strict=True) if used]
+        for i in columns:
+            _check_is_station(cells.iloc[:, i], options)
         blocks = [
             pd.DataFrame(
                 {
