@@ -31,7 +31,15 @@ from tvbandits.datasets.tables.spreadsheets import (
     unpack,
     with_points,
 )
-from tvbandits.datasets.tables.times import check_offsets, numbers_as_dates
+from tvbandits.datasets.tables.times import (
+    PAIRS,
+    TIMES,
+    check_offsets,
+    date_parts,
+    is_clock,
+    join_date_parts,
+    numbers_as_dates,
+)
 from tvbandits.io import check_size
 from tvbandits.option_text import option_text
 from tvbandits.validation import choice, describe, optional, several, text, whole_number
@@ -39,15 +47,7 @@ from tvbandits.validation import choice, describe, optional, several, text, whol
 # The first bytes of workbooks: of zip archives, as Excel and LibreOffice write them, and of older Excel.
 WORKBOOKS = (b"PK\3\4", b"\xd0\xcf\x11\xe0")
 
-# Headings as `plain` writes them, the one to prefer first. Two names stand for a date and a time of day.
-PAIRS = (
-    *(("date_gmt", "time_gmt"), ("date_local", "time_local"), ("date", "time"), ("date", "hour")),
-    *(("datum", "uhrzeit"), ("datum", "zeit"), ("day", "hour")),
-)
-TIMES = (
-    *("timestamp", "datetimeutc", "datetime_utc", "utc", "datetime", "date_time", "time", "when"),
-    *("date_local", "date", "local", "datum", "zeit", "zeitpunkt", "hour", "day", "t"),
-)
+# Headings as `plain` writes them, the one to prefer first.
 STATIONS = (
     *("location_id", "sensor_id", "station_id", "site_id", "device_id"),
     *("station", "site", "location", "station_no", "station_nr", "station_number", "station_code"),
@@ -557,18 +557,16 @@ class _Columns:
         """Return the columns of the time, of which a second one has hours."""
         pairs = [self.first([a]) + self.first([b]) for a, b in PAIRS]
         pairs = [
-            each for each in pairs if len(each) == 2 and self._cells[each[1]].map(_is_clock).all()
+            each for each in pairs if len(each) == 2 and self._cells[each[1]].map(is_clock).all()
         ]
-        return self.by_option("time") or (pairs[0] if pairs else self.first(TIMES))
+        dated, parts = pairs[0] if pairs else self.first(TIMES), date_parts(self._cells.columns)
+        # The day of a month is no time: with year and month it is.
+        return self.by_option("time") or (parts if {*dated} <= {*parts} else dated)
 
     def station(self) -> tuple[str, ...]:
         """Return the columns of the station, of which the EPA has three."""
         aqs = tuple(each for name in AQS for each in self.first([name]))
         return self.by_option("station") or (aqs if len(aqs) == len(AQS) else self.first(STATIONS))
-
-
-def _is_clock(cell: object) -> bool:
-    return re.fullmatch(r"\d{1,2}(:\d\d){0,2}(:\d\d\.\d+)?|", str(cell).strip()) is not None
 
 
 def has_numbers(column: pd.Series[Any]) -> bool:
@@ -582,6 +580,8 @@ def has_numbers(column: pd.Series[Any]) -> bool:
 def times_of(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.Series[Any]:
     """Return the times of the rows, dates as texts of ISO 8601."""
     columns = [cells[column] for column in layout.time]
+    if layout.time and date_parts(layout.time) == layout.time:
+        return iso_times(join_date_parts(cells[[*layout.time]]), options.dates)
     if len(columns) == 1:
         return iso_times(columns[0], options.dates)
     first, *others = (column.astype(str).str.strip() for column in columns)
