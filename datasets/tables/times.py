@@ -104,7 +104,10 @@ def join_date_parts(cells: pd.DataFrame) -> pd.Series[str]:
     texts = [cells.iloc[:, i].map(as_id).astype(str).str.zfill(2) for i in range(cells.shape[1])]
     year, month, day, *clock = texts
     date = year + "-" + month + "-" + day
-    return date + " " + clock[0] + ":" + (*clock, "00")[1] if clock else date
+    if not clock:
+        return date
+    hours = date + " " + clock[0] + ":"
+    return hours + clock[1] if len(clock) > 1 else hours + "00"
 
 
 def check_offsets(column: pd.Series[Any]) -> None:
