@@ -216,7 +216,7 @@ def averages_text(rows: pd.DataFrame) -> str:
     """Return how many readings of a table of time and station share both with another, in words."""
     count = int(rows.duplicated(["time", "station"]).sum())
     of = "averaged with others of the same site and time"
-    return f"{count} row{'s' * (count > 1)} {of}" if count else ""
+    return f"{count} reading{'s' * (count > 1)} {of}" if count else ""
 
 
 def flags_text(cells: pd.DataFrame, layout: Layout) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.helpers.commands import Command, fine
 from tvbandits import Campaign
+from tvbandits.datasets import sensor_field
 
 NUMBERS = "A,45.1,9.1,120\nB,45.2,9.3,240\nC,45.4,9.2,900\n"
 
@@ -100,6 +101,13 @@ def test_flags_of_quality_are_said_to_be_not_read(command: Command) -> None:
     assert "quality (good 14, suspect 2)" in fine(
         command("campaign", "tell", "c.db", "--csv", "r.csv")
     )
+    assert "quality (good 14, suspect 2)" in str(sensor_field("r.csv", "sites.csv"))
+
+
+def test_readings_of_a_wide_table_are_counted_where_a_line_comes_twice(command: Command) -> None:
+    rows = [f"2026-01-01 {h:02d}:00,{h}.5,{h % 3}.5,{h % 5}.5" for h in range(8)]
+    Path("r.csv").write_text("\n".join(["time,A,B,C", *rows, rows[2]]) + "\n")
+    assert "  3 readings averaged with others" in fine(command("data", "info", "r.csv"))
 
 
 def test_a_column_of_words_is_said_to_be_no_station(command: Command) -> None:
