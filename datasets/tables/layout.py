@@ -31,7 +31,15 @@ from tvbandits.datasets.tables.spreadsheets import (
     unpack,
     with_points,
 )
-from tvbandits.datasets.tables.times import check_offsets, numbers_as_dates
+from tvbandits.datasets.tables.times import (
+    PAIRS,
+    TIMES,
+    check_offsets,
+    date_parts,
+    is_clock,
+    join_date_parts,
+    numbers_as_dates,
+)
 from tvbandits.io import check_size
 from tvbandits.option_text import option_text
 from tvbandits.validation import choice, describe, optional, several, text, whole_number
@@ -39,36 +47,14 @@ from tvbandits.validation import choice, describe, optional, several, text, whol
 # The first bytes of workbooks: of zip archives, as Excel and LibreOffice write them, and of older Excel.
 WORKBOOKS = (b"PK\3\4", b"\xd0\xcf\x11\xe0")
 
-# Headings as `plain` writes them, the one to prefer first. Two names stand for a date and a time of day.
-PAIRS = (
-    *(("date_gmt", "time_gmt"), ("date_local", "time_local"), ("date", "time"), ("date", "hour")),
-    *(("datum", "uhrzeit"), ("datum", "zeit"), ("day", "hour")),
-)
-TIMES = (
-    *("timestamp", "datetimeutc", "datetime_utc", "utc", "datetime", "date_time", "time", "when"),
-    *("date_local", "date", "local", "datum", "zeit", "zeitpunkt", "hour", "day", "t"),
-)
+# Headings as `plain` writes them, the one to prefer first.
 STATIONS = (
-    *(
-        "location_id",
-        "sensor_id",
-        "station_id",
-        "site_id",
-        "device_id",
-        "station",
-        "site",
-        "location",
-    ),
-    *(
-        "sensor",
-        "device",
-        "mote",
-        "moteid",
-        "detector",
-        "station_name",
-        "site_name",
-        "location_name",
-    ),
+    *("location_id", "sensor_id", "station_id", "site_id", "device_id"),
+    *("station", "site", "location", "station_no", "station_nr", "station_number", "station_code"),
+    *("site_no", "site_number", "site_code", "stations_id", "stationsnummer", "messstellennummer"),
+    *("messstelle", "gauge_id", "gauge_no", "gauge", "probe_id", "probe"),
+    *("sensor", "device", "mote", "moteid", "detector"),
+    *("station_name", "site_name", "location_name"),
 )
 AQS = ("state_code", "county_code", "site_num")  # with so many digits each:
 AQS_DIGITS = (2, 3, 4)
@@ -309,7 +295,7 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
     empty = _unnamed_columns(body, names, header, separator)
     body, above, names = (body.drop(columns=empty), above.drop(columns=empty), names.drop(empty))
     cells = body.set_axis(list(names), axis=1)
-    time, is_long = _time_place(cells, options), bool(_Columns(cells, NO_OPTIONS).station())
+    time, is_long = _time_place(cells, options), bool(station_columns(cells, NO_OPTIONS))
     units = [] if is_long and time is not None else unit_lines(cells, time)
     ends = end_lines(cells)
     sums = sum_lines(cells.drop(index=[*units, *ends]), time)
@@ -522,10 +508,15 @@ def find_columns(cells: pd.DataFrame, options: FileOptions) -> Layout:
             for column in dict.fromkeys(map(str, cells.columns))
             if column not in others
             and plain(column) not in other_names
-            and _has_numbers(cells[column])
+            and has_numbers(cells[column])
         )
     places = places if len(places) == 2 else ()
     return Layout(time, station, "".join(parameter), value, "".join(unit), places)
+
+
+def station_columns(cells: pd.DataFrame, options: FileOptions) -> tuple[str, ...]:
+    """Return the columns of the station by an option or by their headings, also without times."""
+    return _Columns(cells, options).station()
 
 
 class _Columns:
@@ -566,9 +557,11 @@ class _Columns:
         """Return the columns of the time, of which a second one has hours."""
         pairs = [self.first([a]) + self.first([b]) for a, b in PAIRS]
         pairs = [
-            each for each in pairs if len(each) == 2 and self._cells[each[1]].map(_is_clock).all()
+            each for each in pairs if len(each) == 2 and self._cells[each[1]].map(is_clock).all()
         ]
-        return self.by_option("time") or (pairs[0] if pairs else self.first(TIMES))
+        dated, parts = pairs[0] if pairs else self.first(TIMES), date_parts(self._cells.columns)
+        # The day of a month is no time: with year and month it is.
+        return self.by_option("time") or (parts if {*dated} <= {*parts} else dated)
 
     def station(self) -> tuple[str, ...]:
         """Return the columns of the station, of which the EPA has three."""
@@ -576,11 +569,8 @@ class _Columns:
         return self.by_option("station") or (aqs if len(aqs) == len(AQS) else self.first(STATIONS))
 
 
-def _is_clock(cell: object) -> bool:
-    return re.fullmatch(r"\d{1,2}(:\d\d){0,2}(:\d\d\.\d+)?|", str(cell).strip()) is not None
-
-
-def _has_numbers(column: pd.Series[Any]) -> bool:
+def has_numbers(column: pd.Series[Any]) -> bool:
+    """Tell whether any cell of a column is a number."""
     return bool(pd.to_numeric(column, errors="coerce").notna().any())
 
 
@@ -590,6 +580,8 @@ def _has_numbers(column: pd.Series[Any]) -> bool:
 def times_of(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.Series[Any]:
     """Return the times of the rows, dates as texts of ISO 8601."""
     columns = [cells[column] for column in layout.time]
+    if layout.time and date_parts(layout.time) == layout.time:
+        return iso_times(join_date_parts(cells[[*layout.time]]), options.dates)
     if len(columns) == 1:
         return iso_times(columns[0], options.dates)
     first, *others = (column.astype(str).str.strip() for column in columns)
@@ -733,6 +725,17 @@ def as_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Seri
     return numbers
 
 
+def _check_is_station(column: pd.Series[Any], options: FileOptions) -> None:
+    """Raise an error for a column of words alone, which is no station of a wide table."""
+    words = column[~is_gap(column, options)]
+    if len(words) and not words.astype(str).str.match(r"\s*[-+]?\d").any():
+        raise ValueError(
+            f"column {column.name} has words alone, such as {describe(words.iloc[0])}: if each row is "
+            f"a reading of one station, name their column by {option_text('station', 'COLUMN')}, and "
+            f"otherwise leave this one out by {option_text('without', str(column.name))}"
+        )
+
+
 def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFrame:
     """Return the readings of a table, a row for each: station, time and value, by line.
 
@@ -763,6 +766,8 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
             )
         is_used = stations_used([as_id(cells.columns[i]) for i in columns], options)
         columns = [i for i, used in zip(columns, is_used, strict=True) if used]
+        for i in columns:
+            _check_is_station(cells.iloc[:, i], options)
         blocks = [
             pd.DataFrame(
                 {

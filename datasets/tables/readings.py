@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from tvbandits.datasets.tables.layout import (
     LINE,
     NO_OPTIONS,
     FileOptions,
+    Layout,
     Sheet,
     as_values,
     find_columns,
@@ -44,6 +46,13 @@ from tvbandits.validation import Array, describe, file_path, is_date, is_finite_
 
 # A table, or the path of a csv or Parquet file that holds it.
 Source = pd.DataFrame | File
+
+# Headings, as `plain` writes them, of marks of the quality of a reading.
+_FLAG = re.compile(
+    "(^|_)(flags?|quality|qc|qa|qaqc|qualifier|quality_code|status|validity|grade|qualitat|"
+    "qualitaet|guete|gute|qualite)(_|$)"
+)
+_MOST_FLAGS = 20  # a column with more different texts has remarks
 
 
 def read_table(
@@ -207,7 +216,23 @@ def averages_text(rows: pd.DataFrame) -> str:
     """Return how many readings of a table of time and station share both with another, in words."""
     count = int(rows.duplicated(["time", "station"]).sum())
     of = "averaged with others of the same site and time"
-    return f"{count} row{'s' * (count > 1)} {of}" if count else ""
+    return f"{count} reading{'s' * (count > 1)} {of}" if count else ""
+
+
+def flags_text(cells: pd.DataFrame, layout: Layout) -> str:
+    """Return the columns of flags in a long table and how often each flag stands there, in words.
+
+    Rows count whatever their flag: an institute's words do not say which readings are good.
+    """
+    columns = list[str]()
+    for name in cells.columns if layout.is_long else ():
+        if _FLAG.search(plain(name)) and str(name) not in (*layout.values, layout.parameter):
+            flags = cells[name].astype(str).str.strip()
+            counts = flags[flags != ""].value_counts()
+            if 2 <= len(counts) <= _MOST_FLAGS:
+                listed = ", ".join(f"{flag} {count}" for flag, count in counts.items())
+                columns.append(f"column {name} ({listed})")
+    return "; ".join(columns)
 
 
 def counts_only(index: pd.Index[Any]) -> bool:

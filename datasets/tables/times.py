@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 
-from tvbandits.datasets.tables.headings import plain
+from tvbandits.datasets.tables.headings import as_id, plain
 
-# 20240131, 202401311200, 20240131120000
+# Headings as `plain` writes them, the one to prefer first. Two names stand for a date and a time of day.
+PAIRS = (
+    *(("date_gmt", "time_gmt"), ("date_local", "time_local"), ("date", "time"), ("date", "hour")),
+    *(("datum", "uhrzeit"), ("datum", "zeit"), ("day", "hour")),
+)
+TIMES = (
+    *("timestamp", "datetimeutc", "datetime_utc", "utc", "datetime", "date_time", "time", "when"),
+    *(
+        "mess_datum",
+        "date_local",
+        "date",
+        "local",
+        "datum",
+        "zeit",
+        "zeitpunkt",
+        "hour",
+        "day",
+        "t",
+    ),
+)
+
+# 20240131, 2024013112, 202401311200, 20240131120000
 _DIGITS = re.compile(
-    r"((?:19|20)\d\d)(0[1-9]|1[0-2])([0-2]\d|3[01])(?:([01]\d|2[0-4])([0-5]\d)([0-5]\d)?)?"
+    r"((?:19|20)\d\d)(0[1-9]|1[0-2])([0-2]\d|3[01])(?:([01]\d|2[0-4])(?:([0-5]\d)([0-5]\d)?)?)?"
+)
+# Headings of the parts of a date in columns of their own; the time of day may be missing.
+_PARTS = (
+    *({"year", "jahr", "yyyy"}, {"month", "monat", "mm"}, {"day", "tag", "dd"}),
+    *({"hour", "hr", "hh", "stunde"}, {"minute", "min", "mi"}),
 )
 _DATED = re.compile(r"date|datum|fecha|data|timestamp|datetime|zeitstempel|zeitpunkt")
 
@@ -49,6 +77,37 @@ def numbers_as_dates(column: pd.Series[Any]) -> pd.Series[Any]:
         moments = pd.Timestamp("1899-12-30") + pd.to_timedelta(numbers, unit="D").dt.round("s")
         return moments.dt.strftime("%Y-%m-%d %H:%M:%S")
     return column
+
+
+def is_clock(cell: object) -> bool:
+    """Tell whether a cell is a time of day, perhaps an hour alone, or empty."""
+    return re.fullmatch(r"\d{1,2}(:\d\d){0,2}(:\d\d\.\d+)?|", str(cell).strip()) is not None
+
+
+def date_parts(columns: Iterable[object]) -> tuple[str, ...]:
+    """Return the columns of year, month, day, and perhaps hour and minute; none without the first three.
+
+    Examples
+    --------
+    >>> from tvbandits.datasets.tables.times import date_parts
+    >>> date_parts(["Station number", "Year", "Month", "Day", "Quality"])
+    ('Year', 'Month', 'Day')
+    """
+    names = [str(each) for each in columns]
+    found = [next((each for each in names if plain(each) in part), None) for part in _PARTS]
+    parts = tuple(itertools.takewhile(lambda each: each is not None, found))
+    return tuple(str(each) for each in parts) if len(parts) >= 3 else ()
+
+
+def join_date_parts(cells: pd.DataFrame) -> pd.Series[str]:
+    """Return dates of columns of year, month, day, and perhaps hour and minute, as texts of ISO 8601."""
+    texts = [cells.iloc[:, i].map(as_id).astype(str).str.zfill(2) for i in range(cells.shape[1])]
+    year, month, day, *clock = texts
+    date = year + "-" + month + "-" + day
+    if not clock:
+        return date
+    hours = date + " " + clock[0] + ":"
+    return hours + clock[1] if len(clock) > 1 else hours + "00"
 
 
 def check_offsets(column: pd.Series[Any]) -> None:

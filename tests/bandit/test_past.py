@@ -1,10 +1,12 @@
 """A table of readings before the first decision."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.networks import shared_weather
 from tvbandits import Answers, Box, Candidates, load, policies
@@ -86,6 +88,23 @@ def test_history_teaches_which_places_vary_together() -> None:
     assert share[0] > 0.8
     assert share[[2, 4]].min() > 0.5
     assert np.abs(share[[1, 3, 5]]).max() < 0.2
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_lasting_differences_between_places_that_are_read_often_widen_no_prediction(
+    policy: str,
+) -> None:
+    rng, places = np.random.default_rng(7), np.arange(15.0)[:, None]
+    root = np.linalg.cholesky(RBF(3.0)(places) + 0.1 * np.eye(15))
+    weather = np.zeros((200, 15))
+    for before, row in pairwise(weather):
+        row[:] = 0.95 * before + 0.3 * root @ rng.normal(size=15)
+    readings = weather + 0.3 * rng.normal(size=weather.shape)
+    widths = [
+        POLICIES[policy](Candidates(places), noise_variance=0.09, history=table).predict(places)[1]
+        for table in (readings, readings + 3.0 * rng.normal(size=15))
+    ]
+    assert widths[1].mean() == pytest.approx(widths[0].mean(), rel=0.3)
 
 
 def test_bandit_with_history_goes_on_after_loading(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -7,6 +7,7 @@ import pytest
 
 from tests.helpers.commands import Command, fine
 from tvbandits import Campaign
+from tvbandits.datasets import sensor_field
 
 NUMBERS = "A,45.1,9.1,120\nB,45.2,9.3,240\nC,45.4,9.2,900\n"
 
@@ -40,6 +41,81 @@ def test_the_height_of_a_site_is_said_to_be_a_coordinate(command: Command) -> No
     assert "'height' as a further coordinate: 1 of its unit counts like 1 km" in said
     with Campaign.open("c.db") as campaign:
         assert campaign.domain.dimension == 3
+
+
+def test_names_and_rivers_beside_degrees_are_no_coordinates(command: Command) -> None:
+    Path("sites.csv").write_text(
+        "station_no,station_name,river,latitude,longitude\n"
+        "0101,Upper Mill,Aach,47.1,9.1\n0102,Bridge,Rotach,47.2,9.3\n0103,Weir,Rotach,47.4,9.2\n"
+    )
+    (facts,) = json.loads(fine(command("data", "info", "sites.csv", "--format", "json")))["files"]
+    assert (facts["words"], facts["others"]) == (["station_name", "river"], [])
+    new = "campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"
+    assert "'river', 'station_name' left out" in fine(command(*new))
+    with Campaign.open("c.db") as campaign:
+        assert campaign.names.sites == ["0101", "0102", "0103"]
+        assert campaign.domain.dimension == 2
+
+
+@pytest.mark.parametrize("heading", ["station_no", "code"])
+def test_ids_of_digits_beside_degrees_are_names_of_sites(command: Command, heading: str) -> None:
+    Path("sites.csv").write_text(f"{heading},latitude,longitude\n0101,47.1,9.1\n0102,47.2,9.3\n")
+    new = "campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"
+    fine(command(*new))
+    with Campaign.open("c.db") as campaign:
+        assert campaign.names.sites == ["0101", "0102"]
+        assert campaign.domain.dimension == 2
+
+
+def test_a_column_of_words_beside_lengths_needs_the_coordinates(command: Command) -> None:
+    Path("sites.csv").write_text("site,east,north,soil\nA,1,2,clay\nB,3,4,sand\n")
+    new = "campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"
+    said = command(*new)
+    assert said.status == 2
+    assert "'soil'" in said.err
+    assert "[domain] coordinates" in said.err
+    assert not Path("c.db").exists()
+
+
+def test_a_list_of_coordinates_leaves_the_names_of_sites(command: Command) -> None:
+    Path("sites.csv").write_text("probe,east,north,soil\nP1,1,2,clay\nP2,3,4,sand\n")
+    Path("c.toml").write_text(
+        '[domain]\nsites = "sites.csv"\ncoordinates = ["east", "north"]\n'
+        '[policy]\nname = "frugal-gp-ucb"\n'
+    )
+    fine(command("campaign", "new", "c.db", "--config", "c.toml"))
+    with Campaign.open("c.db") as campaign:
+        assert campaign.names.sites == ["P1", "P2"]
+
+
+def test_flags_of_quality_are_said_to_be_not_read(command: Command) -> None:
+    rows = [f"{s},2026-01-01 {h:02d}:00,{h}.5,{'suspect' if h == 3 else 'good'}"
+            for s in ("A", "B") for h in range(8)]  # fmt: skip
+    Path("r.csv").write_text("\n".join(["gauge_no,time,value,quality", *rows]) + "\n")
+    Path("sites.csv").write_text("gauge_no,latitude,longitude\nA,47.1,9.1\nB,47.2,9.3\n")
+    (facts,) = json.loads(fine(command("data", "info", "r.csv", "--format", "json")))["files"]
+    assert (facts["form"], facts["stations"]) == ("long", ["A", "B"])
+    assert facts["flags"] == "column quality (good 14, suspect 2)"
+    fine(command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv",
+                 "--clock", "1h"))  # fmt: skip
+    assert "quality (good 14, suspect 2)" in fine(
+        command("campaign", "tell", "c.db", "--csv", "r.csv")
+    )
+    assert "quality (good 14, suspect 2)" in str(sensor_field("r.csv", "sites.csv"))
+
+
+def test_readings_of_a_wide_table_are_counted_where_a_line_comes_twice(command: Command) -> None:
+    rows = [f"2026-01-01 {h:02d}:00,{h}.5,{h % 3}.5,{h % 5}.5" for h in range(8)]
+    Path("r.csv").write_text("\n".join(["time,A,B,C", *rows, rows[2]]) + "\n")
+    assert "  3 readings averaged with others" in fine(command("data", "info", "r.csv"))
+
+
+def test_a_column_of_words_is_said_to_be_no_station(command: Command) -> None:
+    Path("r.csv").write_text("standort,kind,time,value\n7,W,2026-01-01,1.5\n8,W,2026-01-01,2.5\n")
+    (facts,) = json.loads(fine(command("data", "info", "r.csv", "--format", "json")))["files"]
+    (question,) = facts["questions"]
+    assert "--station" in question
+    assert "--without kind" in question
 
 
 def test_empty_cells_are_a_share_of_all_beside_times_without_a_row(command: Command) -> None:

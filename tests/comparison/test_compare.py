@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -186,6 +187,14 @@ def test_rows_do_not_depend_on_the_company_or_the_number_of_processes() -> None:
         assert alone == [row for row in together if row["policy"] == repr(name)]
     one_seed = without_seconds(compare(problems, names, [1], 8))
     assert one_seed == [row for row in together if row["seed"] == "1"]
+
+
+def test_processes_that_joblib_replaces_raise_no_alarm() -> None:
+    """What a process has freed is with it still: that is no leak of memory."""
+    with warnings.catch_warnings(record=True) as caught:
+        compare(DriftingBump(candidates=11), ["uniform", "gp-ucb"], 2, 4, n_jobs=2)
+        warnings.warn("A worker stopped while some jobs were given to it.", stacklevel=1)
+    assert caught == []
 
 
 # --- what may be given

@@ -7,6 +7,7 @@ import pytest
 
 from tvbandits.datasets import FileOptions, sensor_field
 from tvbandits.datasets.tables.layout import (
+    NO_OPTIONS,
     find_columns,
     ids_of,
     read_sheet,
@@ -14,6 +15,7 @@ from tvbandits.datasets.tables.layout import (
     tidy,
     times_of,
 )
+from tvbandits.datasets.tables.readings import as_times
 
 LONG = pd.DataFrame(
     {
@@ -76,3 +78,32 @@ def test_a_column_that_shows_its_decimal_mark_needs_no_option(tmp_path: Path) ->
     cells = read_sheet(path, FileOptions(decimal="comma")).cells
     assert cells["x"].tolist() == ["11.50", "11.125"]
     assert cells["y"].tolist() == ["1012", "2500"]
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "time"),
+    [
+        ("Year,Month,Day,A,B", "2026,{month},31,1,2", "2026-{month:02}-31"),
+        ("Jahr,Monat,Tag,Stunde,A,B", "2026,{month:02},31,24,1,2", "2026-{month:02}-31 24:00"),
+        ("A,B,year,month,day,hour,minute", "1,2,2026,{month},31,7,30", "2026-{month:02}-31 07:30"),
+        ("A,B,MESS_DATUM", "1,2,2026{month:02}3107", "2026-{month:02}-31 07:00"),
+    ],
+)
+def test_a_date_in_parts_or_in_digits_is_the_time(
+    tmp_path: Path, header: str, row: str, time: str
+) -> None:
+    months = 1, 3, 5
+    rows = [row.format(month=month) for month in months]
+    file = tmp_path / "r.csv"
+    file.write_text("\n".join([header, *rows]) + "\n")
+    cells = read_sheet(file, NO_OPTIONS).cells
+    readings = tidy(cells, find_columns(cells, NO_OPTIONS), NO_OPTIONS)
+    assert sorted(set(readings["station"])) == ["A", "B"]
+    expected = [time.format(month=month) for month in months]
+    assert list(as_times(readings["time"])[::2]) == list(as_times(expected))
+
+
+def test_a_timestamp_is_the_time_beside_a_date_in_parts() -> None:
+    columns = ["timestamp", "year", "month", "day", "station", "value"]
+    cells = pd.DataFrame([["2026-01-31", "2026", "1", "31", "A", "1"]], columns=columns)
+    assert find_columns(cells, NO_OPTIONS).time == ("timestamp",)

@@ -98,7 +98,7 @@ def test_what_no_reading_has_tested_is_shown_wider_and_decides_as_it_is() -> Non
     np.testing.assert_array_equal(learned.predict(far), known.predict(far))
 
 
-def test_what_is_shown_is_wider_where_places_are_far_from_what_all_others_say() -> None:
+def test_what_is_shown_is_wider_where_readings_are_far_from_what_all_others_say() -> None:
     learned, tests = replace(view(Exact(), None), prior_is_learned=True, dimension=2), []
     values, noise, kernel = (Y - Y.mean()) / SCALE, NOISE / SCALE**2, KERNEL + ConstantKernel(100.0)
     for i, others in enumerate(~np.eye(18, dtype=bool)):

@@ -1,6 +1,8 @@
 """The pages: every block of code runs alone, every command can be said, what is named is there."""
 
+import ast
 import importlib
+import inspect
 import pkgutil
 import re
 import shlex
@@ -14,6 +16,9 @@ import pytest
 import typer.main
 
 import tvbandits
+import tvbandits.datasets
+import tvbandits.experts
+import tvbandits.policies
 from tests.helpers.modules import absent, modules
 from tests.places import ROOT
 from tvbandits.__main__ import SEVERAL, app, spread
@@ -168,6 +173,28 @@ def test_modules_and_files_that_a_page_names_exist(name: str) -> None:
     for path in re.findall(r"`(tvbandits(?:\.\w+)+)", TEXTS[name]):
         if not path.startswith(tuple(absent())):
             assert pkgutil.resolve_name(path) is not None
+
+
+CALL = re.compile(r"`([^`\n]+\([^`\n]*=[^`\n]*\))`")
+CALLED = {
+    name: getattr(module, name)
+    for module in (tvbandits, tvbandits.experts, tvbandits.policies, tvbandits.datasets)
+    for name in module.__all__
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_calls_that_a_page_names_have_these_parameters(name: str) -> None:
+    for code in CALL.findall(FENCED.sub("", TEXTS[name])):
+        try:
+            tree = ast.parse(code)
+        except SyntaxError:  # a sketch of a call
+            continue
+        for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call)):
+            called = CALLED.get(ast.unparse(call.func).rpartition(".")[2])
+            if called is not None:
+                given = dict.fromkeys(each.arg for each in call.keywords if each.arg)
+                inspect.signature(called).bind_partial(**given)
 
 
 def test_reference_describes_every_public_name() -> None:

@@ -230,8 +230,8 @@ class Bandit:
 
         A learned kernel that has missed more than it said shows wider deviations
         (`IntervalCalibration`); where no reading has tested a learned variance, they are Student's
-        (`ScaledPosterior.predict_reward`); and where places are further from what the others say of them
-        than they should be, all are wider (`excess_error`). Decisions take them as they are.
+        (`ScaledPosterior.predict_reward`); and where readings are further from what the others say of
+        them than they should be, all are wider (`excess_error`). Decisions take them as they are.
 
         Parameters
         ----------

@@ -644,6 +644,11 @@ class Campaign:
         """Return the points to ask an expert about who answers later, as `Bandit.questions`."""
         return self._points(verbs.questions(self.clock, t, available), key, who)
 
+    def time_of_questions(self, X: Array) -> float | None:
+        """Return the latest time of questions about all of these points, of open ones if any are."""
+        with self._shared.outline() as outline:
+            return outline.questions.time_of(X.tolist())
+
     def answer(
         self,
         X: ArrayLike | Named,

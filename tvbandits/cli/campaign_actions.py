@@ -172,7 +172,7 @@ def print_notes(
         f"{name} is left out, {text}: --available {shlex.quote(name)} asks for it"
         for name, text in left_out.items()
     ]
-    _print_notes(notes)
+    print_messages(notes)
 
 
 def _doubts(call: Call, campaign: Campaign, sites: Iterable[str]) -> list[str]:
@@ -181,7 +181,8 @@ def _doubts(call: Call, campaign: Campaign, sites: Iterable[str]) -> list[str]:
     return [f"{name}: {with_answer(text, call.file, name)}" for name, text in found.items()]
 
 
-def _print_notes(notes: Iterable[str]) -> None:
+def print_messages(notes: Iterable[str]) -> None:
+    """Print notes for people on standard error, a line for each."""
     for note in notes:
         print(f"tvbandits: {escape(note)}", file=sys.stderr)
 
@@ -336,7 +337,7 @@ def forecast(
     if t is None and call.form != "json":
         about = f"for {campaign.format_time(time)}, one unit of time after the last reading"
         notes.insert(0, f"{about}: --at says another time")
-    _print_notes(notes)
+    print_messages(notes)
     lines = []
     for row in rows:
         value = f"{interval_text(row.mean, row.half, '+-')} {unit}".rstrip()

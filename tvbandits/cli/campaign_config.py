@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from pathlib import Path
@@ -38,9 +38,11 @@ from tvbandits.datasets.sensor_field import (
 from tvbandits.datasets.tables.layout import (
     FileOptions,
     find_columns,
+    has_numbers,
     ids_of,
     options_of_sites,
     read_sheet,
+    station_columns,
     stations_of,
     stations_used,
     times_of,
@@ -293,19 +295,7 @@ def _sites(
     with naming(path):
         cells = read_sheet(path, options).cells
         frame = places_in_readings(cells, options_of_sites(options, cells))
-        first = frame.columns[0]
-        name = next((c for c in frame.columns if str(c).lower() in NAMES), None)
-        has_words = pd.to_numeric(frame[first], errors="coerce").isna().any()
-        if name is None and coordinates is None and has_words:
-            name = first  # it may be called station, sensor, ...
-        columns = [c for c in frame.columns if c != name]
-        if coordinates is not None:
-            columns = [str(c) for c in several("coordinates", coordinates, "a list of columns")]
-        missing = [c for c in columns if c not in frame.columns]
-        if missing:
-            raise ValueError(f"there is no column {missing[0]!r}; there are: {[*frame.columns]}")
-        if not columns:
-            raise ValueError(f"there must be columns of coordinates beside {first!r}")
+        name, columns, words = _columns_of_sites(frame, coordinates, options)
         names = [str(each).strip() for each in (range(len(frame)) if name is None else frame[name])]
         is_used = stations_used(names, options)
         names, frame = (
@@ -338,7 +328,57 @@ def _sites(
         about["places"] = places_text(places.columns)
         if others:
             about["places"] += " ([domain] coordinates can leave it out)"
+        if words:
+            about["places"] += f"; {few(map(str, words))} left out, without numbers"
     return sites, about
+
+
+def _columns_of_sites(
+    frame: pd.DataFrame, coordinates: list[str] | None, options: FileOptions
+) -> tuple[str | None, list[str], list[str]]:
+    """Return the columns of names, if any, and of coordinates, and those of words that are left out."""
+    if coordinates is None:
+        known: Sequence[str] = find_degrees(frame.columns) or ()
+    else:
+        known = tuple(
+            str(each) for each in several("coordinates", coordinates, "a list of columns")
+        )
+    name = next((str(c) for c in frame.columns if str(c).lower() in NAMES), None)
+    name = name or _column_of_names(frame, known, options)
+    columns = [str(c) for c in frame.columns if c != name]
+    words = [each for each in columns if not has_numbers(frame[each])]
+    if coordinates is not None:
+        columns, words = [*known], []
+    elif known:
+        columns = [each for each in columns if each not in words]
+    elif words:
+        raise ValueError(
+            f"column {words[0]!r} has no numbers, and cannot be a coordinate: name those that are by "
+            "[domain] coordinates in campaign.toml, or remove it"
+        )
+    missing = [each for each in columns if each not in frame.columns]
+    if missing:
+        raise ValueError(f"there is no column {missing[0]!r}; there are: {[*frame.columns]}")
+    if not columns:
+        raise ValueError(f"there must be columns of coordinates beside {frame.columns[0]!r}")
+    return name, columns, words
+
+
+def _column_of_names(
+    frame: pd.DataFrame, coordinates: Sequence[str], options: FileOptions
+) -> str | None:
+    """Return the column of names in a table without a usual heading of names; None if it has none.
+
+    Beside coordinates that are known, numbers in the first column are ids.
+    """
+    first = str(frame.columns[0])
+    has_words = pd.to_numeric(frame[first], errors="coerce").isna().any()
+    if has_words and options.station is None:
+        return first  # it may be called probe, well, ...
+    stations = station_columns(frame, options_of_sites(options, frame))
+    if len(stations) == 1:
+        return stations[0]
+    return first if coordinates and first not in coordinates else None
 
 
 # --- the policy -------------------------------------------------------------------------------

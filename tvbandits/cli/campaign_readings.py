@@ -221,8 +221,10 @@ def read_history(
     """
     import pandas as pd
 
-    # Without a noise of the policy's, a variance is one that the table states.
-    recipe = replace(bandit.recipe, asking=None, noise_variance=None)
+    # Without a noise of the policy's, a variance is one that the table states. Outliers are judged when
+    # the bandit learns its history: time by time it would take as long as all times before.
+    options = replace(bandit.recipe.options, robust=False)
+    recipe = replace(bandit.recipe, asking=None, noise_variance=None, options=options)
     places = as_finite(recipe.domain, "--history")
     with (
         TemporaryDirectory() as folder,

@@ -263,11 +263,18 @@ def tell_command(
 
 @command(app, "questions")
 def questions_command(call: Change, at: At = None, available: Availability = None) -> None:
-    """Print the questions for an expert who answers later."""
+    """Print the questions for an expert who answers later.
+
+    Without --at they are about the time of the pending points, or else of the latest reading.
+    """
     with actions.open_campaign(call) as campaign:
         t = actions.parse_at(campaign, at)
         X = campaign.questions(t, actions.parse_available(campaign, available), key=call.key)
-        actions.print_points(call, campaign, "questions", X, t)
+        time = campaign.time_of_questions(X) if t is None and len(X) else t
+        actions.print_points(call, campaign, "questions", X, time)
+        if t is None and time is not None:
+            about = f"about {campaign.format_time(time)}: --at asks about another time"
+            actions.print_messages([about])
 
 
 @command(app, "answer")

@@ -27,6 +27,7 @@ from tvbandits.datasets.tables.layout import (
     Layout,
     Sheet,
     find_columns,
+    has_numbers,
     is_gap,
     options_of_sites,
     read_sheet,
@@ -35,7 +36,7 @@ from tvbandits.datasets.tables.layout import (
     tidy,
     times_of,
 )
-from tvbandits.datasets.tables.readings import as_times, averages_text, few
+from tvbandits.datasets.tables.readings import as_times, averages_text, few, flags_text
 from tvbandits.datasets.tables.rounds import doubts_about, find_step
 from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
 from tvbandits.io import naming
@@ -120,12 +121,14 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
     if is_sites or _are_places(cells):
         with _asking(questions):
             places = read_places(cells, own)
-            others = [str(each) for each in cells.columns[1:] if each not in places.columns]
+            rest = [each for each in cells.columns[1:] if each not in places.columns]
+            others = [str(each) for each in rest if has_numbers(cells[each])]
             facts |= {
                 "stations": list(places.index),
                 "coordinates": list(places.columns),
                 "places": places_text(places.columns),
                 "others": others,
+                "words": [str(each) for each in rest if str(each) not in others],
                 "notes": [text] if (text := degrees_doubt(places, own)) else [],
             }
         return {"form": "sites", **facts, "questions": questions}
@@ -155,7 +158,7 @@ def _reading_facts(
     cells: pd.DataFrame, layout: Layout, options: FileOptions, questions: list[str]
 ) -> dict[str, Any]:
     """Return the parameters, times and values of a table of readings."""
-    facts, rows = dict[str, Any](), cells
+    facts, rows = dict[str, Any](flags=flags_text(cells, layout)), cells
     with _asking(questions):
         if layout.parameter:
             counts = cells[layout.parameter].astype(str).str.strip().value_counts()
@@ -252,6 +255,8 @@ def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
         lines.append(f"  a table of {plural(len(stations), 'site')}: {few(stations)}")
         if "coordinates" in facts:
             lines.append(f"  coordinates: {facts['places'] or few(facts['coordinates'])}")
+        if facts.get("words"):
+            lines.append(f"  not read: {few(facts['words'])}, without numbers")
         if facts.get("others"):
             lines.append(
                 f"  not read: {few(facts['others'])}; a campaign takes them as coordinates, 1 of "
@@ -298,6 +303,10 @@ def _reading_lines(facts: dict[str, Any]) -> list[str]:
     for text, count in facts.get("no_reading", {}).items():
         share = f", {count / facts['cells']:.1%} of the cells"
         lines.append(f"  no reading: {text!r} {plural(count, 'time')}{share} (more by --missing)")
+    if facts.get("flags"):
+        lines.append(
+            f"  not read: {facts['flags']}: every row counts, so remove those that are no readings"
+        )
     if facts.get("averaged"):
         lines.append(f"  {facts['averaged']}")
     return lines

@@ -13,6 +13,7 @@ import re
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack
@@ -218,6 +219,9 @@ def _call_in_parallel(
     """Yield the results of calls by so many processes, and by none but this one for a single call."""
     alone = delayed(functools.partial(call_alone, os.getpid(), call))
     processes = 1 if len(arguments) <= 1 else min(workers, len(arguments))  # -1: all cores
+    # joblib replaces a process whose memory has grown, and loses no run: most of it is free, and stays
+    # with the process until its heap is trimmed.
+    warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
     parallel: Any = Parallel(n_jobs=processes, return_as="generator")
     results: Iterator[Any] = parallel(alone(*each) for each in arguments)
     return results

@@ -430,13 +430,16 @@ class ScaledPosterior:
 
     @cached_property
     def _excess_error(self) -> float:
-        """`excess_error` of the latest reading of each place."""
+        """`excess_error` of the latest readings.
+
+        Each is tested against all others, also those of its own place: how far apart places are tests
+        little where each has been read often.
+        """
         if not self.dimension:
             return 1.0
         Z, Y, noise = (each[-CONFIG.most_tests :] for each in self.posterior.summary.data)
-        latest = len(Z) - 1 - np.unique(Z[::-1, : self.dimension], axis=0, return_index=True)[1]
-        K, noise = self.prior.covariance(Z[latest]), noise + self.nugget / self.scale**2
-        return excess_error(K, noise[latest], Y[latest, 0] / self.scale)
+        noise = noise + self.nugget / self.scale**2
+        return excess_error(self.prior.covariance(Z), noise, Y[:, 0] / self.scale)
 
     @cached_property
     def _student_factor(self) -> tuple[float, float]:

@@ -1,5 +1,6 @@
 """Answers that people bring: to open questions, doubted like readings, corrected and withdrawn."""
 
+import json
 import re
 from pathlib import Path
 
@@ -35,6 +36,16 @@ def asked(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     fine(command("tell", "c.db", "--csv", "day.csv"))
     site = re.split("[;\\n]", fine(command("questions", "c.db", "--at", 5)))[0]
     return Path("c.db"), site
+
+
+def test_questions_say_what_time_they_are_about(asked: tuple[Path, str], command: Command) -> None:
+    file, _ = asked
+    fine(command("tell", file, "--site", "A", "--reward", 19.5, "--at", 6))
+    said = command("questions", file, "--format", "json")
+    assert json.loads(said.out)["t"] == 6
+    assert "about 2024-01-01 06:00:00" in said.err
+    shown = command("questions", file, "--at", 7)
+    assert shown.err == ""
 
 
 def test_an_answer_far_from_the_readings_is_doubted(

@@ -8,6 +8,7 @@ import pytest
 
 from tests.helpers.commands import Command, fine, one_line
 from tvbandits import Answers, policies
+from tvbandits.bandit import outliers
 from tvbandits.campaign import Campaign
 from tvbandits.domains.candidates import Candidates
 
@@ -125,3 +126,22 @@ def test_a_history_goes_with_a_noise_that_is_stated(command: Command, past: pd.D
     with Campaign.open("c.db") as campaign:
         assert campaign.recipe.noise_variance == pytest.approx(0.01)
         assert campaign.status.readings == past.notna().to_numpy().sum()
+
+
+def test_a_robust_policy_judges_each_time_of_a_history_once(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("places.csv").write_text("site,x,y\nA,0,0\nB,1,0\nC,0,1\n")
+    rows = [f"{t},{t % 5}.5,{t % 3}.25,{(t + 1) % 4}.75" for t in range(1, 31)]
+    rows[20] = "21,-900,1,2"
+    Path("past.csv").write_text("\n".join(["time,A,B,C", *rows]) + "\n")
+    judged = list[object]()
+    judge = outliers._judge
+    monkeypatch.setattr(outliers, "_judge", lambda *args: judged.append(args) or judge(*args))
+    new = "new", "r.db", "--policy", "adaptive-gp-ucb:robust=true", "--sites", "places.csv"
+    fine(command(*new, "--history", "past.csv", "--yes"))
+    assert 0 < len(judged) <= 30
+    with Campaign.open("r.db") as campaign:
+        assert campaign.state.readings.y[20 * 3] == -900
+    assert "outliers, not used: 1" in fine(command("status", "r.db", "--best"))
