@@ -88,7 +88,6 @@ LAYERS: dict[str, tuple[Switch, ...]] = {
     "thinning": (constants(mixture, prune_steps=()),),
     "evidence of differences": ((mixture, "step_evidence", density_alone),),
     "evidence of differences, half": ((mixture, "step_evidence", half_density),),
-    "transforms": (constants(mixture, powers=(1.0,)),),
     "first-guess replay": ((ENSEMBLE, "_learns_scale", lambda _: False),),
     "its replay after 4 steps": (constants(mixture, start_steps=(16,)),),
     "first guess worth 30": (constants(mixture, function_scale_count=1.0),),

@@ -88,7 +88,7 @@ CLASSES = {
     "tvbandits.gp.ensemble.mixture": "CurrentStep FilterEnsemble InactiveModels ModelGroup",
     "tvbandits.gp.ensemble.models": "ModelSpec Season SpatialSpec",
     "tvbandits.gp.ensemble.posterior": "EnsemblePosterior ModelEnsemble ReplayBuffer",
-    "tvbandits.gp.ensemble.forecasts": "Forecast MixtureMoments MixturePrediction PowerTransform",
+    "tvbandits.gp.ensemble.forecasts": "Forecast MixtureMoments MixturePrediction",
     "tvbandits.gp.ensemble.seasons": "SeasonSearch",
     "tvbandits.gp.calibration": "IntervalCalibration",
     "tvbandits.gp.noise": "NoiseEstimate",
@@ -121,7 +121,7 @@ CLASSES = {
 }
 _MODULES = {name: module for module, names in CLASSES.items() for name in names.split()}
 
-FORMAT, VERSION = "tvbandits saved file", 10
+FORMAT, VERSION = "tvbandits saved file", 11
 STRUCTURE = "structure.json"
 
 # Parts of the user's, by `module:name`.

@@ -367,7 +367,6 @@ def test_both_are_a_networks_models_and_a_functions() -> None:
     played(made, 2)
     known = made.state.posterior
     assert known.ensemble.models == network_models() + function_models(SITES.dimension)
-    assert known.ensemble.powers == FilterEnsemble.of(SITES.X, 0.01).powers
     assert known.ensemble.scale_count == CONFIG.function_scale_count
     many = policies.adaptive_gp_ucb(Candidates(np.arange(97.0)[:, None]), noise_variance=0.01)
     played(many, 2)

@@ -207,7 +207,7 @@ def test_start_anew_is_close_to_sequential_updates() -> None:
         ensemble = ensemble.update(*each)
     plain = FilterEnsemble.of(line, 0.01, function_models())
     plain = replace(plain, scale_count=CONFIG.function_scale_count)
-    plain = plain._at_prior(float(np.median(y[:-1])), float(y[:-1].var()), 1.0)
+    plain = plain._at_prior(float(np.median(y[:-1])), float(y[:-1].var()))
     plain = replace(plain, scale_count=1.0)  # so that it does not start anew
     for each in readings:
         plain = plain.update(*each)

@@ -89,7 +89,7 @@ class Filters:
     ----------
     dynamics : Dynamics
     mean : array of shape (M, S)
-        Of the states, in the unit of (transformed) reward.
+        Of the states, in the unit of reward.
     covariance : array of shape (M, S, S)
         In units of the squared scale.
     squares : array of shape (M,)
@@ -180,7 +180,7 @@ class Filters:
         ----------
         points : integer array of shape (n,)
         values : array of shape (n,)
-            Transformed rewards.
+            Rewards less the origin.
         noise : array of shape (n,)
             Variances of the sensor, in the unit of reward squared.
         """
@@ -386,11 +386,9 @@ class StepReadings(NamedTuple):
     rows : integer array of shape (n,)
         Numbers of the points.
     values : array of shape (n,)
-        Transformed rewards.
+        Rewards less the origin.
     noise : array of shape (n,)
         Variances of the sensor.
-    log_jacobian : float
-        What log densities of the transformed rewards gain as densities of the rewards.
     difference_variance : float
         Variance of readings of differences between places, as it was estimated then.
     """
@@ -399,7 +397,6 @@ class StepReadings(NamedTuple):
     rows: Index
     values: Array
     noise: Array
-    log_jacobian: float = 0.0
     difference_variance: float = 0.0
 
 
@@ -424,7 +421,7 @@ def squared_differences(errors: Array) -> Array:
     Parameters
     ----------
     errors : array of shape (M, n)
-        Of the transformed rewards of n places at one time.
+        Of the rewards of n places at one time.
     """
     if errors.shape[1] > 1:
         errors = errors - errors.sum(axis=1, keepdims=True) / errors.shape[1]
@@ -489,8 +486,7 @@ def batched_update(
             joint = _JointReadings.of(shrunken, stack, covariances)
             again = joint.condition(shrunken, stack, covariances)
             posterior.mean[rows], posterior.covariance[rows] = again.mean, again.covariance
-    log_jacobians = np.array([[each.log_jacobian] for each in steps])
-    return posterior, StepScores(density + log_jacobians, squares)
+    return posterior, StepScores(density, squares)
 
 
 def _update_one_step(
@@ -499,7 +495,7 @@ def _update_one_step(
     """Return what `batched_update` does, for the readings of a single time."""
     posterior = filters.predict((step.t - time) / step_length)
     errors = step.values - posterior.mean @ posterior.dynamics.observation(step.rows).T
-    density = np.full(len(posterior), step.log_jacobian)
+    density = np.zeros(len(posterior))
     for part in batch_slices(len(step.rows)):
         posterior, innovations = posterior.update(
             step.rows[part], step.values[part], step.noise[part]

@@ -3,8 +3,7 @@
 It is for turning states into forecasts. Filters and the weights of their models go in; out come means,
 deviations and covariances of rewards, now and at a later time.
 
-The models together are a mixture of normal variables, of transformed rewards. Its first two moments are
-carried to the unit of reward by quadrature, and covariances by the mean slopes at both ends.
+The models together are a mixture of normal variables, of which the first two moments are computed.
 """
 
 from __future__ import annotations
@@ -16,13 +15,12 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import boxcox1p, inv_boxcox1p
 
 from tvbandits.gp import linalg
 from tvbandits.gp.ensemble.dynamics import Dynamics
 from tvbandits.gp.ensemble.filters import Filters
 from tvbandits.gp.ensemble.models import ModelSpec
-from tvbandits.gp.lookahead import EVERY, NODES, WEIGHTS, JointPosterior, Rows
+from tvbandits.gp.lookahead import EVERY, JointPosterior, Rows
 from tvbandits.validation import Array
 
 
@@ -32,8 +30,6 @@ class ForecastConfig:
 
     Attributes
     ----------
-    smallest_deviation : float
-        Deviations below this share of the scale are rounded up, where a slope is divided by them.
     later_steps : int
         Number of steps after a decision that count as its future.
     noise_ratio : float
@@ -41,84 +37,11 @@ class ForecastConfig:
         changes little from step to step, so that results for one power can be used again.
     """
 
-    smallest_deviation: float = 1e-12
     later_steps: int = 32
     noise_ratio: float = 1.1
 
 
 CONFIG = ForecastConfig()
-
-
-@dataclass(frozen=True)
-class PowerTransform:
-    """The power transform of Yeo and Johnson (2000), which brings skewed rewards closer to normal.
-
-    With u = (reward - origin) / scale, power 1 leaves u as it is, 0 is log(1 + u) where u > 0, and 2 the
-    same for the lower tail: many small rewards and few large ones need a power below 1. All are
-    increasing, defined for every reward, and have the slope 1 at the origin. Values are in the unit of
-    reward, less the origin.
-
-    Attributes
-    ----------
-    power : float
-        From 0 to 2; 1 changes nothing.
-    scale : float
-    """
-
-    power: float
-    scale: float
-
-    def __call__(self, y: Array) -> Array:
-        """Return the transform of rewards less the origin."""
-        return self._apply(boxcox1p, y)
-
-    def log_slope(self, y: Array) -> Array:
-        """Return the logarithm of the derivative at rewards less the origin."""
-        if self.power == 1:
-            return np.zeros_like(y)
-        return np.asarray((self.power - 1.0) * np.sign(y) * np.log1p(np.abs(y) / self.scale))
-
-    def inverse(self, z: Array) -> Array:
-        """Return the rewards less the origin that have these transforms."""
-        return self._apply(inv_boxcox1p, z)
-
-    def _apply(self, transform: np.ufunc, values: Array) -> Array:
-        """Apply a Box-Cox function, with this power above the origin and 2 - power, mirrored, below."""
-        if self.power == 1:
-            return values
-        size = np.abs(values) / self.scale
-        upper, lower = transform(size, self.power), transform(size, 2.0 - self.power)
-        return np.asarray(self.scale * np.where(values >= 0, upper, -lower))
-
-    def moments(
-        self, mean: Array, variance: Array, reward_range: tuple[float, float]
-    ) -> tuple[Array, Array, Array]:
-        """Return mean, variance and mean slope (A,) of rewards whose transforms are normal.
-
-        By Gauss-Hermite quadrature; the slope is E[y e] / s for the standard normal e and the deviation
-        s. The mean of a log-normal variable depends on a tail that may lie beyond every reading. So
-        rewards further outside of the range than its width are set to that distance; for the variance
-        and the slope, unlike for the mean, the width is at least the scale.
-
-        Parameters
-        ----------
-        mean, variance : arrays of shape (A,)
-            Of the transformed rewards.
-        reward_range : pair of float
-            Lowest and highest reading, less the origin.
-        """
-        if self.power == 1:
-            return mean, variance, np.ones_like(mean)
-        deviation = np.sqrt(variance)
-        y = self.inverse(mean[:, None] + deviation[:, None] * NODES)
-        low, high = reward_range
-        width = max(high - low, self.scale)
-        expected = np.clip(y, low - (high - low), high + (high - low)) @ WEIGHTS
-        y = np.clip(y, low - width, high + width)
-        first = y @ WEIGHTS
-        smallest = CONFIG.smallest_deviation * self.scale
-        slope = (y @ (WEIGHTS * NODES)) / np.maximum(deviation, smallest)
-        return expected, np.maximum((y**2) @ WEIGHTS - first**2, 0.0), slope
 
 
 @dataclass(frozen=True)
@@ -238,21 +161,19 @@ class _RewardMoments(NamedTuple):
 
     Attributes
     ----------
-    apart : array of shape (mixtures, A)
-        Difference of the mean of each mixture from that of all, in transformed rewards.
-    learnable : array of shape (A,)
-        Variance of the transformed rewards without the nugget.
-    nugget : float
-    mean, variance, slope : arrays of shape (A,)
+    mean : array of shape (A,)
         Of the rewards less the origin.
+    apart : array of shape (mixtures, A)
+        Difference of the mean of each mixture from that of all.
+    learnable : array of shape (A,)
+        Variance of the rewards without the nugget.
+    nugget : float
     """
 
+    mean: Array
     apart: Array
     learnable: Array
     nugget: float
-    mean: Array
-    variance: Array
-    slope: Array
 
 
 @dataclass(frozen=True)
@@ -263,17 +184,12 @@ class MixturePrediction:
     ----------
     mixtures : sequence of MixtureMoments
         One for each basis.
-    transform : PowerTransform
-    reward_range : pair of float
-        As of `PowerTransform.moments`.
     origin : float
     inflation : float
         Factor on deviations.
     """
 
     mixtures: Sequence[MixtureMoments]
-    transform: PowerTransform
-    reward_range: tuple[float, float]
     origin: float
     inflation: float
 
@@ -291,8 +207,7 @@ class MixturePrediction:
         apart = means - center
         learnable = np.maximum(shares @ (np.array(variances) + apart**2), 0.0)
         nugget = float(shares @ np.array([m.nugget for m in self.mixtures]))
-        moments = self.transform.moments(center, learnable + nugget, self.reward_range)
-        return _RewardMoments(apart, learnable, nugget, *moments)
+        return _RewardMoments(center, apart, learnable, nugget)
 
     @cached_property
     def _later(self) -> _RewardMoments:
@@ -304,8 +219,8 @@ class MixturePrediction:
         later = self._later
         return Forecast(
             self.origin + later.mean,
-            self.inflation * np.sqrt(later.variance),
-            self.inflation * later.slope * np.sqrt(later.learnable),
+            self.inflation * np.sqrt(later.learnable + later.nugget),
+            self.inflation * np.sqrt(later.learnable),
         )
 
     def joint_posterior(self, noise_variance: float, beta: float) -> JointPosterior:
@@ -326,8 +241,7 @@ class MixturePrediction:
             r = np.asarray(rows, dtype=np.int64)
             s = others if isinstance(others, slice) else np.asarray(others, dtype=np.int64)
             then = later if at_later else now
-            slopes = then.slope[s]
-            total = np.zeros((len(r), len(slopes)))
+            total = np.zeros((len(r), len(then.mean[s])))
             for m, here, there in zip(mixtures, now.apart, then.apart, strict=True):
                 state = m.cross_covariance if at_later else m.covariance
                 total += (m.weight * m.basis[r] @ state) @ m.basis[s].T
@@ -335,19 +249,16 @@ class MixturePrediction:
                     total += (m.weight * here[r])[:, None] * there[s]
                 if not (at_later or isinstance(s, slice)):
                     total += m.weight * (r[:, None] == s) * m.residual[r][:, None]
-            if self.transform.power != 1:  # else the slopes are 1
-                total *= now.slope[r][:, None]
-                total *= slopes
             return total
 
         return JointPosterior(
             forecast.mean,
             forecast.learnable,
             beta,
-            noise_variance + now.nugget * now.slope**2,
+            noise_variance + now.nugget,
             lambda rows, others=EVERY: covariance(rows, others, at_later=True),
             lambda rows, others: covariance(rows, others, at_later=False),
-            now.slope**2 * now.learnable,
+            now.learnable,
         )
 
 

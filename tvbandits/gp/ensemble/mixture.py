@@ -13,8 +13,8 @@ Three things are special:
 - A model of little weight is inactive: it keeps its state, and the steps since are a backlog. When it is
   the turn of its group, or after a step with large innovations, it is updated with the backlog at once
   and weighted by each of its steps, as if it had been active. Predictions miss it for at most 16 steps.
-- Models hold a power transform of the rewards, which may be skewed. Its power, its origin and scale, and
-  the first guess of the filters' scale follow from the first steps, which are replayed for each power.
+- On a smooth function the first guess of the filters' scale counts for many innovations. It follows from
+  the first steps, which are replayed with it.
 - All deviations are inflated if innovations have been larger than predicted.
 
 Prior art: dynamic model averaging [Raf], ensembles of Gaussian processes on random features [IE], BONE
@@ -50,7 +50,6 @@ from tvbandits.gp.ensemble.forecasts import (
     Forecast,
     MixtureMoments,
     MixturePrediction,
-    PowerTransform,
     persistent_share,
 )
 from tvbandits.gp.ensemble.models import (
@@ -87,13 +86,9 @@ class MixtureConfig:
         Active models below this share of the largest weight are left out of predictions, to save time.
     innovation_rate : float
         Weight of the latest step in the mean squared innovation and in the coverage: about 20 steps.
-    powers : tuple of float
-        Powers for the rewards of a network, which may have a longer upper tail; the first is used unless
-        another is clearly better. Powers of 3/2 and 2 did harm on ozone.
-    power_margin : float
-        Another power than the first needs so much more log evidence of the first steps.
     start_steps : tuple of int
-        After so many steps an ensemble starts anew, with the origin and scale of the readings so far.
+        After so many steps an ensemble whose first guess of the scale counts for many innovations starts
+        anew, with the origin and scale of the readings so far.
     function_scale_count : float
         Number of innovations that the first guess of the scale is worth on a smooth function. A bandit
         that plays near a peak sees little of how far the function varies: with a small count it would
@@ -119,8 +114,6 @@ class MixtureConfig:
     large_innovation: float = 4.0
     predicting_weight: float = 1e-2
     innovation_rate: float = 0.05
-    powers: tuple[float, ...] = (1.0, 0.5, 0.0)
-    power_margin: float = 2.0
     start_steps: tuple[int, ...] = (4, 16)
     function_scale_count: float = 30.0
     smallest_signal: float = 4.0
@@ -333,19 +326,14 @@ class FilterEnsemble:
         Of the standardised innovations; 1 if the deviations are right.
     coverage : float
         Share of 95% intervals that held the reading, over the same steps.
-    powers : tuple of float
-        Powers that are tried: those of `MixtureConfig` for a network whose models are chosen here, else
-        1 alone.
-    transform : PowerTransform
-        The present one, with the present scale.
+    first_scale : float
+        The first guess of the scale, in the unit of reward; 0 before the first reading.
     scale_count : float
         Number of innovations that the first guess of the scale is worth.
     prior_weights : tuple of pairs (ModelSpec, weight)
         From other bandits: they are half of the prior weights, the other half is equal for all.
     prior_scale : float
         Smallest first guess of the scale; 0: none.
-    reward_range : tuple of 2 float
-        Lowest and highest reading, less the origin.
     """
 
     points: Array
@@ -358,16 +346,14 @@ class FilterEnsemble:
     steps: int = 0
     mean_squared_innovation: float = 1.0
     coverage: float = 0.95
-    powers: tuple[float, ...] = (1.0,)
-    transform: PowerTransform = field(default_factory=lambda: PowerTransform(1.0, 1.0))
+    first_scale: float = 0.0
     scale_count: float = 1.0
     prior_weights: tuple[tuple[ModelSpec, float], ...] = ()
     prior_scale: float = 0.0
-    reward_range: tuple[float, float] = (0.0, 0.0)
     _log_weights: Array = field(default_factory=lambda: np.zeros(0))
     _error_variance: float = 0.0
     _current: CurrentStep = field(default_factory=lambda: CurrentStep.empty((), math.nan))
-    # Of the first steps, in the unit of reward: they are replayed with other transforms.
+    # Of the first steps, in the unit of reward: they are replayed with another origin and scale.
     _first_readings: tuple[StepReadings, ...] = ()
     _inactive: InactiveModels = field(default_factory=InactiveModels)
 
@@ -401,7 +387,6 @@ class FilterEnsemble:
             points,
             tuple(models or representable_models(models_for(points, season, both), points)),
             noise_variance,
-            powers=CONFIG.powers if network else (1.0,),
             scale_count=1.0 if plain else CONFIG.function_scale_count,
         )
 
@@ -487,9 +472,7 @@ class FilterEnsemble:
             if np.count_nonzero(part):
                 by_basis.setdefault(each.dynamics.basis_key, []).append((each, part))
         mixtures = [MixtureMoments.of(parts, h, with_present) for parts in by_basis.values()]
-        return MixturePrediction(
-            mixtures, self.transform, self.reward_range, self.origin, self.inflation
-        )
+        return MixturePrediction(mixtures, self.origin, self.inflation)
 
     # --- readings ---------------------------------------------------------------------------------
 
@@ -513,7 +496,7 @@ class FilterEnsemble:
         if not self.filters:
             smallest = CONFIG.smallest_signal * float(noise.mean())
             first = max(float(y.var()), smallest, self.prior_scale**2)
-            ensemble = self._at_prior(float(y.mean()), first, self.powers[0])
+            ensemble = self._at_prior(float(y.mean()), first)
         if len(y) > FILTER_CONFIG.batch_size:
             for part in batch_slices(len(y)):
                 ensemble = ensemble.update(index[part], y[part], noise[part], t)
@@ -526,8 +509,7 @@ class FilterEnsemble:
     def _add_readings(self, index: Index, y: Array, noise: Array) -> FilterEnsemble:
         """Return the ensemble with readings of the present time."""
         raw = StepReadings(self.time, index, y, noise)
-        above = y - self.origin
-        z, log_jacobian = self.transform(above), float(self.transform.log_slope(above).sum())
+        z = y - self.origin
         pairs = [each.update(index, z, noise) for each in self.filters]
         innovations, current = [each for _, each in pairs], self._current
         errors = np.concatenate([each.errors for each in innovations])
@@ -538,15 +520,12 @@ class FilterEnsemble:
             np.concatenate([old.rows, index]),
             np.concatenate([old.values, z]),
             np.concatenate([old.noise, noise]),
-            old.log_jacobian + log_jacobian,
         )
         likelihood = np.concatenate([each.log_likelihood for each in innovations])
-        likelihood = current.log_likelihood + likelihood + log_jacobian
-        rewards = (*self.reward_range, *above.tolist())
+        likelihood = current.log_likelihood + likelihood
         ensemble = replace_fields(
             self,
             filters=tuple(filters for filters, _ in pairs),
-            reward_range=(min(rewards), max(rewards)),
             _current=CurrentStep(
                 current.states, readings, likelihood, (*current.squared_innovations, *squares)
             ),
@@ -660,7 +639,7 @@ class FilterEnsemble:
 
     # --- the first steps --------------------------------------------------------------------------
 
-    def _at_prior(self, origin: float, variance: float, power: float) -> FilterEnsemble:
+    def _at_prior(self, origin: float, variance: float) -> FilterEnsemble:
         """Return the ensemble before any reading, with this first guess of the squared scale."""
         first = variance, self.scale_count
         # An ensemble that starts anew has computed the features before.
@@ -672,8 +651,7 @@ class FilterEnsemble:
             self,
             filters=filters,
             origin=origin,
-            transform=PowerTransform(power, math.sqrt(variance)),
-            reward_range=(0.0, 0.0),
+            first_scale=math.sqrt(variance),
             _log_weights=self._prior_log_weights(filters),
             _error_variance=0.0,
             _current=CurrentStep.empty(filters, self.time),
@@ -687,23 +665,17 @@ class FilterEnsemble:
         return np.asarray(np.log1p(shares * len(models)))
 
     def _learns_scale(self) -> bool:
-        """Return whether the ensemble will start anew with another scale or power."""
-        learns = len(self.powers) > 1 or self.scale_count > 1
-        return learns and self.steps < CONFIG.start_steps[-1]
+        """Return whether the ensemble will start anew with another origin and scale."""
+        return self.scale_count > 1 and self.steps < CONFIG.start_steps[-1]
 
     def _start_anew(self) -> FilterEnsemble:
-        """Return the ensemble of the best power, with the origin and scale of all readings so far."""
+        """Return the ensemble with the origin and scale of all readings so far."""
         y = np.concatenate([each.values for each in self._first_readings])
         noises = np.concatenate([each.noise for each in self._first_readings])
         noise, variance = float(np.mean(noises)), float(y.var())
         if variance < CONFIG.smallest_signal * noise:
             variance = max(variance - noise, CONFIG.smallest_share * noise)
-        origin = float(np.median(y))
-        replays = [self._at_prior(origin, variance, power)._replay() for power in self.powers]
-        log_weights = [CONFIG.forgetting * e._log_weights + e._evidence[0] for e in replays]
-        evidence = np.logaddexp.reduce(log_weights, axis=1)
-        evidence[0] += CONFIG.power_margin
-        return replays[first_of_largest(evidence)]
+        return self._at_prior(float(np.median(y)), variance)._replay()
 
     def _replay(self) -> FilterEnsemble:
         """Return the ensemble with the first readings; those before the last time as batches.
@@ -711,7 +683,7 @@ class FilterEnsemble:
         One time after the other they would take as long as all steps so far.
         """
         first, times = self._first_readings, sorted({each.t for each in self._first_readings})
-        past = [self._transform([each for each in first if each.t == t]) for t in times[:-1]]
+        past = [self._merge([each for each in first if each.t == t]) for t in times[:-1]]
         ensemble = replace_fields(
             self, time=times[0], steps=-1, mean_squared_innovation=1.0, coverage=0.95
         )
@@ -730,21 +702,16 @@ class FilterEnsemble:
                 ensemble = replace_fields(
                     ensemble, _log_weights=log_weights, _error_variance=variance
                 )
-        y = np.concatenate([each.values for each in first]) - self.origin
-        ensemble = replace_fields(
-            ensemble,
-            reward_range=(min(float(y.min()), 0.0), max(float(y.max()), 0.0)),
-            _current=CurrentStep.empty(ensemble.filters, times[-1]),
-        )
+        current = CurrentStep.empty(ensemble.filters, times[-1])
+        ensemble = replace_fields(ensemble, _current=current)
         for each in first:
             if each.t == times[-1]:
                 ensemble = ensemble.update(each.rows, each.values, each.noise, each.t)
         return replace_fields(ensemble, _first_readings=first)
 
-    def _transform(self, parts: Sequence[StepReadings]) -> StepReadings:
-        """Return the readings of a time, which came in parts, with transformed rewards."""
+    def _merge(self, parts: Sequence[StepReadings]) -> StepReadings:
+        """Return the readings of a time, which came in parts, with rewards less the origin."""
         rows = np.concatenate([each.rows for each in parts])
         above = np.concatenate([each.values for each in parts]) - self.origin
         noise = np.concatenate([each.noise for each in parts])
-        log_jacobian = float(self.transform.log_slope(above).sum())
-        return StepReadings(parts[0].t, rows, self.transform(above), noise, log_jacobian)
+        return StepReadings(parts[0].t, rows, above, noise)

@@ -268,7 +268,7 @@ class ModelEnsemble(PosteriorRule):
         heavy = tuple(
             (each, w) for each, w in pairs if w >= CONFIG.carried_weight and each in ensemble.models
         )
-        return replace(self, prior_weights=heavy, prior_scale=ensemble.transform.scale)
+        return replace(self, prior_weights=heavy, prior_scale=ensemble.first_scale)
 
     def initial_ensemble(
         self, points: Array, noise_variance: float, period: float | None
@@ -414,8 +414,7 @@ class EnsemblePosterior(CandidatePosterior):
         for t, readings in readings_by_time(grid, new):
             if search is not None and t > search.latest:
                 buffer, search = self._search_season(search, buffer, t, data)
-            period = None if search is None else search.period
-            buffer = self._learn_covariance(buffer, t, data, period).add(t, readings)
+            buffer = self._learn_covariance(buffer, t, data).add(t, readings)
         return replace_fields(self, data=data, now=now, buffer=buffer, search=search, fantasy=None)
 
     def _search_season(
@@ -442,14 +441,8 @@ class EnsemblePosterior(CandidatePosterior):
         places = candidate_rows(self.grid, part.Z)
         return TimedReadings(part.Z[:, -1], places, part.Y[:, 0], part.variance)
 
-    def _learn_covariance(
-        self, buffer: ReplayBuffer, t: float, data: Data, period: float | None
-    ) -> ReplayBuffer:
-        """Return the buffer before the readings of a time, where due with empirical models.
-
-        Their covariance is that of rewards: an ensemble with them has no power transform. One that is
-        replayed without it keeps the `period` of a season that was found.
-        """
+    def _learn_covariance(self, buffer: ReplayBuffer, t: float, data: Data) -> ReplayBuffer:
+        """Return the buffer before the readings of a time, where due with empirical models."""
         start, times = buffer.start, buffer.times
         steps, looks = start.steps + 1 + len(times), EMPIRICAL_CONFIG.look_steps
         # Where times are skipped, these are in the covariance from the first look on.
@@ -463,9 +456,6 @@ class EnsemblePosterior(CandidatePosterior):
         )
         if not models:
             return buffer
-        if start.transform.power != 1:
-            buffer = self.replay(replace_fields(start, powers=(1.0,)), period, t, data)
-            start = buffer.start
         filters = history.filters(models, start, times[0])
         return ReplayBuffer(start.with_group(filters, times[0]), times, buffer.readings)
 
@@ -474,7 +464,7 @@ class EnsemblePosterior(CandidatePosterior):
     ) -> ReplayBuffer:
         """Return a new ensemble, updated with what it reads before a time, with this season."""
         ensemble = self.rule.initial_ensemble(start.points, start.noise_variance, period)
-        buffer = ReplayBuffer(replace_fields(ensemble, powers=start.powers))
+        buffer = ReplayBuffer(ensemble)
         rows = data.rows(*np.searchsorted(data.Z[:, -1], [self.first_time, t]).tolist())
         for time, readings in readings_by_time(self.grid, rows):
             buffer = buffer.add(time, readings)
@@ -587,8 +577,7 @@ class EnsemblePosterior(CandidatePosterior):
         simple = linalg.solve_lower(factor, half, transposed=True).T
         weights = np.zeros((len(X), len(points)))
         weights[:, pivots] = simple + (1.0 - simple.sum(axis=1, keepdims=True)) / len(pivots)
-        # Under a power transform the slopes differ from 1; a far point is at least as uncertain as
-        # any candidate.
+        # A far point is at least as uncertain as any candidate.
         most = largest / ensemble.inflation**2
         residual = np.maximum(total - (half**2).sum(axis=0), 0.0) * max(1.0, most / total)
         return weights, residual
