@@ -354,9 +354,13 @@ class ChosenPoints(BaseModel):
 
 
 class AskedPoints(ChosenPoints):
-    """The points of /ask, and the silent sites that were left out, with what says so."""
+    """The points of /ask, the silent sites that were left out, and what to look at of the others.
+
+    What is doubtful is as it is now, also if the request is repeated under its key.
+    """
 
     left_out: dict[str, str]
+    doubtful: dict[str, str]
 
 
 class PendingPoints(ChosenPoints):
