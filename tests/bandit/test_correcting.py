@@ -104,6 +104,18 @@ def test_the_variance_stays_unless_it_is_said() -> None:
     assert bandit.state.rewards.variance.tolist() == [0.5, 0.25]
 
 
+def test_truth_values_are_one_and_zero_to_all_that_takes_rewards() -> None:
+    bandit = MAKERS["frugal"]()
+    bandit.tell(SITES.X[:2], [True, False], 1)
+    assert bandit.state.rewards.y.tolist() == [1.0, 0.0]
+    bandit.correct(SITES.X[:2], [False, True], 1)
+    assert bandit.state.rewards.y.tolist() == [0.0, 1.0]
+    bandit.answer(SITES.X[:2], [True, False], 1)
+    assert bandit.state.answers.y.tolist() == [1.0, 0.0]
+    bandit.correct_answers(SITES.X[:1], False, 1)
+    assert bandit.state.answers.y.tolist() == [0.0, 0.0]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -113,6 +125,8 @@ def test_the_variance_stays_unless_it_is_said() -> None:
         (lambda b: b.correct(SITES.X[[0]], [math.inf]), r"inf"),
         (lambda b: b.correct(SITES.X[[0]], [1.0], noise_variance=0), r"variance"),
         (lambda b: b.correct([[1.0, 1.0]], [1.0]), r"must be candidates"),
+        (lambda b: b.correct(SITES.X[[0]], t=1), r"at least one of y, to,.* got t=1"),
+        (lambda b: b.correct(SITES.X[[0]], outcomes={}), r"at least one of y, to"),
     ],
 )
 def test_a_bad_correction_changes_nothing(change: Callable[[Bandit], object], message: str) -> None:

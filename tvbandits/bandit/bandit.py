@@ -573,7 +573,7 @@ class Bandit:
         X : array of shape (n, d)
             The points of these rewards.
         y : array of shape (n,), optional
-            The right rewards; NaN: there was no reading. By default they stay.
+            The right rewards, as for `tell`; NaN: there was no reading. By default they stay.
         t : float or array of shape (n,), optional
             The times that you told with them; by default the latest of each point.
         noise_variance : float or array of shape (n,), optional
@@ -586,7 +586,7 @@ class Bandit:
         Raises
         ------
         ValueError
-            If you told nothing of a point at its time, or an argument has a wrong form.
+            If you told nothing of a point at its time, an argument has a wrong form, or all stays.
 
         Examples
         --------
@@ -599,7 +599,7 @@ class Bandit:
         [0.2 0.5]
         """
         recipe, state, points = self._recipe, self._state, self._played(X, t)
-        correction = validate_correction(recipe, state, points, y, t, noise_variance, to)
+        correction = validate_correction(recipe, state, points, y, t, noise_variance, to, outcomes)
         right = self._outcome_models.validate(outcomes, len(correction.rows))
         states = self._outcome_models.correct(state, correction, right)
         state = replay(self._inference, state, correction.after)
@@ -742,7 +742,7 @@ class Bandit:
         X : array of shape (q, d)
             Points of the domain, asked about or not.
         values : array of shape (q,)
-            The reward there, as the expert says; NaN: no answer.
+            The reward there, as the expert says; True is 1, False is 0; NaN: no answer.
         t : float, optional
             The time that the answers speak about; by default that of the last questions.
         noise_variance : float or array of shape (q,), optional
