@@ -223,10 +223,8 @@ def replay(inference: Inference, before: State, table: ReadingTable) -> State:
     state, count = first_state(recipe, rng), 0
     about = np.maximum.accumulate(before.answers.t)
     side: Literal["left", "right"] = "right" if recipe.consult == "before ask" else "left"
-    # Who was only ever told has conditioned nothing; a fit estimates the scale, too.
-    decides = before.posterior is not None or (
-        before.model.fit is None and before.model.scaling.estimated_at > 0
-    )
+    # Who was only ever told has conditioned nothing; a posterior goes once the noise is learned anew.
+    decides = before.posterior is not None or before.info.posterior.in_use > 0
     for new in table.in_turn():
         count = max(count, int(np.searchsorted(about, new.latest, side)))
         state = state.with_record(answers=before.answers.take(slice(count)))
