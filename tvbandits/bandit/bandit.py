@@ -53,6 +53,7 @@ from tvbandits.bandit.step import (
     Request,
     check_reachable,
     find_place,
+    level_of_control,
     observe,
     recommend,
     replay,
@@ -245,7 +246,7 @@ class Bandit:
             Of all points, where one is measured and they have none.
         relative : bool
             Beside the control at that time, which is what is learned: better by so much. Otherwise, with
-            a control, at the mean of the levels at which it was read, and with their deviation.
+            a control, at the mean and deviation of the levels at which it was read (`level_of_control`).
 
         Returns
         -------
@@ -270,10 +271,10 @@ class Bandit:
         mean = -mean if self._recipe.minimize else mean
         own = self._recipe.is_control(points)
         mean[own], deviation[own] = 0.0, 0.0  # exactly, without rounding
-        levels = state.rewards.y[self._recipe.is_control(state.rewards.X)]
-        if relative or not len(levels):
+        if relative or self._recipe.options.control is None:
             return mean, deviation
-        return mean + levels.mean(), np.hypot(deviation, levels.std())
+        level, spread = level_of_control(self._recipe, state.rewards, view.scale)
+        return mean + level, np.hypot(deviation, spread)
 
     @in_turn
     def recommend(

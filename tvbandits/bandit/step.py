@@ -169,6 +169,17 @@ def recommend(
     return allowed.best(decision.view.mean_function(), rng)
 
 
+def level_of_control(recipe: Recipe, rewards: Dataset, scale: float) -> tuple[float, float]:
+    """Return mean and deviation of the levels at which a control was read, or else all points.
+
+    Of fewer than two readings, the deviation is that of the prior, `scale`.
+    """
+    levels = rewards.y[recipe.is_control(rewards.X)]
+    levels = levels if len(levels) else rewards.y
+    mean = float(levels.mean()) if len(levels) else 0.0
+    return mean, float(levels.std()) if len(levels) > 1 else scale
+
+
 # --- what is learned from rewards ---------------------------------------------------------------------
 
 
