@@ -14,7 +14,7 @@ from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
 from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
-from tvbandits import Answers, Bandit, ExpertError, Options, count, policies, rate
+from tvbandits import Answers, Arms, Bandit, ExpertError, Options, count, policies, rate
 from tvbandits.experts import CallableExpert
 from tvbandits.forgetting.aging import DiscardAbove
 from tvbandits.queries import KDPP, Pool, QueryPlan
@@ -238,6 +238,17 @@ def test_a_list_of_one_is_not_the_count_of_several() -> None:
         assert made([1, 2], 100).values.tolist() == [0.01, 0.02]
         assert made(1, [100, 50]).values.tolist() == [0.01, 0.02]
         assert made(1, 100).values.tolist() == made([1], [100]).values.tolist() == [0.01]
+
+
+def test_a_context_is_refused_where_there_is_none() -> None:
+    bandit = make(domain=Arms(["a", "b"]))
+    refused(
+        ValueError,
+        "unknown context 'outside'; there is none",
+        bandit.ask,
+        1,
+        context={"outside": 3},
+    )
 
 
 def test_ragged_rewards_are_named() -> None:
