@@ -205,6 +205,8 @@ def is_named(message: str, name: str, value: Any) -> bool:
         return True
     if "must have shape" in message or "nobody has asked the expert" in message:
         return True  # two arguments disagree, and the other is named
+    if "nothing was recorded: if it is right" in message:
+        return True  # a doubt, which shows site and value
     words = [re.escape(each) for each in spelled(name)]
     return re.search(rf"(?<![A-Za-z_])({'|'.join(words)})(?![A-Za-z_])", message) is not None
 

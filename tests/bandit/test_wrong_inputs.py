@@ -14,7 +14,7 @@ from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
 from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
-from tvbandits import Answers, Arms, Bandit, ExpertError, Options, count, policies, rate
+from tvbandits import Answers, Arms, Bandit, Candidates, ExpertError, Options, count, policies, rate
 from tvbandits.experts import CallableExpert
 from tvbandits.forgetting.aging import DiscardAbove
 from tvbandits.queries import KDPP, Pool, QueryPlan
@@ -249,6 +249,14 @@ def test_a_context_is_refused_where_there_is_none() -> None:
         1,
         context={"outside": 3},
     )
+
+
+def test_ragged_values_of_a_context_are_named() -> None:
+    for domain in (
+        Candidates([[0.0, 5.0]], context=[1]),
+        Candidates([[0.0]], context={"a": (0, 1)}),
+    ):
+        refused(ValueError, "values must be numeric", domain.at_context, [[1.0], [1.0, 2.0]])
 
 
 def test_ragged_rewards_are_named() -> None:
