@@ -55,7 +55,8 @@ def rate(successes: ArrayLike, trials: ArrayLike, *, around: ArrayLike | None = 
     Parameters
     ----------
     successes, trials : array of shape (n,) or a number
-        At least 0, and no more successes than trials. No trials, or NaN: no reading.
+        At least 0, and no more successes than trials. No trials, or NaN: no reading. A number is that of
+        all.
     around : float or array of shape (n,), optional
         p, in (0, 1), where it is known better: give it where readings of few trials are told one by one.
 
@@ -86,7 +87,7 @@ def count(events: ArrayLike, exposure: ArrayLike, *, around: ArrayLike | None = 
     Parameters
     ----------
     events, exposure : array of shape (n,) or a number
-        At least 0. No exposure, or NaN: no reading.
+        At least 0. No exposure, or NaN: no reading. A number is that of all.
     around : float or array of shape (n,), optional
         r, positive, where it is known better: give it where small readings are told one by one.
 
@@ -113,17 +114,18 @@ def _columns(*columns: tuple[str, ArrayLike]) -> tuple[Array, Array]:
     smallest = 1e-50
     parts = []
     for name, values in columns:
-        column = np.atleast_1d(as_floats(values, name))
-        if column.ndim > 1:
-            raise ValueError(f"{name} must have shape (n,), got {column.shape}")
+        numbers = as_floats(values, name)
+        if numbers.ndim > 1:
+            raise ValueError(f"{name} must have shape (n,), got {numbers.shape}")
+        column = np.atleast_1d(numbers)
         odd = (column < 0) | (column > LARGEST_VALUE) | ((column > 0) & (column < smallest))
         refuse(odd, column, f"{name} must be 0, or from {smallest:g} to {LARGEST_VALUE:g}")
-        parts.append(column)
+        parts.append(numbers)
     one, other = parts
-    if len(one) != len(other) and 1 not in (len(one), len(other)):
+    if one.ndim == other.ndim == 1 and len(one) != len(other):
         names = " and ".join(name for name, _ in columns)
         raise ValueError(f"{names} must be of one length, got {len(one)} and {len(other)}")
-    one, other = np.broadcast_arrays(one, other)
+    one, other = (np.atleast_1d(each) for each in np.broadcast_arrays(one, other))
     missing = np.isnan(one) | np.isnan(other)
     return np.where(missing, 0.0, one), np.where(missing, 0.0, other)
 

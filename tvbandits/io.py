@@ -671,7 +671,7 @@ def check_regular(path: Path) -> None:
     """Raise an error for a device, a pipe, a folder, or an empty file."""
     status = path.stat()
     if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(21, "Is a directory")
+        raise IsADirectoryError(21, "Is a directory", str(path))
     if not stat.S_ISREG(status.st_mode):
         raise ValueError("not a regular file, but a device or a pipe")
     if status.st_size == 0:  # also of files of the system itself, some of which do not end

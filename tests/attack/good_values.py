@@ -287,6 +287,8 @@ TOGETHER: dict[str, Mapping[str, Any]] = {
     "forgetting.aging.Window": {"last": 5},
     "tvbandits.Space": {"a": (0.0, 1.0)},
     "tvbandits.Limit": {"at_most": 1.0},
+    "tvbandits.Bandit.correct": {"y": 0.5},
+    "tvbandits.Campaign.correct": {"y": 0.5},
     "datasets.fetch_ozone": {"base_url": "http://127.0.0.1:9/"},
     "datasets.abalone": {"file": at("abalone.csv")()},
     "datasets.california": {"file": at("california.csv")()},

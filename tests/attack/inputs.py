@@ -37,10 +37,23 @@ from tests.attack.report import (
     in_time,
     some,
 )
-from tvbandits import Bandit, Campaign, Clock, Exact, ExpertError, Nystrom, Recipe, StateSpace
+from tvbandits import (
+    Bandit,
+    Campaign,
+    Clock,
+    Exact,
+    ExpertError,
+    Nystrom,
+    NystromFilter,
+    Recipe,
+    StateSpace,
+)
 from tvbandits.bandit.adapter import PolicyAdapter
+from tvbandits.domains.domain import AtContext
 from tvbandits.domains.problem import Problem
+from tvbandits.domains.space_kernel import PerParameter
 from tvbandits.forgetting.aging import Wiener
+from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.linalg import FactorisationError
 from tvbandits.gp.online import Every
 from tvbandits.queries.plans import Asking
@@ -58,8 +71,9 @@ WELCOME = (
     r"(array of .*|categorical|Series of NA)\)",
     # None is the default width.
     r"policies\.\w+\(beta=None\)",
-    # What a visit brought.
-    r"(tvbandits\.(Bandit|Campaign)|policies\.\w+)\.tell\(y=(True|False|np\.True_)\)",
+    # What a visit brought, or somebody says that it would bring.
+    r"(tvbandits\.(Bandit|Campaign)|policies\.\w+)\.(tell|correct)\(y=(True|False|np\.True_)\)",
+    r"tvbandits\.(Bandit|Campaign)\.(answer|correct_answers)\(values=(True|False|np\.True_)\)",
     # A number is a width, and a name of one.
     r".*Recipe\(beta=.*",
     # A number is a point of a line.
@@ -103,7 +117,7 @@ def use(made: Any) -> None:
     elif isinstance(made, Recipe):
         play(Bandit(made))
     elif isinstance(made, Kernel):
-        play(Bandit(Recipe(line(), made, 0.01)))
+        use_as_a_kernel(made)
     elif isinstance(made, Clock):
         made.time(made.number(made.time(1.0).to_pydatetime()))
     elif isinstance(made, Problem):
@@ -113,18 +127,36 @@ def use(made: Any) -> None:
         use_as_a_part(made)
 
 
+def use_as_a_kernel(made: Kernel) -> None:
+    """A kernel over a line, or over the parameters of its own space."""
+    if isinstance(made, PerParameter):
+        made(np.zeros((2, sum(width for _, width in made.parts))))
+    else:
+        play(Bandit(Recipe(line(), made, 0.01)))
+
+
 # Parts of a recipe, and what they are called there.
 PARTS: tuple[tuple[Any, str], ...] = ((Exact | Nystrom | StateSpace, "posterior"), (Every, "learn"))
 
 
 def use_as_a_part(made: Any) -> None:
-    """A part of a recipe, a domain or an expert, by its kind or by what it can do."""
+    """A part of a recipe, by its kind; a domain or an expert, by what it can do."""
     for kind, name in PARTS:
         if isinstance(made, kind):
-            # What is learned is the pace of an aging map, say.
+            # What is learned is the pace of an aging map, say; a filter has a kernel that forgets.
             others = {"aging": Wiener(0.1)} if name == "learn" else {}
-            play(Bandit(Recipe(line(), RBF(1.5), 0.01, **{name: made}, **others)))
+            forgets = isinstance(made, NystromFilter)
+            kernel = OnSpace(RBF(1.5)) * Drift(0.1) if forgets else RBF(1.5)
+            play(Bandit(Recipe(line(), kernel, 0.01, **{name: made}, **others)))
             return
+    use_by_what_it_can_do(made)
+
+
+def use_by_what_it_can_do(made: Any) -> None:
+    """A domain, an expert, a plan, an aging map or a width."""
+    if isinstance(made, AtContext):  # what one decision chooses from, and no domain of a bandit
+        made.maximize(lambda X: X[:, 0], np.random.default_rng(0))
+        return
     if isinstance(made, pd.DataFrame):  # rows of a comparison, which have a `query` of their own
         return
     if hasattr(made, "maximize") and hasattr(made, "dimension"):
@@ -173,6 +205,8 @@ def is_named(message: str, name: str, value: Any) -> bool:
         return True
     if "must have shape" in message or "nobody has asked the expert" in message:
         return True  # two arguments disagree, and the other is named
+    if "nothing was recorded: if it is right" in message:
+        return True  # a doubt, which shows site and value
     words = [re.escape(each) for each in spelled(name)]
     return re.search(rf"(?<![A-Za-z_])({'|'.join(words)})(?![A-Za-z_])", message) is not None
 

@@ -8,6 +8,7 @@ from tests.helpers.refusals import refused
 from tests.oracles.levels import effects_beside
 from tvbandits import Arms, Bandit, Box, Candidates, Limit, Nystrom, Options, compare, policies
 from tvbandits.datasets import BannersByDay
+from tvbandits.errors import PlayError
 from tvbandits.gp.ensemble.arms import EffectFilters, GridSpec, contrasts
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 
@@ -119,6 +120,27 @@ def test_the_control_comes_first_and_once() -> None:
     assert "new" not in ARMS.decode(bandit.ask(4, n=2, available=[0, 2]))["arm"].tolist()
 
 
+def test_a_level_that_was_hardly_read_is_uncertain() -> None:
+    bandit = policies.gp_ucb(
+        SITES, kernel=RBF(2.0), noise_variance=0.01, options=Options(control=SITES.X[0])
+    )
+    both = SITES.X[[0, 3]]
+    (_, relative), (mean, deviation) = bandit.predict(both, relative=True), bandit.predict(both)
+    assert mean.tolist() == [0.0, 0.0]
+    assert deviation.tolist() == np.hypot(relative, 1.0).tolist()  # that of the prior
+    bandit.tell(both[1:], [20.0], 1)  # what the control would have given is unknown
+    mean, deviation = bandit.predict(both)
+    assert mean[0] == 20.0
+    assert deviation.min() > 0.0
+    bandit.tell(both[:1], [19.0], 2)
+    mean, deviation = bandit.predict(both)
+    assert mean[0] == 19.0
+    assert deviation.min() > 0.0
+    bandit.tell(both[:1], [21.0], 3)
+    mean, deviation = bandit.predict(both[:1])
+    assert (mean[0], deviation[0]) == (20.0, 1.0)
+
+
 def test_history_and_predictions_are_relative_to_the_control() -> None:
     bandit = policies.gp_ucb(SITES, kernel=KERNEL, noise_variance=0.01, minimize=True).with_options(
         control=[0.0]
@@ -144,8 +166,9 @@ def test_limits_and_candidates_that_come_and_go_stand_beside_it() -> None:
     control = np.array(bandit.recipe.options.control)
     assert (X[0] == control).all()
     assert (bandit.with_candidates([[5.0], control]).ask(2)[0] == control).all()
-    with pytest.raises(ValueError, match="control must be one that may be played"):
+    with pytest.raises(PlayError, match="control must be one that may be played") as met:
         bandit.with_candidates([[5.0], [6.0]])
+    assert met.value.message(lambda x: f"site {x[0]:g}", str).endswith(f"got site {control[0]:g}")
 
 
 MANY = Candidates(np.arange(300.0)[:, None])

@@ -105,6 +105,38 @@ def test_the_variance_stays_unless_it_is_said() -> None:
 
 
 @pytest.mark.parametrize(
+    "options", [Options(mean=20.0), Options(control=SITES.X[0])], ids=["mean", "control"]
+)
+def test_a_correction_after_the_noise_was_learned_is_told_right_at_once(options: Options) -> None:
+    lost = 0
+    for last in range(6, 18):  # at some of these the noise is learned, and the posterior goes
+        wrong, right = (policies.adaptive_gp_ucb(SITES, options=options) for _ in range(2))
+        for bandit, y in ((wrong, 30.0), (right, 24.0)):
+            for t in range(1, last + 1):
+                bandit.drop(bandit.ask(t, n=2))
+                told = reward(SITES.X[[0, t % 5]], t)
+                bandit.tell(SITES.X[[0, t % 5]], [told[0], y] if t == last else told, t)
+        lost += wrong.state.posterior is None
+        wrong.correct(SITES.X[[last % 5]], [24.0], last)
+        assert wrong.info.posterior.in_use == right.info.posterior.in_use > 0
+        assert wrong.info.model.scale == right.info.model.scale
+        same(wrong, right)
+    assert lost
+
+
+def test_truth_values_are_one_and_zero_to_all_that_takes_rewards() -> None:
+    bandit = MAKERS["frugal"]()
+    bandit.tell(SITES.X[:2], [True, False], 1)
+    assert bandit.state.rewards.y.tolist() == [1.0, 0.0]
+    bandit.correct(SITES.X[:2], [False, True], 1)
+    assert bandit.state.rewards.y.tolist() == [0.0, 1.0]
+    bandit.answer(SITES.X[:2], [True, False], 1)
+    assert bandit.state.answers.y.tolist() == [1.0, 0.0]
+    bandit.correct_answers(SITES.X[:1], False, 1)
+    assert bandit.state.answers.y.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda b: b.correct(SITES.X[[0]], [1.0], 2), r"at t = 2 was told; it was told at t = 1"),
@@ -113,6 +145,8 @@ def test_the_variance_stays_unless_it_is_said() -> None:
         (lambda b: b.correct(SITES.X[[0]], [math.inf]), r"inf"),
         (lambda b: b.correct(SITES.X[[0]], [1.0], noise_variance=0), r"variance"),
         (lambda b: b.correct([[1.0, 1.0]], [1.0]), r"must be candidates"),
+        (lambda b: b.correct(SITES.X[[0]], t=1), r"at least one of y, to,.* got t=1"),
+        (lambda b: b.correct(SITES.X[[0]], outcomes={}), r"at least one of y, to"),
     ],
 )
 def test_a_bad_correction_changes_nothing(change: Callable[[Bandit], object], message: str) -> None:

@@ -89,7 +89,7 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
     ],
     "box": [
         ("rows of a box", lambda b: b.ask(9.0, available=[0, 1]), r"got \[0, 1\]"),
-        ("context of a box", lambda b: b.ask(9.0, context=[1.0]), "context is for Candidates"),
+        ("context of a box", lambda b: b.ask(9.0, context=[1.0]), "made with context="),
         (
             "nothing of a box",
             lambda b: b.ask(9.0, available=nothing),

@@ -14,7 +14,7 @@ from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
 from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
-from tvbandits import Answers, Bandit, ExpertError, policies
+from tvbandits import Answers, Arms, Bandit, Candidates, ExpertError, Options, count, policies, rate
 from tvbandits.experts import CallableExpert
 from tvbandits.forgetting.aging import DiscardAbove
 from tvbandits.queries import KDPP, Pool, QueryPlan
@@ -218,6 +218,52 @@ def test_a_part_that_fails_on_the_way(name: str) -> None:
             part.bad = None
 
     assert_unharmed(bandit, twin, error, match, failing_call)
+
+
+# --- options and counts --------------------------------------------------------------------------
+
+
+def test_options_refuse_a_posterior_that_there_is_not() -> None:
+    for bad in ("no such", "Exact", ""):
+        refused(ValueError, rf'posterior must be "exact".*{bad!r}', Options, posterior=bad)
+
+
+def test_a_list_of_one_is_not_the_count_of_several() -> None:
+    for made, names in ((rate, "successes and trials"), (count, "events and exposure")):
+        for one, other in (([1], [100, 90]), ([1, 2], [100])):
+            message = f"{names} must be of one length, got {len(one)} and {len(other)}"
+            refused(ValueError, message, made, one, other)
+        for bad in (1e-300, -1.0):
+            refused(ValueError, "must be 0, or from 1e-50", made, bad, 5)
+        assert made([1, 2], 100).values.tolist() == [0.01, 0.02]
+        assert made(1, [100, 50]).values.tolist() == [0.01, 0.02]
+        assert made(1, 100).values.tolist() == made([1], [100]).values.tolist() == [0.01]
+
+
+def test_a_context_is_refused_where_there_is_none() -> None:
+    bandit = make(domain=Arms(["a", "b"]))
+    refused(
+        ValueError,
+        "unknown context 'outside'; there is none",
+        bandit.ask,
+        1,
+        context={"outside": 3},
+    )
+
+
+def test_ragged_values_of_a_context_are_named() -> None:
+    for domain in (
+        Candidates([[0.0, 5.0]], context=[1]),
+        Candidates([[0.0]], context={"a": (0, 1)}),
+    ):
+        refused(ValueError, "values must be numeric", domain.at_context, [[1.0], [1.0, 2.0]])
+
+
+def test_ragged_rewards_are_named() -> None:
+    bandit = make()
+    for bad in ([[1.0], [1.0, 2.0]], [[[1.0]], 2.0]):
+        refused(ValueError, "y must be numeric", bandit.tell, [[2.5], [5.0]], bad)
+    refused(ValueError, r"y must have shape \(2,\), got \(\)", bandit.tell, [[2.5], [5.0]], 1.0)
 
 
 # --- parts that do not fit together ---------------------------------------------------------------

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.helpers.commands import commands
 from tests.helpers.refusals import refused
 from tvbandits import Arms, Campaign, count, load, policies, rate
-from tvbandits.cli.campaign_tables import Reading, _with_rates
+from tvbandits.cli.campaign_tables import Reading, with_rates
 from tvbandits.counts import Counted
 
 ARMS = Arms(["red", "green", "blue"])
@@ -31,7 +32,7 @@ def test_a_table_of_counts_reaches_the_bandit_as_counts() -> None:
         Reading("red", at="1", counts=(2.0, 100.0)),
         Reading("blue", at="1", counts=(0.0, 9.0)),
     ]
-    shares, events = (_with_rates(readings, compute) for compute in (rate, count))
+    shares, events = (with_rates(readings, compute) for compute in (rate, count))
     for each, is_share in ((shares, True), (events, False)):
         for reading, (k, n) in zip(each, [(2.0, 100.0), (0.0, 9.0)], strict=True):
             assert isinstance(reading.y, Counted)
@@ -116,3 +117,36 @@ def test_counts_of_events_are_still_measurements_to_a_model(tmp_path: Any) -> No
         np.testing.assert_allclose(campaign.predict(ARMS.X, 5), alone.predict(ARMS.X, 5))
         refused(ValueError, "red: 5 is a plain number", campaign.record, [{"X": "red", "y": [5]}])
         assert campaign.verify().problems == ()
+
+
+def test_the_command_line_tells_and_corrects_counts_by_options(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, at = str(tmp_path / "c.db"), ("--at", 1)
+    Campaign.create(place, policies.adaptive_gp_ucb(ARMS)).close()
+    command = commands(monkeypatch, capsys)
+    red = (place, "--site", "red", *at)
+    for wrong in (
+        ("--events", 3),
+        ("--events", 3, "--trials", 30),
+        ("--events", 3, "--exposure", 30, "--reward", 0.1),
+        ("--events", 3, "--exposure", 30, "--variance", 0.1),
+        ("--events", 3, "--exposure", 0),
+        (),
+    ):
+        assert command("campaign", "tell", *red, *wrong).status == 2
+    assert command("campaign", "tell", *red, "--events", 3, "--exposure", 30).status == 0
+    assert command("campaign", "tell", *red, "--events", 3, "--exposure", 30).status == 0  # again
+    shares = ("--successes", 3, "--trials", 30)
+    assert "counts of events" in command("campaign", "tell", place, "--site", "blue", *shares).err
+    for wrong in (("--events", 3), ("--events", 3, "--exposure", 30, "--reward", 0.1)):
+        assert command("campaign", "correct", *red, *wrong).status == 2
+    said = command("campaign", "correct", *red, "--events", 6, "--exposure", 30)
+    assert "which was 0.1 and is 0.2 now" in said.out
+    with Campaign.open(place) as campaign:
+        right = count([6], [30])
+        readings = campaign.state.readings
+        assert readings.y == right.values
+        assert readings.variance == right.variance
+        assert np.isinf(readings.trials).all()
+        assert campaign.verify().consistent

@@ -218,3 +218,18 @@ def test_a_date_of_another_form_is_named_by_its_argument(tmp_path: Any) -> None:
         for t in ("08:00", 1767225600, ["2026-01-01"]):
             refused(ValueError, "^t", campaign.ask, t)
         refused(ValueError, "^to must", campaign.correct, [[0.0]], to="08:00")
+
+
+def test_a_site_that_there_is_not_is_named_with_its_argument(tmp_path: Any) -> None:
+    bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]), noise_variance=0.01)
+    about = {"names": json.dumps(["east", "west"])}
+    with Campaign.create(tmp_path / "c.db", bandit, about=about) as campaign:
+        for argument, call in (
+            ("available", lambda: campaign.ask(1, available=["mill"])),
+            ("without", lambda: campaign.ask(1, without=["mill"])),
+            ("available", lambda: campaign.recommend(1, available=["mill"])),
+            ("retire", lambda: campaign.change_sites(retire=["mill"])),
+            ("confirm", lambda: campaign.change_sites(confirm=["mill"])),
+        ):
+            refused(ValueError, f'^{argument}: unknown site "mill"', call)
+        assert campaign.status.rows == 0

@@ -179,7 +179,7 @@ def test_limits_on_the_command_line(command: Command) -> None:
     assert "word.csv, line 3: reward must be a number" in command(*tell, "--csv", "word.csv").err
     assert "--to must be" in command("correct", "c.db", "--site", "B", "--to", "inf").err
     nothing = command("correct", "c.db", "--site", "B")
-    assert "give --reward, --to, --variance or --outcome" in nothing.err
+    assert "--to, --variance or --outcome" in nothing.err
     Path("campaign.toml").write_text(CONFIG + '[[limits]]\nname = "key"\nat_most = 1\n')
     odd = command("new", "odd.db", "--config", "campaign.toml")
     assert "an outcome may not be called as a column is, got key" in odd.err

@@ -245,6 +245,35 @@ def test_another_space_begins_another_bandit_with_the_trials_that_have_it() -> N
     assert len(one.sampler.bandit.state.rewards) == 5
 
 
+def test_a_parameter_that_had_another_range_is_warned_of_once() -> None:
+    def objective(trial: Any) -> float:
+        width = 1.0 if trial.number < 3 else 2.0
+        x = trial.suggest_float("x", 0.0, width)
+        return float(x + (trial.suggest_float("y", 0.0, 1.0) if trial.number % 2 else 0.0))
+
+    study = optuna.create_study(sampler=sampler(), study_name="wider")
+    study.optimize(objective, n_trials=3)
+    with pytest.warns(UserWarning, match=r"^x is chosen at random") as met:
+        study.optimize(objective, n_trials=5)
+    (said,) = (str(each.message) for each in met)
+    assert "high=1.0" in said
+    assert "in trial 2" in said
+    refused(
+        ValueError, "'wider' has no parameter with one range.* x", study.sampler.recommend, study
+    )
+
+
+def test_a_wrong_time_is_named() -> None:
+    for bad in (3, "", ["hour"]):
+        refused(ValueError, "time must be the name of a user attribute", TVSampler, time=bad)
+    for time, name in (("hour", "the user attribute 'hour'"), (lambda _: "now", r"time\(trial\)")):
+        study = optuna.create_study(sampler=TVSampler(time=time))
+        trial = study.ask()
+        trial.set_user_attr("hour", "now")
+        message = f"{name} of trial 0 must be a finite number, got 'now'"
+        refused(ValueError, message, trial.suggest_float, "x", 0.0, 1.0)
+
+
 def test_several_objectives_are_refused() -> None:
     study = optuna.create_study(sampler=sampler(), directions=["minimize", "maximize"])
 
@@ -616,6 +645,7 @@ def test_recommend_of_a_study_without_a_value_or_without_a_choice() -> None:
     refused(ValueError, "multi-objective", study.sampler.recommend, two)
 
 
+@pytest.mark.filterwarnings("ignore:.*is chosen at random:UserWarning")
 class TestSamplersOfOptuna(
     pytest_samplers.BasicSamplerTestCase,
     pytest_samplers.RelativeSamplerTestCase,

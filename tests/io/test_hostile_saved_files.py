@@ -60,6 +60,10 @@ def test_messages_say_what_is_wrong(name: str, hostile: dict[str, bytes], tmp_pa
     refused(SavedFileError, SAID[name], load, path)
 
 
+def test_a_folder_is_refused_by_its_name(tmp_path: Path) -> None:
+    refused(IsADirectoryError, str(tmp_path), load, tmp_path)
+
+
 def test_a_large_file_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "saved"
     path.write_bytes(GOOD)

@@ -53,6 +53,7 @@ from tvbandits.bandit.step import (
     Request,
     check_reachable,
     find_place,
+    level_of_control,
     observe,
     recommend,
     replay,
@@ -245,7 +246,7 @@ class Bandit:
             Of all points, where one is measured and they have none.
         relative : bool
             Beside the control at that time, which is what is learned: better by so much. Otherwise, with
-            a control, at the mean of the levels at which it was read, and with their deviation.
+            a control, at the mean and deviation of the levels at which it was read (`level_of_control`).
 
         Returns
         -------
@@ -270,10 +271,10 @@ class Bandit:
         mean = -mean if self._recipe.minimize else mean
         own = self._recipe.is_control(points)
         mean[own], deviation[own] = 0.0, 0.0  # exactly, without rounding
-        levels = state.rewards.y[self._recipe.is_control(state.rewards.X)]
-        if relative or not len(levels):
+        if relative or self._recipe.options.control is None:
             return mean, deviation
-        return mean + levels.mean(), np.hypot(deviation, levels.std())
+        level, spread = level_of_control(self._recipe, state.rewards, view.scale)
+        return mean + level, np.hypot(deviation, spread)
 
     @in_turn
     def recommend(
@@ -573,7 +574,7 @@ class Bandit:
         X : array of shape (n, d)
             The points of these rewards.
         y : array of shape (n,), optional
-            The right rewards; NaN: there was no reading. By default they stay.
+            The right rewards, as for `tell`; NaN: there was no reading. By default they stay.
         t : float or array of shape (n,), optional
             The times that you told with them; by default the latest of each point.
         noise_variance : float or array of shape (n,), optional
@@ -586,7 +587,7 @@ class Bandit:
         Raises
         ------
         ValueError
-            If you told nothing of a point at its time, or an argument has a wrong form.
+            If you told nothing of a point at its time, an argument has a wrong form, or all stays.
 
         Examples
         --------
@@ -599,7 +600,7 @@ class Bandit:
         [0.2 0.5]
         """
         recipe, state, points = self._recipe, self._state, self._played(X, t)
-        correction = validate_correction(recipe, state, points, y, t, noise_variance, to)
+        correction = validate_correction(recipe, state, points, y, t, noise_variance, to, outcomes)
         right = self._outcome_models.validate(outcomes, len(correction.rows))
         states = self._outcome_models.correct(state, correction, right)
         state = replay(self._inference, state, correction.after)
@@ -742,7 +743,7 @@ class Bandit:
         X : array of shape (q, d)
             Points of the domain, asked about or not.
         values : array of shape (q,)
-            The reward there, as the expert says; NaN: no answer.
+            The reward there, as the expert says; True is 1, False is 0; NaN: no answer.
         t : float, optional
             The time that the answers speak about; by default that of the last questions.
         noise_variance : float or array of shape (q,), optional

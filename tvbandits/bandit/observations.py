@@ -6,7 +6,7 @@ What was read so far may also show a person that a run is lost (`signs_of_troubl
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -17,7 +17,16 @@ from tvbandits.counts import Counted, with_variance
 from tvbandits.data import Dataset, NewObservations, Plays, Record, Source, answers_of, row_keys
 from tvbandits.domains.domain import Domain
 from tvbandits.errors import PlayError
-from tvbandits.validation import Array, Index, as_time, as_times, as_values, as_variances, is_of
+from tvbandits.validation import (
+    Array,
+    Index,
+    as_time,
+    as_times,
+    as_values,
+    as_variances,
+    describe,
+    is_of,
+)
 
 
 class DomainAndNoise(Protocol):
@@ -159,11 +168,10 @@ def values_and_variance(
         values, variance = with_variance(values, variance)
     elif type(values) is not np.ndarray or values.dtype != np.float64:
         values = zero_or_one(values)
+    column = as_values(values, n, name, missing=True)
     # One number for several points would be one reading told as many.
     if n != 1 and np.ndim(values) == 0:
-        as_values(values, 1, name, missing=True)
         raise ValueError(f"{name} must have shape ({n},), got ()")
-    column = as_values(values, n, name, missing=True)
     own = (
         usual_variance(n, otherwise)
         if variance is None
@@ -401,13 +409,14 @@ def validate_correction(
     t: ArrayLike | None,
     noise_variance: ArrayLike | None,
     to: ArrayLike | None,
+    outcomes: Mapping[str, ArrayLike] | None,
 ) -> Correction:
     """Return readings with what is right in the place of what was wrong, as `Bandit.correct`.
 
     Raises
     ------
     ValueError
-        If something has no form that can be used, or nothing was told of a point.
+        If something has no form that can be used, nothing was told of a point, or nothing is corrected.
     """
     count = len(recipe.domain.check(X))  # what is wrong with the rest is said first
     right = np.zeros(count) if y is None else y
@@ -415,6 +424,11 @@ def validate_correction(
         "y", right, count, noise_variance, recipe.noise_variance
     )
     correction = find_readings(recipe, history, X, t)
+    if y is None and to is None and noise_variance is None and not outcomes:
+        raise ValueError(
+            "correct needs at least one of y, to, noise_variance and outcomes beside X and t, "
+            f"got t={describe(t)} alone"
+        )
     table, rows = correction.before, correction.rows
     values = table.y[rows] if y is None else values
     stays = noise_variance is None and not isinstance(y, Counted)

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 from tvbandits.acquisition.batches import LARGEST_BATCH, USUAL_LARGEST
 from tvbandits.acquisition.limits import Limit
 from tvbandits.domains.moving import MoveCost, check_move_cost
+from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.ensemble.seasons import check_season
+from tvbandits.gp.exact import Exact
 from tvbandits.gp.online import Every
 from tvbandits.gp.posterior import PosteriorRule
+from tvbandits.gp.sparse import Nystrom
 from tvbandits.validation import (
     LARGEST_VALUE,
     check_part,
@@ -33,6 +36,9 @@ Mean: TypeAlias = float | Literal["online"]
 Refit: TypeAlias = Every | int | bool
 Season: TypeAlias = float | Literal["find"] | None
 Consult: TypeAlias = Literal["after tell", "before ask"]
+
+# Posteriors by the words that stand for them.
+POSTERIORS = {"exact": Exact(), "nystrom": Nystrom(), "ensemble": ModelEnsemble()}
 
 # Rewards that are kept at least: as many as anything is learned from at once.
 SHORTEST_HISTORY = 500
@@ -173,7 +179,9 @@ class Options:
             whole_number("refit", self.refit)
         check_mean(self.mean)
         check_season(self.season)
-        if not (self.posterior is None or isinstance(self.posterior, str)):
+        if isinstance(self.posterior, str):
+            choice("posterior", self.posterior, POSTERIORS)
+        elif self.posterior is not None:
             check_part("posterior", self.posterior, NEEDED_POSTERIOR, "condition")
         choice("consult", self.consult, ("after tell", "before ask"))
         for name in ("minimum_batch", "largest_batch"):

@@ -22,6 +22,7 @@ from tvbandits.data import Dataset, Source, step_of
 from tvbandits.domains.candidates import Candidates, as_finite
 from tvbandits.domains.domain import Domain, append_context
 from tvbandits.domains.space import Arms
+from tvbandits.errors import PlayError
 from tvbandits.forgetting.aging import Aging, Constant, Window, has_rate
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.additive import joint_box_kernel, space_kernels
@@ -284,7 +285,9 @@ class Recipe:
             raise ValueError(f"a control is for a domain without context, got {domain!r}")
         point = domain.check([self.options.control], "control")
         if isinstance(domain, Candidates) and domain.index(point)[0] in domain.retired:
-            raise ValueError(f"the control must be one that may be played, got {point[0].tolist()}")
+            raise PlayError(
+                "the control must be one that may be played, got {point}", point=point[0]
+            )
         if self.options.robust:
             raise ValueError("robust=True needs a level that is known, which no control gives")
         if self.learn is not None or self.reset is not None:

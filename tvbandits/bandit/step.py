@@ -169,6 +169,17 @@ def recommend(
     return allowed.best(decision.view.mean_function(), rng)
 
 
+def level_of_control(recipe: Recipe, rewards: Dataset, scale: float) -> tuple[float, float]:
+    """Return mean and deviation of the levels at which a control was read, or else all points.
+
+    Of fewer than two readings, the deviation is that of the prior, `scale`.
+    """
+    levels = rewards.y[recipe.is_control(rewards.X)]
+    levels = levels if len(levels) else rewards.y
+    mean = float(levels.mean()) if len(levels) else 0.0
+    return mean, float(levels.std()) if len(levels) > 1 else scale
+
+
 # --- what is learned from rewards ---------------------------------------------------------------------
 
 
@@ -223,10 +234,8 @@ def replay(inference: Inference, before: State, table: ReadingTable) -> State:
     state, count = first_state(recipe, rng), 0
     about = np.maximum.accumulate(before.answers.t)
     side: Literal["left", "right"] = "right" if recipe.consult == "before ask" else "left"
-    # Who was only ever told has conditioned nothing; a fit estimates the scale, too.
-    decides = before.posterior is not None or (
-        before.model.fit is None and before.model.scaling.estimated_at > 0
-    )
+    # Who was only ever told has conditioned nothing; a posterior goes once the noise is learned anew.
+    decides = before.posterior is not None or before.info.posterior.in_use > 0
     for new in table.in_turn():
         count = max(count, int(np.searchsorted(about, new.latest, side)))
         state = state.with_record(answers=before.answers.take(slice(count)))

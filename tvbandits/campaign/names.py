@@ -184,12 +184,21 @@ class Names:
             [self.point(x) if isinstance(x, str) else self.domain.check([x]) for x in places]
         )
 
-    def rows(self, available: Any) -> Any:
-        """Return row numbers for names of sites; anything else is returned as it is."""
-        names = texts(available)
+    def rows(self, sites: Any, argument: str = "available") -> Any:
+        """Return row numbers for names of sites; anything else is returned as it is.
+
+        Raises
+        ------
+        ValueError
+            If there is no such site; it names the argument that the sites are of.
+        """
+        names = texts(sites)
         if names is None:
-            return available
-        return [self.row(each) if isinstance(each, str) else each for each in names]
+            return sites
+        try:
+            return [self.row(each) if isinstance(each, str) else each for each in names]
+        except ValueError as error:
+            raise ValueError(f"{argument}: {error}") from error
 
     def available(
         self,
@@ -200,10 +209,7 @@ class Names:
         any_context: bool = False,
     ) -> list[int] | dict[str, list[float | str]] | None:
         """Return what is available as plain values: row numbers, or ranges of coordinates."""
-        try:
-            rows = self.rows(available)
-        except ValueError as error:
-            raise ValueError(f"available: {error}") from error
+        rows = self.rows(available)
         if any_context:
             part = availability_of(self.domain, rows, None, any_context=True)
         else:
@@ -213,7 +219,7 @@ class Names:
             candidates = candidates_of(self.domain)
             require(candidates is not None, "without", "for sites or arms only", without)
             mask = np.ones(len(candidates), dtype=bool) if mask is None else mask.copy()  # type: ignore[arg-type]
-            mask[as_rows(np.asarray(self.rows(without)), len(mask), "without")] = False
+            mask[as_rows(np.asarray(self.rows(without, "without")), len(mask), "without")] = False
             if not mask.any():
                 raise NothingAvailableError(f"no site is left without {describe(without)}")
         if mask is None and isinstance(rows, Mapping):
@@ -295,7 +301,9 @@ class Names:
                 f"sites can be added and retired on sites or arms, got {self.domain!r}"
             )
         last = len(domain) - 1
-        retire = [whole_number("each of retire", row, 0, last) for row in self.rows(retire)]
+        retire = [
+            whole_number("each of retire", row, 0, last) for row in self.rows(retire, "retire")
+        ]
         if again := {*retire} & {*domain.retired}:
             raise ValueError(f"{self.name(domain.X[min(again)])} is already retired")
         restore = [self.index[name] for name in add if name in self.index]

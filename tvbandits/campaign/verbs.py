@@ -158,18 +158,7 @@ def correct(
     if y is None:
         del values["y"]
     payload = _plain(X=_places(X), t=times, to=right_times, **values)
-    resolve_points = _resolve_points(X, None, times, played=True)
-
-    def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
-        points = resolve_points(bandit, names)  # an unknown point is reported first
-        if not {*payload} - {"X", "t"}:
-            raise ValueError(
-                "correct needs at least one of y, to, noise_variance and outcomes beside X and t, "
-                f"got t={describe(t)} alone"
-            )
-        return points
-
-    return Request("correct", payload, resolve, is_sure)
+    return Request("correct", payload, _resolve_points(X, None, times, played=True), is_sure)
 
 
 def retract(clock: Clock | None, X: Any, t: Any) -> Request:
@@ -227,7 +216,7 @@ def _offsets(bandit: Bandit, names: Names, sites: Sequence[str | int]) -> dict[s
 
     candidates = candidates_of(names.domain)
     require(candidates is not None, "confirm", "for sites or arms only", sites)
-    rows = np.asarray([*dict.fromkeys(names.rows(sites))])
+    rows = np.asarray([*dict.fromkeys(names.rows(sites, "confirm"))])
     rows = as_rows(rows, len(candidates), "confirm")  # type: ignore[arg-type]
     readings, minimize = bandit.state.readings, bandit.recipe.minimize
     offsets = attractive_offsets(readings, Rounds.of(readings), minimize, names.name)

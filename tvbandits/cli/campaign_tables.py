@@ -210,7 +210,7 @@ def _own_readings(
             if reading.value is not None and codes and f"{reading.value:.10g}" in codes:
                 raise ValueError(sentinel_text(f"{reading.value:.10g}"))
             readings.append(reading)
-    return _with_rates(readings, COUNTS[count_columns]) if count_columns else readings
+    return with_rates(readings, COUNTS[count_columns]) if count_columns else readings
 
 
 def _foreign_readings(
@@ -356,7 +356,7 @@ def _parse_row(
     )
 
 
-def _with_rates(readings: list[Reading], compute: Callable[..., Counted]) -> list[Reading]:
+def with_rates(readings: list[Reading], compute: Callable[..., Counted]) -> list[Reading]:
     """Return the readings with rates and variances, computed from all counts of the same time."""
     by_time: dict[str | None, list[int]] = {}
     for number, reading in enumerate(readings):

@@ -13,6 +13,7 @@ from typer import Argument, Option
 from tvbandits.cli.options import (
     Call,
     Change,
+    CountOptions,
     ExpertName,
     File,
     SiteAction,
@@ -204,6 +205,7 @@ def ask_command(
 def tell_command(
     call: Change,
     tables: TableOptions,
+    counts: CountOptions,
     site: Site = None,
     reward: Annotated[float | None, Option(help="The reading; nan if it failed.")] = None,
     at: At = None,
@@ -239,11 +241,17 @@ def tell_command(
         key=call.key,
         outcomes=readings.parse_outcomes(outcome),
         context=None if context is None else ", ".join(context),
+        counts=(*counts.given.values(),),
     )
     if csv is not None and reading != reading_tables.Reading():
         raise ValueError("--csv cannot be combined with options of one reading: use columns")
-    if csv is None and (site is None or reward is None):
-        raise ValueError("tell needs --site and --reward, or --csv")
+    if csv is None and (site is None or (reward is None) is not bool(reading.counts)):
+        raise ValueError("tell needs --site and either --reward or counts, or --csv")
+    if csv is None and reading.counts:
+        if variance is not None:
+            raise ValueError(f"counts have a variance of their own, got --variance {variance:g}")
+        compute = reading_tables.COUNTS[(*counts.given,)]
+        (reading,) = reading_tables.with_rates([reading], compute)
     if skip_doubtful and (yes or csv is None):
         raise ValueError("--skip-doubtful is for --csv, and cannot be combined with --yes")
     with actions.open_campaign(call) as campaign:  # a file that is no campaign is named first
@@ -298,6 +306,7 @@ def answer_command(
 @command(app, "correct")
 def correct_command(
     call: Change,
+    counts: CountOptions,
     site: ReadingSite,
     at: At = None,
     reward: Annotated[float | None, Option(help="The right reading; nan if it failed.")] = None,
@@ -310,8 +319,12 @@ def correct_command(
     yes: Yes = False,
 ) -> None:
     """Replace the value or the time of a reading, or an answer; the journal keeps both."""
-    outcomes = readings.parse_outcomes(outcome)
-    if answer is not None and (outcomes or reward is not None or to is not None):
+    outcomes, given = readings.parse_outcomes(outcome), counts.given
+    counted = reading_tables.COUNTS[(*given,)](**given) if given else None
+    if counted is not None and (reward is not None or variance is not None):
+        raise ValueError(f"--{next(iter(given))} stands in place of --reward and --variance")
+    is_changed = bool(outcomes or counted is not None or reward is not None or to is not None)
+    if answer is not None and is_changed:
         raise ValueError(
             "--answer corrects an answer: --reward, --to and --outcome are for readings"
         )
@@ -321,16 +334,19 @@ def correct_command(
         if answer is not None:
             readings.correct_answer(call, campaign, X, answer, t, variance, yes=yes)
             return
-        if not outcomes and all(each is None for each in (reward, right_time, variance)):
+        if not is_changed and variance is None:
             raise ValueError(
-                "correct needs the right reward, time, noise variance or outcome: give --reward, "
-                "--to, --variance or --outcome"
+                "correct needs the right reward, counts, time, noise variance or outcome: give "
+                "--reward, --successes and --trials, --events and --exposure, --to, --variance or "
+                "--outcome"
             )
-        y, noise = readings.as_column(reward), readings.as_column(variance)
+        y = readings.as_column(reward) if counted is None else counted
+        noise = readings.as_column(variance)
         change = partial(campaign.correct, X, y, t, noise)
         change = partial(change, to=right_time, outcomes=outcomes, key=call.key)
         readings.make_change(change, yes)
-        readings.print_change(call, campaign, "corrected", "correct", reward, right_time)
+        right = reward if counted is None else float(counted.values[0])
+        readings.print_change(call, campaign, "corrected", "correct", right, right_time)
 
 
 @command(app, "retract")

@@ -69,6 +69,37 @@ class Change(Call):
 
 
 @dataclass(frozen=True)
+class CountOptions:
+    """The options of every command that takes a reading which was counted."""
+
+    successes: Annotated[
+        float | None, Option(help="In place of --reward, with --trials: how many trials succeeded.")
+    ] = None
+    trials: Annotated[float | None, Option(help="How many there were.")] = None
+    events: Annotated[
+        float | None, Option(help="In place of --reward, with --exposure: how many events.")
+    ] = None
+    exposure: Annotated[float | None, Option(help="Over how many hours, visits or metres.")] = None
+
+    @property
+    def given(self) -> dict[str, float]:
+        """The options that the user has set, by name: none, or the two of one kind of count.
+
+        Raises
+        ------
+        ValueError
+            If one has no other, or counts of both kinds are given.
+        """
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        if given and {*given} not in ({"successes", "trials"}, {"events", "exposure"}):
+            options = ", ".join(f"--{name}" for name in given)
+            raise ValueError(
+                f"give --successes and --trials, or --events and --exposure, got {options}"
+            )
+        return given
+
+
+@dataclass(frozen=True)
 class TableOptions:
     """The options of every command that reads tables: the fields of `tvbandits.datasets.FileOptions`."""
 

@@ -177,7 +177,7 @@ def availability_of(
     if not isinstance(domain, Candidates):
         if context is not None:
             raise ValueError(
-                f"context is for Candidates with context columns, got {describe(domain)}"
+                f"context is for a domain that was made with context=, got {describe(domain)}"
             )
         if callable(available):
             return Available(domain, None, available)

@@ -479,7 +479,8 @@ class CandidatesInContext(Domain):
 
         They stay candidates: searched one by one, by row or mask.
         """
-        column = as_column(np.atleast_1d(values), len(self.context_columns), "values")
+        numbers = np.atleast_1d(as_floats(values, "values"))
+        column = as_column(numbers, len(self.context_columns), "values")
         points = append_context(self.candidates.X, column)
         return Candidates(points, retired=self.candidates.retired)
 

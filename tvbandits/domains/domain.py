@@ -180,9 +180,8 @@ class Domain(ABC):
 
     def at_context(self, values: Array) -> Domain:
         """Return all points at one value of the measured context, given as columns (c,)."""
-        return AtContext(
-            self, as_column(np.atleast_1d(values), len(self.context_columns), "values")
-        )
+        numbers = np.atleast_1d(as_floats(values, "values"))
+        return AtContext(self, as_column(numbers, len(self.context_columns), "values"))
 
     # --- distances --------------------------------------------------------------------------------
 

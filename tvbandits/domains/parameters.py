@@ -663,6 +663,7 @@ def check_names(
 ) -> None:
     """Raise a `ValueError` that says which of some names is unknown or missing."""
     if unknown := [name for name in values if name not in names]:
-        raise ValueError(f"unknown {what} {unknown[0]!r}{where}; there are: {', '.join(names)}")
+        there = f"there are: {', '.join(names)}" if names else "there is none"
+        raise ValueError(f"unknown {what} {unknown[0]!r}{where}; {there}")
     if missing := [name for name in names if name not in values]:
         raise ValueError(f"{what} {missing[0]!r} is missing{where}, got {dict(values)}")

@@ -52,6 +52,7 @@ from tvbandits.validation import (
     is_finite_number,
     noise_variance_number,
     of_kind,
+    require,
     several,
     whole_number,
 )
@@ -341,6 +342,9 @@ class TVSampler(optuna.samplers.BaseSampler):
     ) -> None:
         if not callable(policy):
             raise TypeError(f"policy must be a recipe such as gp_ucb, got {describe(policy)}")
+        if not (time is None or callable(time)):
+            needs = "the name of a user attribute, a function of a trial, or None"
+            require(isinstance(time, str) and bool(time), "time", needs, time)
         self._policy, self._time = policy, time
         self._context = as_context_parameters(context)
         self._periodic = tuple(several("periodic", periodic, "names of parameters"))
@@ -349,6 +353,7 @@ class TVSampler(optuna.samplers.BaseSampler):
         self._seed = _random_seed() if seed is None else whole_number("seed", seed, 0, LARGEST_SEED)
         self._lock = SharedLock()
         self._run: StudyRun | None = None
+        self._warned = set[str]()
 
     @property
     def bandit(self) -> Bandit | None:
@@ -389,6 +394,7 @@ class TVSampler(optuna.samplers.BaseSampler):
     ) -> Any:
         """Return a random value, for the first trial and for a parameter that not all trials have."""
         self._raise_error_if_multi_objective(study)
+        self._warn_of_another_range(study, param_name, param_distribution)
         seed = int(self._random_of(trial, param_name).integers(LARGEST_SEED, endpoint=True))
         uniform = optuna.samplers.RandomSampler(seed)
         return uniform.sample_independent(study, trial, param_name, param_distribution)
@@ -464,10 +470,14 @@ class TVSampler(optuna.samplers.BaseSampler):
         whole = optuna.search_space.intersection_search_space(trials, include_pruned=True)
         single = {name: _single_value(each) for name, each in whole.items() if each.single()}
         space = {name: each for name, each in whole.items() if name not in single}
-        if not any(each.state == TrialState.COMPLETE for each in trials) or not whole:
+        complete = [each for each in trials if each.state == TrialState.COMPLETE]
+        if not complete or not whole:
+            names = dict.fromkeys(name for each in complete for name in each.distributions)
+            why = "no finished trial with a value and a parameter"
+            if names:
+                why = f"no parameter with one range in all its trials, of {', '.join(names)}"
             raise ValueError(
-                f"there is nothing to recommend: the study {study.study_name!r} has no finished trial "
-                "with a value and a parameter"
+                f"there is nothing to recommend: the study {study.study_name!r} has {why}"
             )
         if not space:
             return single
@@ -515,6 +525,23 @@ class TVSampler(optuna.samplers.BaseSampler):
                 stacklevel=2,
             )
 
+    def _warn_of_another_range(
+        self, study: optuna.Study, name: str, distribution: BaseDistribution
+    ) -> None:
+        """Warn once of a parameter that is random since it had another range in a trial before."""
+        if name in self._warned:
+            return
+        for trial in reversed(study.get_trials(deepcopy=False, states=FINISHED)):
+            before = trial.distributions.get(name, distribution)
+            if before != distribution:
+                self._warned.add(name)
+                warnings.warn(
+                    f"{name} is chosen at random: it was {before} in trial {trial.number}, and is "
+                    f"{distribution} now. Keep one range in a study, or begin a new one",
+                    stacklevel=2,
+                )
+                return
+
     def _played_of(
         self, run: StudyRun, trials: Sequence[FrozenTrial], *states: TrialState
     ) -> list[PlayedTrial]:
@@ -542,8 +569,10 @@ class TVSampler(optuna.samplers.BaseSampler):
                 raise ValueError(f"trial {trial.number} has no time at which it started")
             return trial.datetime_start.timestamp() - start
         if callable(self._time):
-            return as_time(self._time(trial))
-        return as_time(_attribute(trial, self._time))
+            name = f"time(trial) of trial {trial.number}"
+            return as_time(self._time(trial), name)
+        name = f"the user attribute {self._time!r} of trial {trial.number}"
+        return as_time(_attribute(trial, self._time), name)
 
     def _context_of(self, trial: FrozenTrial) -> dict[str, Any]:
         context = {name: _attribute(trial, name) for name in self._context}

@@ -233,6 +233,7 @@ def test_odd_json_is_refused(shared: Served, body: str, statuses: tuple[int, ...
     good = json.dumps({"points": [[0.0]], "rewards": [1.0], "t": 1})
     reply = requests.post(f"{shared.address}/tell", data=good, headers=plain, timeout=60)
     assert reply.status_code == 422
+    assert "Content-Type: application/json" in reply.json()["detail"]
     assert shared.campaign.status.rows == before
 
 

@@ -331,6 +331,20 @@ def test_an_ask_says_which_silent_sites_it_left_out(served: Served) -> None:
     assert remote.post("/ask", t=6)["left_out"] == {}
 
 
+def test_an_ask_says_what_to_look_at_of_its_sites(served: Served) -> None:
+    rng = np.random.default_rng(0)
+    for t in range(30):
+        levels = np.arange(40) % 7 + rng.normal(0.0, 0.1, 40)
+        levels[3] = 4.0  # one is stuck
+        served.campaign.tell(DOMAIN.X, levels, t)
+    stuck = {"S3": served.campaign.doubtful_sites["S3"]}
+    assert stuck["S3"].startswith("stuck: ")
+    asked = {"available": ["S3", "S5"], "n": 2, "t": 30}
+    assert served.post("/ask", **asked).json()["doubtful"] == stuck
+    assert served.post("/ask", "ask", **asked).json()["doubtful"] == {"S3": "stuck"}
+    assert served.post("/ask", t=30, available=["S5"]).json()["doubtful"] == {}
+
+
 def test_many_at_once_lose_nothing(served: Served) -> None:
     def work(number: int) -> None:
         remote = remote_of(served)

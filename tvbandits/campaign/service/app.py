@@ -44,6 +44,7 @@ except ImportError as error:
 
 from tvbandits._version import __version__
 from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.forecasts import doubts_about
 from tvbandits.campaign.service import bodies
 from tvbandits.campaign.service.page import campaign_page, sign_in_page
 from tvbandits.campaign.service.tokens import Holder, Tokens
@@ -205,7 +206,10 @@ async def ask(
     """Return the next points, which are pending until you report or drop them."""
     choice = await in_turn(request, campaign.choose, body, who)
     points = await run_in_threadpool(_points, campaign, choice.points)
-    return bodies.AskedPoints(**dict(points), left_out=choice.left_out)
+    doubts = await run_in_threadpool(doubts_about, campaign, points.sites)
+    if "read" not in who.roles:  # what is doubted, without figures that come from readings
+        doubts = {site: text.partition(":")[0] for site, text in doubts.items()}
+    return bodies.AskedPoints(**dict(points), left_out=choice.left_out, doubtful=doubts)
 
 
 @api.post("/questions")

@@ -291,7 +291,9 @@ def invalid_text(errors: Sequence[Any]) -> str:
     if "a number" in needs and "a whole number" in needs:
         needs.remove("a whole number")
     value = error["input"]
-    is_plain = value is None or isinstance(value, bool | int | float)  # else it may be bytes
+    if isinstance(value, bytes):
+        return "the body was not read as JSON: send the header Content-Type: application/json"
+    is_plain = value is None or isinstance(value, bool | int | float)
     shown = json.dumps(value) if is_plain else describe(value)
     if not needs:
         return f"{field}: {error['msg']}, got {shown}"
@@ -354,9 +356,13 @@ class ChosenPoints(BaseModel):
 
 
 class AskedPoints(ChosenPoints):
-    """The points of /ask, and the silent sites that were left out, with what says so."""
+    """The points of /ask, the silent sites that were left out, and what to look at of the others.
+
+    What is doubtful is as it is now, also if the request is repeated under its key.
+    """
 
     left_out: dict[str, str]
+    doubtful: dict[str, str]
 
 
 class PendingPoints(ChosenPoints):
