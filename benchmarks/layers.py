@@ -40,7 +40,6 @@ from tvbandits.gp.ensemble import filters, mixture, models, seasons
 from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.queries import plans
 from tvbandits.threads import one_blas_thread
-from tvbandits.validation import Array
 
 # A layer stays if regret without it is that many times as large, or the time of a step.
 STAYS, DEARER = 1.01, 4 / 3
@@ -56,16 +55,6 @@ Switch = tuple[Any, str, Any]
 
 
 # --- the layers ---------------------------------------------------------------------------------
-
-
-def density_alone(log_likelihood: Array, squares: Array, variance: float) -> Array:  # noqa: ARG001
-    """Return the evidence of a step without that of differences between places."""
-    return log_likelihood
-
-
-def half_density(log_likelihood: Array, squares: Array, variance: float) -> Array:  # noqa: ARG001
-    """Return the same, half as sure of itself."""
-    return np.asarray(0.5 * log_likelihood)
 
 
 def only(condition: Callable[[ModelSpec], bool], name: str) -> Switch:
@@ -86,8 +75,6 @@ LAYERS: dict[str, tuple[Switch, ...]] = {
     "inactive models": ((INACTIVE, "exchange", lambda self, *step: (*step[:2], self)),),
     "waking after a surprise": (constants(mixture, large_innovation=math.inf),),
     "thinning": (constants(mixture, prune_steps=()),),
-    "evidence of differences": ((mixture, "step_evidence", density_alone),),
-    "evidence of differences, half": ((mixture, "step_evidence", half_density),),
     "first-guess replay": ((ENSEMBLE, "_learns_scale", lambda _: False),),
     "its replay after 4 steps": (constants(mixture, start_steps=(16,)),),
     "first guess worth 30": (constants(mixture, function_scale_count=1.0),),

@@ -23,7 +23,6 @@ from tvbandits.gp.ensemble import filters as filters_module
 from tvbandits.gp.ensemble.filters import (
     Filters,
     StepReadings,
-    StepScores,
     batched_update,
     filters_at_prior,
     step_batches,
@@ -154,16 +153,13 @@ def step_readings(seed: int, counts: tuple[int, ...] = (1, 3, 4, 1, 2, 3)) -> li
     ]
 
 
-def sequential_update(filters: Filters, readings: list[StepReadings]) -> tuple[Filters, StepScores]:
-    now, density, squares = 0.0, [], []
-    for h, rows, values, noise, *_ in readings:
+def sequential_update(filters: Filters, readings: list[StepReadings]) -> tuple[Filters, Array]:
+    now, density = 0.0, []
+    for h, rows, values, noise in readings:
         filters, innovations = filters.predict(h - now).update(rows, values, noise)
         density.append(innovations.log_likelihood)
-        errors = innovations.errors
-        errors = errors - (errors.mean(axis=1, keepdims=True) if len(rows) > 1 else 0.0)
-        squares.append((errors**2).sum(axis=1))
         now = h
-    return filters, StepScores(np.array(density), np.array(squares))
+    return filters, np.array(density)
 
 
 @pytest.mark.parametrize("counts", [(1, 3, 4, 1, 2, 3), (20,), (300,)])
@@ -172,13 +168,12 @@ def test_batched_update_is_sequential_update(name: str, counts: tuple[int, ...])
     """Also for many readings of one time, which are taken in as batches."""
     (filters,) = filters_at_prior(GROUPS[name], POINTS, 3.0)
     filters, _ = sequential_update(filters, step_readings(1))
-    one, scores = batched_update(filters, 0.0, step_readings(2, counts), 1.0)
+    one, log_likelihood = batched_update(filters, 0.0, step_readings(2, counts), 1.0)
     other, expected = sequential_update(filters, step_readings(2, counts))
     for field in ("mean", "covariance", "squares", "count"):
         values = getattr(one, field), getattr(other, field)
         np.testing.assert_allclose(*values, rtol=1e-7, atol=1e-9, err_msg=field)
-    np.testing.assert_allclose(scores.log_likelihood, expected.log_likelihood, rtol=1e-7)
-    np.testing.assert_allclose(scores.squares, expected.squares, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(log_likelihood, expected, rtol=1e-7)
     assert one.models == filters.models
 
 
@@ -206,10 +201,10 @@ def test_batched_update_restarts_before_first_reading_or_not_at_all(
     _, unlikely = sequential_update(fresh := without_hazard(filters.restart()), readings)
     survival = (1.0 - hazard) ** len(readings)
     total = np.logaddexp(
-        math.log(survival) + likely.log_likelihood.cumsum(axis=0)[:, 1],
-        math.log(1.0 - survival) + unlikely.log_likelihood.cumsum(axis=0)[:, 1],
+        math.log(survival) + likely.cumsum(axis=0)[:, 1],
+        math.log(1.0 - survival) + unlikely.cumsum(axis=0)[:, 1],
     )
-    nu = survival * np.exp(likely.log_likelihood.sum(axis=0)[1] - total[-1])
+    nu = survival * np.exp(likely.sum(axis=0)[1] - total[-1])
     nu = 1.0 if nu >= 0.99 else nu if nu > 0.5 else 0.0
     expected = stay
     if nu < 1.0:
@@ -220,9 +215,9 @@ def test_batched_update_restarts_before_first_reading_or_not_at_all(
         )
     models = (static, replace(static, hazard=hazard))
     before = replace(filters, dynamics=replace(filters.dynamics, models=models))
-    result, scores = batched_update(before, 0.0, readings, 1.0)
-    np.testing.assert_allclose(scores.log_likelihood[:, 0], likely.log_likelihood[:, 0], rtol=1e-7)
-    np.testing.assert_allclose(scores.log_likelihood[:, 1].cumsum(axis=0), total, rtol=1e-7)
+    result, log_likelihood = batched_update(before, 0.0, readings, 1.0)
+    np.testing.assert_allclose(log_likelihood[:, 0], likely[:, 0], rtol=1e-7)
+    np.testing.assert_allclose(log_likelihood[:, 1].cumsum(axis=0), total, rtol=1e-7)
     np.testing.assert_allclose(result.mean[0], stay.mean[0], rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(result.mean[1], expected.mean[1], rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(result.covariance[1], expected.covariance[1], rtol=1e-6, atol=1e-8)

@@ -20,7 +20,7 @@ from tests.helpers.models import (
 from tvbandits.bandit.state import same_value
 from tvbandits.gp.ensemble import mixture
 from tvbandits.gp.ensemble.filters import Filters, filters_at_prior
-from tvbandits.gp.ensemble.mixture import CONFIG, FilterEnsemble
+from tvbandits.gp.ensemble.mixture import CONFIG, FilterEnsemble, prune
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, SpatialSpec, function_models
 from tvbandits.queries.plans import questions
 from tvbandits.validation import Array
@@ -59,26 +59,19 @@ def test_weights_follow_plain_restatement() -> None:
     rng = np.random.default_rng(5)
     ensemble = FilterEnsemble.of(POINTS, 0.04, rivals)
     filters: list[Filters] = []
-    score, spread = np.zeros(3), 0.0
+    score = np.zeros(3)
     for t in range(12):
         rows, y = rng.choice(len(POINTS), 3, replace=False), rng.normal(4, 2, 3)
         ensemble = ensemble.update(rows, y, None, float(t))
         if t == 0:
             guess = max(float(y.var()), 0.16)
             filters = [filters_at_prior([each], POINTS, guess)[0] for each in rivals]
-        log_likelihood, squares = [], []
+        log_likelihood = []
         for i in range(3):
             prediction = filters[i].predict(1.0 if t else 0.0)
-            errors = (
-                y - ensemble.origin - prediction.dynamics.observation(rows) @ prediction.mean[0]
-            )
-            squares.append(((errors - errors.mean()) ** 2).sum())
             filters[i], innovations = prediction.update(rows, y - ensemble.origin, np.full(3, 0.04))
             log_likelihood.append(float(innovations.log_likelihood[0]))
-        before = np.exp(score) / np.exp(score).sum()
-        spread += max(0.02, 1 / (t + 1)) * (before @ np.array(squares) / 2 - spread)
-        density = np.array(log_likelihood) - np.array(squares) / (2 * (spread + 0.04))
-        score = CONFIG.forgetting * score + density / 2
+        score = CONFIG.forgetting * score + np.array(log_likelihood)
         np.testing.assert_allclose(ensemble.weights, np.exp(score) / np.exp(score).sum(), rtol=1e-8)
 
 
@@ -152,12 +145,18 @@ def test_large_innovations_inflate_deviations() -> None:
     assert replace(ensemble, mean_squared_innovation=0.3).inflation == 1.0
 
 
-def test_prune_keeps_covariances_within_capacity(monkeypatch) -> None:
+def test_prune_keeps_the_heaviest_models_within_capacity(monkeypatch) -> None:
     grid = np.linspace(0, 1, 101)[:, None]
+    ensemble = ensemble_of_field(FilterEnsemble.of(grid, 0.04), 10)
     monkeypatch.setattr(mixture, "CONFIG", replace(CONFIG, capacity=60_000))
-    ensemble = ensemble_of_field(FilterEnsemble.of(grid, 0.04), CONFIG.prune_steps[-1] + 2)
-    assert sum(each.covariance.size for each in ensemble.filters) <= 60_000
-    assert len(ensemble.weights) == len(ensemble.active_models)
+    filters, log_weights = ensemble.filters, np.log(ensemble.weights)
+    assert sum(each.covariance.size for each in filters) > 2 * 60_000
+    for _ in CONFIG.prune_steps:
+        filters, log_weights = prune(filters, log_weights)
+    assert sum(each.covariance.size for each in filters) <= 60_000
+    order = np.argsort(-ensemble.weights)[: len(log_weights)]
+    heaviest = {ensemble.active_models[i] for i in order}
+    assert {model for each in filters for model in each.models} == heaviest
 
 
 def test_questions_are_distinct_and_every_fourth_is_uncertain() -> None:

@@ -389,43 +389,12 @@ class StepReadings(NamedTuple):
         Rewards less the origin.
     noise : array of shape (n,)
         Variances of the sensor.
-    difference_variance : float
-        Variance of readings of differences between places, as it was estimated then.
     """
 
     t: float
     rows: Index
     values: Array
     noise: Array
-    difference_variance: float = 0.0
-
-
-class StepScores(NamedTuple):
-    """How well M models predicted the readings of s times, each time from the readings before it.
-
-    Attributes
-    ----------
-    log_likelihood : array of shape (s, M)
-        Of the readings of a time together, in the unit of reward.
-    squares : array of shape (s, M)
-        Squared errors of differences between the places of a time (`squared_differences`).
-    """
-
-    log_likelihood: Array
-    squares: Array
-
-
-def squared_differences(errors: Array) -> Array:
-    """Return the squared errors (M,) of differences between places, or of a single reading.
-
-    Parameters
-    ----------
-    errors : array of shape (M, n)
-        Of the rewards of n places at one time.
-    """
-    if errors.shape[1] > 1:
-        errors = errors - errors.sum(axis=1, keepdims=True) / errors.shape[1]
-    return np.asarray((errors**2).sum(axis=1))
 
 
 def batch_slices(count: int) -> list[slice]:
@@ -449,8 +418,8 @@ def step_batches(steps: Sequence[StepReadings]) -> Iterator[Sequence[StepReading
 
 def batched_update(
     filters: Filters, time: float, steps: Sequence[StepReadings], step_length: float
-) -> tuple[Filters, StepScores]:
-    """Return filters at the time of the last readings, given all of them, and their scores.
+) -> tuple[Filters, Array]:
+    """Return filters at the time of the last readings, given all of them, and their log likelihoods.
 
     Parameters
     ----------
@@ -461,13 +430,19 @@ def batched_update(
         In order of time, as of `step_batches`.
     step_length : float
         Duration of a step.
+
+    Returns
+    -------
+    filters : Filters
+    log_likelihood : array of shape (s, M)
+        Of the readings of a time together, given those of the times before, in the unit of reward.
     """
     if len(steps) == 1 and len(steps[0].rows) > CONFIG.joint_readings:
         return _update_one_step(filters, time, steps[0], step_length)
     stack = _Stack.of(steps, time, step_length)
     covariances = _PriorCovariances.of(filters.dynamics, stack)
     joint = _JointReadings.of(filters, stack, covariances)
-    posterior, (density, squares) = joint.condition(filters, stack, covariances), joint.scores
+    posterior, density = joint.condition(filters, stack, covariances), joint.log_likelihood
     if filters.dynamics.hazard.any():
         # All but the constant may have restarted before the first reading: the soft reset of
         # `Filters.update`, once for all readings, with the hazard of so many steps.
@@ -476,9 +451,7 @@ def batched_update(
         fresh = _JointReadings.of(some.restart(), stack, covariances)
         log_survival = np.log1p(-dynamics.hazard) * len(stack.sizes)
         log_stay = log_survival + np.cumsum(density[:, rows], axis=0)
-        log_restart = np.log(-np.expm1(log_survival)) + np.cumsum(
-            fresh.scores.log_likelihood, axis=0
-        )
+        log_restart = np.log(-np.expm1(log_survival)) + np.cumsum(fresh.log_likelihood, axis=0)
         log_total = np.logaddexp(log_stay, log_restart)
         density[:, rows] = np.diff(log_total, axis=0, prepend=0.0)
         shrunken = some.shrink_to_prior(log_stay[-1], log_total[-1])
@@ -486,22 +459,21 @@ def batched_update(
             joint = _JointReadings.of(shrunken, stack, covariances)
             again = joint.condition(shrunken, stack, covariances)
             posterior.mean[rows], posterior.covariance[rows] = again.mean, again.covariance
-    return posterior, StepScores(density, squares)
+    return posterior, density
 
 
 def _update_one_step(
     filters: Filters, time: float, step: StepReadings, step_length: float
-) -> tuple[Filters, StepScores]:
+) -> tuple[Filters, Array]:
     """Return what `batched_update` does, for the readings of a single time."""
     posterior = filters.predict((step.t - time) / step_length)
-    errors = step.values - posterior.mean @ posterior.dynamics.observation(step.rows).T
     density = np.zeros(len(posterior))
     for part in batch_slices(len(step.rows)):
         posterior, innovations = posterior.update(
             step.rows[part], step.values[part], step.noise[part]
         )
         density += innovations.log_likelihood
-    return posterior, StepScores(density[None], squared_differences(errors)[None])
+    return posterior, density[None]
 
 
 class _Stack(NamedTuple):
@@ -603,7 +575,8 @@ class _JointReadings(NamedTuple):
     errors_white : array of shape (M, N)
     scale_squares, scale_count : arrays of shape (M,)
         Sums of squares and counts of the scales, given the readings.
-    scores : StepScores
+    log_likelihood : array of shape (s, M)
+        Of the readings of each time, given those of the times before.
     """
 
     change: Array
@@ -612,7 +585,7 @@ class _JointReadings(NamedTuple):
     errors_white: Array
     scale_squares: Array
     scale_count: Array
-    scores: StepScores
+    log_likelihood: Array
 
     @classmethod
     def of(cls, filters: Filters, stack: _Stack, prior: _PriorCovariances) -> _JointReadings:
@@ -643,12 +616,7 @@ class _JointReadings(NamedTuple):
             scales.append(forget_innovations(scales[-1][0] + square, scales[-1][1] + count))
         squares, counts = np.array(scales).swapaxes(0, 1)
         density = student_log_density(n, counts[:-1], squares[:-1], log_root, error_squares)
-        errors = np.matmul(blocks, errors_white[:, :, None])[:, :, 0]
-        # Of two places or more, only differences count: the square of the mean is taken off.
-        common = np.where(n > 1, 1.0 / n, 0.0) * stack.sum_by_time(errors) ** 2
-        differences = np.maximum(stack.sum_by_time(errors**2) - common, 0.0)
-        scores = StepScores(density, differences)
-        return cls(change, cross, inverse_root, errors_white, squares[-1], counts[-1], scores)
+        return cls(change, cross, inverse_root, errors_white, squares[-1], counts[-1], density)
 
     def condition(self, filters: Filters, stack: _Stack, prior: _PriorCovariances) -> Filters:
         """Return the posteriors of the filters at the last time, given all readings."""

@@ -3,10 +3,8 @@
 It is for learning which models hold, without ever fitting one again. The readings of one time after the
 other go in; out come forecasts of all points, and the joint posterior that questions are chosen by.
 
-After each step the log weight of a model is multiplied by a forgetting factor, and grows by half of its
-log predictive density of the readings, and half of the log density of *differences* between places read
-at one time: a decision depends on which place is best, not on the trend that all share. The gain over
-the density alone was within noise on the networks it was tried on.
+After each step the log weight of a model is multiplied by a forgetting factor, and grows by its log
+predictive density of the readings.
 
 Three things are special:
 
@@ -43,7 +41,6 @@ from tvbandits.gp.ensemble.filters import (
     batch_slices,
     batched_update,
     filters_at_prior,
-    squared_differences,
     step_batches,
 )
 from tvbandits.gp.ensemble.forecasts import (
@@ -71,10 +68,6 @@ class MixtureConfig:
     ----------
     forgetting : float
         Factor on the log weights in each step, so that evidence counts for about 100 steps.
-    evidence_power : float
-        Factor on the two log densities of a step, which are about the same readings.
-    error_rate : float
-        Weight of the latest step in the variance of errors of differences: about 50 steps.
     active_weight : float
         A model is inactive below this share of the largest weight.
     turn_period : int
@@ -107,8 +100,6 @@ class MixtureConfig:
     """
 
     forgetting: float = 0.99
-    evidence_power: float = 0.5
-    error_rate: float = 0.02
     active_weight: float = 1e-3
     turn_period: int = 16
     large_innovation: float = 4.0
@@ -126,24 +117,6 @@ CONFIG = MixtureConfig()
 
 
 # --- weights --------------------------------------------------------------------------------------
-
-
-def step_evidence(log_likelihood: Array, squares: Array, variance: Array | float) -> Array:
-    """Return by how much a step changes the log weights (M,) of models.
-
-    Half of the log density of the readings, and half of that of their differences, the latter as if the
-    errors of all models had the same variance.
-
-    Parameters
-    ----------
-    log_likelihood : array of shape (M,)
-        In the unit of reward.
-    squares : array of shape (M,)
-        Squared errors of differences (`squared_differences`).
-    variance : float, or array that broadcasts with both
-        Of the readings of differences.
-    """
-    return np.asarray(CONFIG.evidence_power * (log_likelihood - squares / (2.0 * variance)))
 
 
 def squared_innovations(
@@ -189,9 +162,8 @@ class ModelGroup:
         """Return the group, updated with all readings of the backlog since its time."""
         filters, log_weights, time = self.filters, self.log_weights, self.time
         for steps in step_batches([each for each in backlog if each.t > self.time]):
-            filters, scores = batched_update(filters, time, steps, step_length)
-            variances = np.array([[each.difference_variance] for each in steps])
-            for evidence in step_evidence(*scores, variances):
+            filters, log_likelihood = batched_update(filters, time, steps, step_length)
+            for evidence in log_likelihood:
                 log_weights = CONFIG.forgetting * log_weights + evidence
             time = steps[-1].t
         return ModelGroup(filters, log_weights, time)
@@ -279,8 +251,6 @@ class CurrentStep:
 
     Attributes
     ----------
-    states : tuple of arrays of shape (M, S)
-        The predicted states of the active models.
     readings : StepReadings
     log_likelihood : array of shape (sum of M,)
         Of the active models, in the unit of reward.
@@ -288,7 +258,6 @@ class CurrentStep:
         Of the mixture, standardised.
     """
 
-    states: tuple[Array, ...]
     readings: StepReadings
     log_likelihood: Array
     squared_innovations: tuple[float, ...] = ()
@@ -297,8 +266,7 @@ class CurrentStep:
     def empty(cls, filters: Sequence[Filters], t: float) -> CurrentStep:
         """Return the step before its first reading."""
         readings = StepReadings(t, np.empty(0, np.int64), np.empty(0), np.empty(0))
-        states = tuple(each.mean for each in filters)
-        return cls(states, readings, np.zeros(sum(map(len, filters))))
+        return cls(readings, np.zeros(sum(map(len, filters))))
 
 
 @dataclass(frozen=True)
@@ -351,7 +319,6 @@ class FilterEnsemble:
     prior_weights: tuple[tuple[ModelSpec, float], ...] = ()
     prior_scale: float = 0.0
     _log_weights: Array = field(default_factory=lambda: np.zeros(0))
-    _error_variance: float = 0.0
     _current: CurrentStep = field(default_factory=lambda: CurrentStep.empty((), math.nan))
     # Of the first steps, in the unit of reward: they are replayed with another origin and scale.
     _first_readings: tuple[StepReadings, ...] = ()
@@ -405,7 +372,7 @@ class FilterEnsemble:
     @cached_property
     def weights(self) -> Array:
         """Return the weights of the active models, whose sum is 1."""
-        log_weights = CONFIG.forgetting * self._log_weights + self._evidence[0]
+        log_weights = CONFIG.forgetting * self._log_weights + self._current.log_likelihood
         weights = np.exp(log_weights - log_weights.max())
         return np.asarray(weights / weights.sum())
 
@@ -523,18 +490,12 @@ class FilterEnsemble:
         )
         likelihood = np.concatenate([each.log_likelihood for each in innovations])
         likelihood = current.log_likelihood + likelihood
-        ensemble = replace_fields(
+        return replace_fields(
             self,
             filters=tuple(filters for filters, _ in pairs),
-            _current=CurrentStep(
-                current.states, readings, likelihood, (*current.squared_innovations, *squares)
-            ),
+            _current=CurrentStep(readings, likelihood, (*current.squared_innovations, *squares)),
             _first_readings=(*self._first_readings, raw) if self._learns_scale() else (),
         )
-        if not current.squared_innovations:
-            # For the first readings of a step, the errors of the predicted states are these.
-            ensemble.__dict__["_errors"] = errors
-        return ensemble
 
     def _begin_step(self, t: float) -> FilterEnsemble:
         """Return the ensemble at a time; the readings before it have changed the weights then."""
@@ -543,7 +504,6 @@ class FilterEnsemble:
         if np.isnan(self.time):
             return replace_fields(self, time=t)
         step_length = self.step_length if np.isfinite(self.step_length) else t - self.time
-        evidence, error_variance = self._evidence
         innovation, coverage = self.mean_squared_innovation, self.coverage
         rate, squared = CONFIG.innovation_rate, self._current.squared_innovations
         if squared:
@@ -553,18 +513,15 @@ class FilterEnsemble:
             coverage += rate * (np.count_nonzero(inside) / len(inside) - coverage)
             innovation += rate * (float(squares.mean()) - innovation)
         filters, inactive = self.filters, self._inactive
-        log_weights = CONFIG.forgetting * self._log_weights + evidence
+        log_weights = CONFIG.forgetting * self._log_weights + self._current.log_likelihood
         steps = self.steps + 1
         if steps in CONFIG.prune_steps:
             filters, log_weights = prune(filters, log_weights)
         if steps >= CONFIG.start_steps[-1]:
             surprising = np.array(squared).mean() > CONFIG.large_innovation
             turn = None if surprising else steps % CONFIG.turn_period
-            readings = self._current.readings._replace(
-                difference_variance=error_variance + self.noise_variance
-            )
             filters, log_weights, inactive = inactive.exchange(
-                filters, log_weights, readings, turn, step_length
+                filters, log_weights, self._current.readings, turn, step_length
             )
         if not np.isfinite(self.step_length):
             filters = tuple(each.with_periods_in_steps(step_length) for each in filters)
@@ -578,7 +535,6 @@ class FilterEnsemble:
             coverage=coverage,
             filters=filters,
             _log_weights=log_weights,
-            _error_variance=error_variance,
             _current=CurrentStep.empty(filters, t),
             _inactive=inactive,
         )
@@ -608,35 +564,6 @@ class FilterEnsemble:
             _inactive=replace(inactive, groups=groups),
         )
 
-    @cached_property
-    def _evidence(self) -> tuple[Array, float]:
-        """Return the log evidence of the present step, and the variance of errors with it."""
-        count = len(self._current.readings.rows)
-        if not count:
-            return np.zeros_like(self._log_weights), self._error_variance
-        squares = squared_differences(self._errors)
-        return self._evidence_of(self._current.log_likelihood, squares, count)
-
-    @cached_property
-    def _errors(self) -> Array:
-        """Return the errors (M, n) of the readings of the present step under the predicted states."""
-        readings = self._current.readings
-        predictions = [
-            np.matmul(each.dynamics.observation(readings.rows), state[:, :, None])[:, :, 0]
-            for state, each in zip(self._current.states, self.filters, strict=True)
-        ]
-        return np.asarray(readings.values - np.concatenate(predictions))
-
-    def _evidence_of(
-        self, log_likelihood: Array, squares: Array, count: int
-    ) -> tuple[Array, float]:
-        """Return the log evidence of a step with so many readings, and the variance with its errors."""
-        weights = np.exp(self._log_weights - self._log_weights.max())
-        latest = float(weights @ squares / weights.sum()) / max(count - 1, 1)
-        rate = max(CONFIG.error_rate, 1.0 / (self.steps + 1))
-        variance = self._error_variance + rate * (latest - self._error_variance)
-        return step_evidence(log_likelihood, squares, variance + self.noise_variance), variance
-
     # --- the first steps --------------------------------------------------------------------------
 
     def _at_prior(self, origin: float, variance: float) -> FilterEnsemble:
@@ -653,7 +580,6 @@ class FilterEnsemble:
             origin=origin,
             first_scale=math.sqrt(variance),
             _log_weights=self._prior_log_weights(filters),
-            _error_variance=0.0,
             _current=CurrentStep.empty(filters, self.time),
         )
 
@@ -692,16 +618,17 @@ class FilterEnsemble:
                 batched_update(each, ensemble.time, steps, self.step_length)
                 for each in ensemble.filters
             ]
-            filters, scores = zip(*pairs, strict=True)
-            columns = (np.concatenate(each, axis=1) for each in zip(*scores, strict=True))
-            ensemble = replace_fields(ensemble, filters=filters, time=steps[-1].t)
-            for readings, likelihood, squares in zip(steps, *columns, strict=True):
-                ensemble = replace_fields(ensemble, steps=ensemble.steps + 1)
-                evidence, variance = ensemble._evidence_of(likelihood, squares, len(readings.rows))
-                log_weights = CONFIG.forgetting * ensemble._log_weights + evidence
-                ensemble = replace_fields(
-                    ensemble, _log_weights=log_weights, _error_variance=variance
-                )
+            filters, likelihoods = zip(*pairs, strict=True)
+            log_weights = ensemble._log_weights
+            for log_likelihood in np.concatenate(likelihoods, axis=1):
+                log_weights = CONFIG.forgetting * log_weights + log_likelihood
+            ensemble = replace_fields(
+                ensemble,
+                filters=filters,
+                time=steps[-1].t,
+                steps=ensemble.steps + len(steps),
+                _log_weights=log_weights,
+            )
         current = CurrentStep.empty(ensemble.filters, times[-1])
         ensemble = replace_fields(ensemble, _current=current)
         for each in first:
