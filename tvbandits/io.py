@@ -84,7 +84,7 @@ CLASSES = {
     "tvbandits.gp.ensemble.candidate_posterior": "Readings",
     "tvbandits.gp.ensemble.empirical": "EmpiricalSpace",
     "tvbandits.gp.ensemble.dynamics": "Dynamics Transition",
-    "tvbandits.gp.ensemble.filters": "Filters Innovations StepReadings StepScores",
+    "tvbandits.gp.ensemble.filters": "Filters Innovations StepReadings",
     "tvbandits.gp.ensemble.mixture": "CurrentStep FilterEnsemble InactiveModels ModelGroup",
     "tvbandits.gp.ensemble.models": "ModelSpec Season SpatialSpec",
     "tvbandits.gp.ensemble.posterior": "EnsemblePosterior ModelEnsemble ReplayBuffer",

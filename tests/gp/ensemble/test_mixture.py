@@ -71,7 +71,7 @@ def test_weights_follow_plain_restatement() -> None:
             prediction = filters[i].predict(1.0 if t else 0.0)
             filters[i], innovations = prediction.update(rows, y - ensemble.origin, np.full(3, 0.04))
             log_likelihood.append(float(innovations.log_likelihood[0]))
-        score = CONFIG.forgetting * score + np.array(log_likelihood)
+        score = CONFIG.forgetting * score + 0.5 * np.array(log_likelihood)
         np.testing.assert_allclose(ensemble.weights, np.exp(score) / np.exp(score).sum(), rtol=1e-8)
 
 
