@@ -13,6 +13,7 @@ from tvbandits import Answers, Box, Candidates, load, policies
 from tvbandits.bandit.past import history_readings
 from tvbandits.datasets import sensor_field
 from tvbandits.domains.space import Arms
+from tvbandits.gp.noise import largest_noise
 from tvbandits.validation import Array
 
 SITES = np.arange(6.0)[:, None]
@@ -165,3 +166,36 @@ def test_the_table_of_files_of_a_network_is_a_history(tmp_path: Path) -> None:
     problem = sensor_field(readings, sites, noise_variance=0.01)
     bandit = policies.adaptive_gp_ucb(problem.domain, noise_variance=0.01, history=problem.values)
     assert bandit.predict(problem.points, 1)[0].shape == (2,)
+
+
+def test_largest_noise_is_just_above_the_noise_of_a_random_walk() -> None:
+    rng, times = np.random.default_rng(0), np.arange(300.0)
+    walks = rng.standard_normal((300, 12)).cumsum(axis=0)
+    noisy = walks + 0.5 * rng.standard_normal((300, 12))
+    assert 0.25 < largest_noise(noisy, times) < 0.45
+    # An offset of a time is no noise of its places' differences, and gaps are no differences.
+    noisy[rng.random(noisy.shape) < 0.1] = np.nan
+    assert 0.25 < largest_noise(noisy, 60.0 * times) < 0.5
+
+
+def test_largest_noise_reads_differences_of_successive_steps_alone() -> None:
+    rng, times = np.random.default_rng(1), np.arange(40.0)
+    walk = rng.standard_normal((40, 3)).cumsum(axis=0)
+    jumps = walk + 1e3 * (np.arange(40) >= 20)[:, None]
+    times[20:] += 7.0  # the jump is between two times that are not a step apart
+    assert largest_noise(jumps, times) < 3.0
+    assert largest_noise(walk[:12], times[:12]) == np.inf
+    assert largest_noise(walk, times**2) == np.inf
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_changes_for_some_hours_a_day_is_not_taken_for_noise(policy: str) -> None:
+    """Light at places that the sun reaches one after the other, read without noise."""
+    rng, hours = np.random.default_rng(0), np.arange(24.0 * 12)[:, None]
+    sunrise, height = rng.uniform(6.0, 9.0, 12), rng.uniform(100.0, 400.0, 12)
+    table = height / (1.0 + np.exp(-3.0 * (hours % 24.0 - sunrise)))
+    table *= (hours % 24.0) < 18.0
+    table += 5.0 + 0.1 * rng.standard_normal(table.shape)
+    table = table[: 24 * 11 + 9]  # the latest readings are those of a morning
+    bandit = POLICIES[policy](Candidates(rng.uniform(0.0, 30.0, (12, 2))), history=table)
+    assert bandit.noise.variance < 0.02 * table.var()

@@ -579,9 +579,10 @@ class Inference:
         same = kernel == state.model.kernel
         return state if same else replace(state.with_model(kernel=kernel), posterior=None)
 
-    def learn_noise(self, state: State) -> State:
-        """Return the state with the noise variance that its readings suggest."""
+    def learn_noise(self, state: State, largest: float = math.inf) -> State:
+        """Return the state with the noise variance that its readings suggest, at most the `largest`."""
         estimate = estimate_noise(self.recipe, state.rewards.concatenate(state.answers))
+        estimate = None if estimate is None else estimate.at_most(largest)
         changed = state.with_model(noise=estimate, next_model=None, about={"noise": estimate})
         return replace(changed, posterior=None)
 

@@ -21,6 +21,7 @@ from tvbandits.bandit.state import State
 from tvbandits.bandit.step import update
 from tvbandits.domains.candidates import as_finite
 from tvbandits.domains.space import Arms
+from tvbandits.gp.noise import largest_noise
 from tvbandits.validation import Array, as_floats, as_times, describe
 
 
@@ -40,22 +41,36 @@ def state_with_history(recipe: Recipe, history: Any, rng: np.random.Generator) -
     ValueError
         If the table does not fit the candidates, or has no reading.
     """
-    X, y, t = history_readings(recipe.domain, history)
+    table, times = history_table(recipe.domain, history)
+    X, y, t = readings_of(recipe.domain, table, times)
     state, inference = first_state(recipe, rng), Inference(recipe)
     new = validate_observations(recipe, state.record, X, y, t, None)
     rewards = new.rewards
     columns = rewards.X, rewards.t, rewards.y, rewards.variance, rewards.trials
-    table = ReadingTable(*columns)
-    for readings in table.in_turn():
+    for readings in ReadingTable(*columns).in_turn():
         state = update(inference, state, readings, rng)
     if state.model.noise is not None:  # estimates are due in the first rewards only
-        state = inference.learn_noise(state)
+        state = inference.learn_noise(state, largest_noise(table, times))
     skip_numbers(rng, len(rewards))
     return replace(state, random=rng.bit_generator.state)
 
 
 def history_readings(domain: Any, history: Any) -> tuple[Array, Array, Array]:
-    """Return the points (n, d), the values (n,) and the times (n,) of a table, in order of time.
+    """Return the points (n, d), values (n,) and times (n,) of the readings of a table, in order of time.
+
+    The arguments are those of `history_table`.
+    """
+    return readings_of(domain, *history_table(domain, history))
+
+
+def readings_of(domain: Any, table: Array, times: Array) -> tuple[Array, Array, Array]:
+    """Return the points (n, d), values (n,) and times (n,) of a table (T, A) without its gaps."""
+    rows, columns = np.nonzero(~np.isnan(table))
+    return as_finite(domain, "history").X[columns], table[rows, columns], times[rows]
+
+
+def history_table(domain: Any, history: Any) -> tuple[Array, Array]:
+    """Return the values (T, A) of a table, a column for each candidate, and its times (T,), in order.
 
     Parameters
     ----------
@@ -98,7 +113,6 @@ def history_readings(domain: Any, history: Any) -> tuple[Array, Array, Array]:
         raise ValueError(
             f"the times of history must increase, got {times[i + 1]:g} after {times[i]:g} in row {i + 1}"
         )
-    rows, columns = np.nonzero(~np.isnan(table))
-    if len(rows) == 0:
+    if np.isnan(table).all():
         raise ValueError("history must have at least one reading, got none")
-    return points[columns], table[rows, columns], times[rows]
+    return table, times

@@ -18,7 +18,7 @@ mean of their own: an instrument that is off by a constant has no more noise for
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -56,6 +56,8 @@ class NoiseConfig:
         Values of s, in variances of the readings.
     quantiles : pair of float
         Of the posterior, the ends of the interval.
+    fewest_products : int
+        Times at which successive differences are known, for a largest noise.
     last : int
         The noise is estimated at every doubling of the number of rewards, up to this.
     most_readings : int
@@ -78,6 +80,7 @@ class NoiseConfig:
     largest_noise: float = 30.0
     noises: int = 201
     quantiles: tuple[float, float] = (0.025, 0.975)
+    fewest_products: int = 16
     last: int = 256
     most_readings: int = 128
     most_places: int = 8
@@ -114,6 +117,11 @@ class NoiseEstimate:
     def is_known(self) -> bool:
         """Whether it is stated, or was learned from at least one reading."""
         return self.readings > 0 or self.low == self.high
+
+    def at_most(self, largest: float) -> NoiseEstimate:
+        """Return the estimate with a variance and an interval that do not exceed `largest`."""
+        low, high, variance = (min(each, largest) for each in (self.low, self.high, self.variance))
+        return replace(self, variance=variance, low=low, high=high)
 
     def __str__(self) -> str:
         if self.low == self.high:
@@ -193,6 +201,39 @@ def estimated_noise(
     quantiles = np.exp(np.interp(CONFIG.quantiles, cumulative, np.log(noise)))
     low, high, posterior_mean = usable_variances(np.append(quantiles, density @ noise)).tolist()
     return NoiseEstimate(posterior_mean, low, high, len(unknown))
+
+
+def largest_noise(table: Array, times: Array) -> float:
+    """Return a variance that the noise of a table's readings hardly exceeds; infinite if it is short.
+
+    Of successive differences d of one place, E[d_t d_(t+1)] is minus the noise variance if the reward is
+    a random walk; it is larger if the reward goes on as before, and smaller if it turns back. So minus
+    its mean, and two of its standard errors, is above the noise but where the reward itself is smooth.
+    The posterior of `estimated_noise` reads few of the times and has one variance for all of them: where
+    a reward changes much for an hour a day, it takes that for noise.
+
+    Parameters
+    ----------
+    table : array of shape (T, A)
+        A row for each time, a column for each place, NaN where nothing was read.
+    times : array of shape (T,)
+        In order. Where they are not a step apart, there is no difference.
+
+    References
+    ----------
+    A. C. Harvey. Forecasting, structural time series models and the Kalman filter. 1989. (local level)
+    """
+    if len(times) < 3:
+        return math.inf
+    differences = np.diff(table, axis=0)
+    differences[~np.isclose(np.diff(times), step_of(times))] = np.nan
+    products = -differences[1:] * differences[:-1]
+    by_time = [float(row[~np.isnan(row)].mean()) for row in products if not np.isnan(row).all()]
+    if len(by_time) < CONFIG.fewest_products:
+        return math.inf
+    error = float(np.std(by_time, ddof=1)) / math.sqrt(len(by_time))
+    smallest = CONFIG.smallest_noise * float(np.nanvar(table))
+    return max(float(np.mean(by_time)), smallest) + 2.0 * error
 
 
 def _squared_unit(y: Array, values: Array) -> float:
