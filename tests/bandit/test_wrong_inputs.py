@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -15,6 +15,8 @@ from tests.helpers.refusals import refused
 from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
 from tvbandits import Answers, Arms, Bandit, Candidates, ExpertError, Options, count, policies, rate
+from tvbandits.bandit.options import PosteriorName
+from tvbandits.bandit.policy import POSTERIORS
 from tvbandits.experts import CallableExpert
 from tvbandits.forgetting.aging import DiscardAbove
 from tvbandits.queries import KDPP, Pool, QueryPlan
@@ -226,6 +228,12 @@ def test_a_part_that_fails_on_the_way(name: str) -> None:
 def test_options_refuse_a_posterior_that_there_is_not() -> None:
     for bad in ("no such", "Exact", ""):
         refused(ValueError, rf'posterior must be "exact".*{bad!r}', Options, posterior=bad)
+
+
+def test_options_take_the_posteriors_that_policies_know() -> None:
+    assert get_args(PosteriorName) == tuple(POSTERIORS)
+    for name in POSTERIORS:
+        assert Options(posterior=name).posterior == name
 
 
 def test_a_list_of_one_is_not_the_count_of_several() -> None:

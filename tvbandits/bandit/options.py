@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
 from tvbandits.acquisition.batches import LARGEST_BATCH, USUAL_LARGEST
 from tvbandits.acquisition.limits import Limit
 from tvbandits.domains.moving import MoveCost, check_move_cost
-from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.ensemble.seasons import check_season
-from tvbandits.gp.exact import Exact
 from tvbandits.gp.online import Every
 from tvbandits.gp.posterior import PosteriorRule
-from tvbandits.gp.sparse import Nystrom
 from tvbandits.validation import (
     LARGEST_VALUE,
     check_part,
@@ -31,14 +28,13 @@ from tvbandits.validation import (
 
 NEEDED_POSTERIOR = "Exact(), Nystrom(), StateSpace() or ModelEnsemble()"
 
-Posterior: TypeAlias = PosteriorRule | Literal["exact", "nystrom", "ensemble"]
+# Words for posteriors; `bandit.policy.POSTERIORS` has what they stand for.
+PosteriorName: TypeAlias = Literal["exact", "nystrom", "ensemble"]
+Posterior: TypeAlias = PosteriorRule | PosteriorName
 Mean: TypeAlias = float | Literal["online"]
 Refit: TypeAlias = Every | int | bool
 Season: TypeAlias = float | Literal["find"] | None
 Consult: TypeAlias = Literal["after tell", "before ask"]
-
-# Posteriors by the words that stand for them.
-POSTERIORS = {"exact": Exact(), "nystrom": Nystrom(), "ensemble": ModelEnsemble()}
 
 # Rewards that are kept at least: as many as anything is learned from at once.
 SHORTEST_HISTORY = 500
@@ -180,7 +176,7 @@ class Options:
         check_mean(self.mean)
         check_season(self.season)
         if isinstance(self.posterior, str):
-            choice("posterior", self.posterior, POSTERIORS)
+            choice("posterior", self.posterior, get_args(PosteriorName))
         elif self.posterior is not None:
             check_part("posterior", self.posterior, NEEDED_POSTERIOR, "condition")
         choice("consult", self.consult, ("after tell", "before ask"))

@@ -27,7 +27,7 @@ from tvbandits.acquisition.widths import (
     as_confidence,
 )
 from tvbandits.bandit.bandit import Bandit
-from tvbandits.bandit.options import POSTERIORS, Options, Refit, Season
+from tvbandits.bandit.options import Options, PosteriorName, Refit, Season
 from tvbandits.bandit.past import state_with_history
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.domains.candidates import Candidates
@@ -50,6 +50,7 @@ from tvbandits.gp.exact import Exact
 from tvbandits.gp.kernels.space_time import Drift, is_space_time, space_time, without_bounds
 from tvbandits.gp.online import Every, as_every
 from tvbandits.gp.posterior import PosteriorRule
+from tvbandits.gp.sparse import Nystrom
 from tvbandits.gp.state_space import StateSpace
 from tvbandits.validation import (
     Seed,
@@ -67,6 +68,13 @@ History: TypeAlias = pd.DataFrame | ArrayLike
 
 # A number that a policy may learn while it plays: "learn", or a rule that says when.
 Rate: TypeAlias = float | Every | Literal["learn"] | None
+
+# Posteriors by the words that stand for them.
+POSTERIORS: dict[PosteriorName, PosteriorRule] = {
+    "exact": Exact(),
+    "nystrom": Nystrom(),
+    "ensemble": ModelEnsemble(),
+}
 
 
 def make_bandit(
