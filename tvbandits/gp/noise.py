@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import chdtri, logsumexp
 
 from tvbandits.data import Dataset, at_times, step_of
 from tvbandits.gp.kernel_matrix import inputs
@@ -56,8 +56,8 @@ class NoiseConfig:
         Values of s, in variances of the readings.
     quantiles : pair of float
         Of the posterior, the ends of the interval.
-    fewest_products : int
-        Times at which successive differences are known, for a largest noise.
+    most_differences, fewest_differences : int
+        A largest noise follows from differences of orders up to the first, each known at so many times.
     last : int
         The noise is estimated at every doubling of the number of rewards, up to this.
     most_readings : int
@@ -80,7 +80,8 @@ class NoiseConfig:
     largest_noise: float = 30.0
     noises: int = 201
     quantiles: tuple[float, float] = (0.025, 0.975)
-    fewest_products: int = 16
+    most_differences: int = 3
+    fewest_differences: int = 12
     last: int = 256
     most_readings: int = 128
     most_places: int = 8
@@ -206,11 +207,10 @@ def estimated_noise(
 def largest_noise(table: Array, times: Array) -> float:
     """Return a variance that the noise of a table's readings hardly exceeds; infinite if it is short.
 
-    Of successive differences d of one place, E[d_t d_(t+1)] is minus the noise variance if the reward is
-    a random walk; it is larger if the reward goes on as before, and smaller if it turns back. So minus
-    its mean, and two of its standard errors, is above the noise but where the reward itself is smooth.
-    The posterior of `estimated_noise` reads few of the times and has one variance for all of them: where
-    a reward changes much for an hour a day, it takes that for noise.
+    The k-th difference of successive readings of a place has comb(2 k, k) times the noise variance, and
+    what the reward adds [Ga]. So has the median over the times, for chi-square variables, if the reward
+    changes for a part of the day only. The posterior of `estimated_noise` reads few of the times, and
+    has one size of changes for all of them: it takes a morning of light for noise.
 
     Parameters
     ----------
@@ -221,19 +221,26 @@ def largest_noise(table: Array, times: Array) -> float:
 
     References
     ----------
-    A. C. Harvey. Forecasting, structural time series models and the Kalman filter. 1989. (local level)
+    [Ga] T. Gasser, L. Sroka and C. Jennen-Steinmetz. Residual variance and residual pattern in nonlinear
+        regression. Biometrika 1986.
     """
-    if len(times) < 3:
-        return math.inf
-    differences = np.diff(table, axis=0)
-    differences[~np.isclose(np.diff(times), step_of(times))] = np.nan
-    products = -differences[1:] * differences[:-1]
-    by_time = [float(row[~np.isnan(row)].mean()) for row in products if not np.isnan(row).all()]
-    if len(by_time) < CONFIG.fewest_products:
-        return math.inf
-    error = float(np.std(by_time, ddof=1)) / math.sqrt(len(by_time))
     smallest = CONFIG.smallest_noise * float(np.nanvar(table))
-    return max(float(np.mean(by_time)), smallest) + 2.0 * error
+    bounds = [math.inf]
+    differences = np.diff(table, axis=0)
+    if len(differences):
+        differences[~np.isclose(np.diff(times), step_of(times))] = np.nan
+    for order in range(1, CONFIG.most_differences + 1):
+        counts = np.isfinite(differences).sum(axis=1)
+        known = counts > 0
+        if known.sum() < CONFIG.fewest_differences:
+            break
+        squares = np.nansum(differences[known] ** 2, axis=1) / math.comb(2 * order, order)
+        median = float(np.median(squares / chdtri(counts[known], 0.5)))
+        # Two standard errors of a median of squares.
+        error = 2.5 * math.sqrt(2.0 / counts.sum())
+        bounds.append(max(median, smallest) * (1.0 + error))
+        differences = np.diff(differences, axis=0)
+    return min(bounds)
 
 
 def _squared_unit(y: Array, values: Array) -> float:
