@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from tests.helpers.models import POINTS, ROUGH, dense_covariance
+from tests.helpers.networks import shared_weather
 from tvbandits.gp.ensemble.empirical import (
     CONFIG,
     EmpiricalSpace,
     TimedReadings,
     component_correlations,
     empirical_models,
+    estimated_shrinkage,
     principal_components,
     reading_table,
 )
@@ -202,3 +204,19 @@ def test_forecast_of_place_without_reading_follows_those_that_it_varies_with() -
             each = each.update(np.arange(5), row[:5], None, float(t))
         errors.append(abs(each.predict(80.0).mean[5] - table[79, 5]))
     assert errors[1] < 0.5 * errors[0]
+
+
+def test_shrinkage_is_the_uncertainty_of_the_correlations() -> None:
+    """By the formula of Schaefer and Strimmer, pair by pair; the less is known, the more is shrunk."""
+    table = shared_weather(40, seed=2)
+    covariance, count = np.cov(table.T, bias=True), table.shape[1]
+    pairs = np.full((count, count), 40.0)
+    r = np.corrcoef(table.T)
+    off = [(i, j) for i in range(count) for j in range(count) if i != j]
+    expected = sum((1 - r[i, j] ** 2) ** 2 / 40 for i, j in off) / sum(r[i, j] ** 2 for i, j in off)
+    assert estimated_shrinkage(covariance, pairs) == pytest.approx(expected)
+    assert estimated_shrinkage(7.0 * covariance, 4.0 * pairs) == pytest.approx(expected / 4)
+    alone = np.random.default_rng(0).standard_normal((2000, 8))
+    independent = estimated_shrinkage(np.cov(alone.T), np.full((8, 8), 2000.0))
+    assert 0.5 < independent <= 1.0
+    assert estimated_shrinkage(np.zeros((3, 3)), np.full((3, 3), 16.0)) == 1.0

@@ -46,8 +46,6 @@ class EmpiricalConfig:
         Every two places must have been read together so often.
     most_times : int
         The covariance follows from so many of the latest times.
-    shrinkage : float
-        Share of the diagonal in the covariance.
     time_factors : tuple of float
         The models forget the drift in these multiples of the time that the autocorrelation suggests.
     static_shares : tuple of float
@@ -69,7 +67,6 @@ class EmpiricalConfig:
     looks_per_octave: int = 4
     fewest_pairs: int = 16
     most_times: int = 1024
-    shrinkage: float = 0.1
     time_factors: tuple[float, ...] = (1 / 3, 1.0, 3.0)
     static_shares: tuple[float, ...] = (0.3, 1.0)
     components: int = 3
@@ -271,7 +268,8 @@ def empirical_models(table: Array, step: float) -> tuple[ModelSpec, ...]:
         return ()
     later_pairs = np.maximum(is_reading[1:].T @ is_reading[:-1], 1.0)
     later_covariance = above[1:].T @ above[:-1] / later_pairs
-    components, variances = principal_components(covariance, CONFIG.shrinkage)
+    shrinkage = estimated_shrinkage(covariance, pairs)
+    components, variances = principal_components(covariance, shrinkage)
     correlations = component_correlations(components, covariance, later_covariance, len(table))
     times = -step / np.log(correlations)
     drift_space = EmpiricalSpace.of(components, variances / drift, np.zeros_like(own))
@@ -296,6 +294,32 @@ def empirical_models(table: Array, step: float) -> tuple[ModelSpec, ...]:
         )
         for factor, (static, static_space) in product(CONFIG.time_factors, statics)
     )
+
+
+def estimated_shrinkage(covariance: Array, pairs: Array) -> float:
+    """Return the share of the diagonal in a covariance, as far as its correlations are uncertain.
+
+    That of the smallest expected squared error is the sum of the variances of the correlations r over
+    the sum of their squares [SS5]; the variance of r from n times is (1 - r^2)^2 / n.
+
+    Parameters
+    ----------
+    covariance : array of shape (A, A)
+        Of the places at one time.
+    pairs : array of shape (A, A)
+        How often every two places were read together.
+
+    References
+    ----------
+    [SS5] J. Schaefer and K. Strimmer. A shrinkage approach to large-scale covariance matrix estimation.
+        2005.
+    """
+    deviations = np.sqrt(np.maximum(np.diagonal(covariance), np.finfo(float).tiny))
+    r = np.clip(covariance / np.outer(deviations, deviations), -1.0, 1.0)
+    np.fill_diagonal(r, 0.0)
+    variance = (1.0 - r**2) ** 2 / pairs
+    np.fill_diagonal(variance, 0.0)
+    return min(float(variance.sum() / max((r**2).sum(), np.finfo(float).tiny)), 1.0)
 
 
 def component_correlations(
