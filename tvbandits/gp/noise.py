@@ -231,11 +231,11 @@ def largest_noise(table: Array, times: Array) -> float:
         differences[~np.isclose(np.diff(times), step_of(times))] = np.nan
     for order in range(1, CONFIG.most_differences + 1):
         counts = np.isfinite(differences).sum(axis=1)
-        known = counts > 0
-        if known.sum() < CONFIG.fewest_differences:
+        rows = np.flatnonzero(counts)
+        if len(rows) < CONFIG.fewest_differences:
             break
-        squares = np.nansum(differences[known] ** 2, axis=1) / math.comb(2 * order, order)
-        median = float(np.median(squares / chdtri(counts[known], 0.5)))
+        squares = np.nansum(differences[rows] ** 2, axis=1) / math.comb(2 * order, order)
+        median = float(np.median(squares / chdtri(counts[rows], 0.5)))
         # Two standard errors of a median of squares.
         error = 2.5 * math.sqrt(2.0 / counts.sum())
         bounds.append(max(median, smallest) * (1.0 + error))
