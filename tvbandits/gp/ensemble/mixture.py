@@ -125,8 +125,10 @@ CONFIG = MixtureConfig()
 
 
 def update_weights(log_weights: Array, log_likelihood: Array) -> Array:
-    """Return the log weights (M,) of models after a step with these log predictive densities."""
-    return np.asarray(CONFIG.forgetting * log_weights + CONFIG.evidence_power * log_likelihood)
+    """Return the log weights (M,) of models after s steps with these log predictive densities (s, M)."""
+    for step in log_likelihood:
+        log_weights = CONFIG.forgetting * log_weights + CONFIG.evidence_power * step
+    return log_weights
 
 
 def squared_innovations(
@@ -173,8 +175,7 @@ class ModelGroup:
         filters, log_weights, time = self.filters, self.log_weights, self.time
         for steps in step_batches([each for each in backlog if each.t > self.time]):
             filters, log_likelihood = batched_update(filters, time, steps, step_length)
-            for evidence in log_likelihood:
-                log_weights = update_weights(log_weights, evidence)
+            log_weights = update_weights(log_weights, log_likelihood)
             time = steps[-1].t
         return ModelGroup(filters, log_weights, time)
 
@@ -382,9 +383,14 @@ class FilterEnsemble:
     @cached_property
     def weights(self) -> Array:
         """Return the weights of the active models, whose sum is 1."""
-        log_weights = update_weights(self._log_weights, self._current.log_likelihood)
+        log_weights = self._updated_log_weights
         weights = np.exp(log_weights - log_weights.max())
         return np.asarray(weights / weights.sum())
+
+    @cached_property
+    def _updated_log_weights(self) -> Array:
+        """Return the log weights of the active models after the present step."""
+        return update_weights(self._log_weights, self._current.log_likelihood[None])
 
     @property
     def inflation(self) -> float:
@@ -522,8 +528,7 @@ class FilterEnsemble:
             inside = squares < min(edge, CALIBRATION_CONFIG.largest_square)
             coverage += rate * (np.count_nonzero(inside) / len(inside) - coverage)
             innovation += rate * (float(squares.mean()) - innovation)
-        filters, inactive = self.filters, self._inactive
-        log_weights = update_weights(self._log_weights, self._current.log_likelihood)
+        filters, inactive, log_weights = self.filters, self._inactive, self._updated_log_weights
         steps = self.steps + 1
         if steps in CONFIG.prune_steps:
             filters, log_weights = prune(filters, log_weights)
@@ -629,15 +634,13 @@ class FilterEnsemble:
                 for each in ensemble.filters
             ]
             filters, likelihoods = zip(*pairs, strict=True)
-            log_weights = ensemble._log_weights
-            for log_likelihood in np.concatenate(likelihoods, axis=1):
-                log_weights = update_weights(log_weights, log_likelihood)
+            log_likelihood = np.concatenate(likelihoods, axis=1)
             ensemble = replace_fields(
                 ensemble,
                 filters=filters,
                 time=steps[-1].t,
                 steps=ensemble.steps + len(steps),
-                _log_weights=log_weights,
+                _log_weights=update_weights(ensemble._log_weights, log_likelihood),
             )
         current = CurrentStep.empty(ensemble.filters, times[-1])
         ensemble = replace_fields(ensemble, _current=current)
