@@ -18,18 +18,8 @@ PAIRS = (
 )
 TIMES = (
     *("timestamp", "datetimeutc", "datetime_utc", "utc", "datetime", "date_time", "time", "when"),
-    *(
-        "mess_datum",
-        "date_local",
-        "date",
-        "local",
-        "datum",
-        "zeit",
-        "zeitpunkt",
-        "hour",
-        "day",
-        "t",
-    ),
+    *("mess_datum", "date_local", "date", "local", "datum", "zeit", "zeitpunkt"),
+    *("hour", "day", "t"),
 )
 
 # 20240131, 2024013112, 202401311200, 20240131120000

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.networks import shared_weather
 from tvbandits import Answers, Box, Candidates, load, policies
-from tvbandits.bandit.past import history_readings
+from tvbandits.bandit.past import history_table, readings_of
 from tvbandits.datasets import sensor_field
 from tvbandits.domains.space import Arms
 from tvbandits.gp.noise import largest_noise
@@ -121,16 +121,18 @@ def test_bandit_with_history_goes_on_after_loading(tmp_path) -> None:  # type: i
     np.testing.assert_array_equal(bandit.ask(3), loaded.ask(3))
 
 
-def test_history_readings_of_arms_go_by_name() -> None:
+def test_readings_of_a_history_of_arms_go_by_name() -> None:
     arms = Arms(["a", "b", "c"])
-    X, y, t = history_readings(arms, pd.DataFrame({"c": [1.0], "a": [2.0], "b": [np.nan]}, [-4]))
+    frame = pd.DataFrame({"c": [1.0], "a": [2.0], "b": [np.nan]}, [-4])
+    X, y, t = readings_of(arms, *history_table(arms, frame))
     np.testing.assert_array_equal(X, arms.X[[0, 2]])
     np.testing.assert_array_equal(y, [2.0, 1.0])
     np.testing.assert_array_equal(t, [-4.0, -4.0])
 
 
-def test_history_readings_of_array_end_at_zero() -> None:
-    _, y, t = history_readings(Candidates(SITES[:2]), [[1.0, 2.0], [3.0, np.nan]])
+def test_readings_of_a_history_of_an_array_end_at_zero() -> None:
+    sites = Candidates(SITES[:2])
+    _, y, t = readings_of(sites, *history_table(sites, [[1.0, 2.0], [3.0, np.nan]]))
     np.testing.assert_array_equal(y, [1.0, 2.0, 3.0])
     np.testing.assert_array_equal(t, [-1.0, -1.0, 0.0])
 

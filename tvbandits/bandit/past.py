@@ -33,7 +33,7 @@ def state_with_history(recipe: Recipe, history: Any, rng: np.random.Generator) -
     recipe : Recipe
         On candidates or arms.
     history : DataFrame or array of shape (T, A)
-        As of `history_readings`.
+        As of `history_table`.
     rng : numpy.random.Generator
 
     Raises
@@ -53,14 +53,6 @@ def state_with_history(recipe: Recipe, history: Any, rng: np.random.Generator) -
         state = inference.learn_noise(state, largest_noise(table, times))
     skip_numbers(rng, len(rewards))
     return replace(state, random=rng.bit_generator.state)
-
-
-def history_readings(domain: Any, history: Any) -> tuple[Array, Array, Array]:
-    """Return the points (n, d), values (n,) and times (n,) of the readings of a table, in order of time.
-
-    The arguments are those of `history_table`.
-    """
-    return readings_of(domain, *history_table(domain, history))
 
 
 def readings_of(domain: Any, table: Array, times: Array) -> tuple[Array, Array, Array]:

@@ -103,7 +103,7 @@ def make_bandit(
     refits : bool
         Whether the policy takes its rule of fits from `options.refit`.
     history : DataFrame or array of shape (T, A), optional
-        Readings before the first decision, as of `history_readings`.
+        Readings before the first decision, as of `history_table`.
     parts
         Further fields of `Recipe`.
 
@@ -288,10 +288,10 @@ class ModelChoice:
         one is short.
     box_rewards : int
         Of so many rewards on a box, the latest, the posterior selects some (`Every.remembered`): what a
-        step may cost is bounded. Among 400 and 2,000, chosen on a heat pump and on peaks that move: with
-        400 what was played at first alone, such as a category, becomes unknown again and is tried anew.
+        step may cost is bounded. Chosen among 400 and 2,000 on a heat pump and on peaks that move: with
+        400, a category that was played only at first becomes unknown again, and is tried anew.
     context_rewards : int
-        So many of them are selected where a context is measured.
+        How many of them are selected where a context is measured.
     box_width : float
         Width of a decision on a box of d coordinates, times d: the places to explore multiply with
         every coordinate and the plays do not, and 2 in three coordinates goes on exploring corners.

@@ -338,18 +338,18 @@ def _columns_of_sites(
 ) -> tuple[str | None, list[str], list[str]]:
     """Return the columns of names, if any, and of coordinates, and those of words that are left out."""
     if coordinates is None:
-        known: Sequence[str] = find_degrees(frame.columns) or ()
+        places: Sequence[str] = find_degrees(frame.columns) or ()
     else:
-        known = tuple(
+        places = tuple(
             str(each) for each in several("coordinates", coordinates, "a list of columns")
         )
     name = next((str(c) for c in frame.columns if str(c).lower() in NAMES), None)
-    name = name or _column_of_names(frame, known, options)
+    name = name or _column_of_names(frame, places, options)
     columns = [str(c) for c in frame.columns if c != name]
     words = [each for each in columns if not has_numbers(frame[each])]
     if coordinates is not None:
-        columns, words = [*known], []
-    elif known:
+        columns, words = [*places], []
+    elif places:
         columns = [each for each in columns if each not in words]
     elif words:
         raise ValueError(

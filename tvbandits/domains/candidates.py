@@ -19,6 +19,7 @@ from tvbandits.domains.domain import (
     Domain,
     append_context,
     as_context_parameters,
+    context_row,
 )
 from tvbandits.domains.parameters import TOLERANCE, Category, Parameter, as_bounds
 from tvbandits.domains.rows import MemoryRows, Rows, keys_of, rows_outside_memory
@@ -27,7 +28,6 @@ from tvbandits.ties import check_acquisition, first_of_largest, row_of_largest
 from tvbandits.validation import (
     Array,
     Index,
-    as_column,
     as_floats,
     as_points,
     as_rows,
@@ -479,9 +479,8 @@ class CandidatesInContext(Domain):
 
         They stay candidates: searched one by one, by row or mask.
         """
-        numbers = np.atleast_1d(as_floats(values, "values"))
-        column = as_column(numbers, len(self.context_columns), "values")
-        points = append_context(self.candidates.X, column)
+        row = context_row(values, len(self.context_columns))
+        points = append_context(self.candidates.X, row)
         return Candidates(points, retired=self.candidates.retired)
 
     def maximize(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:

@@ -180,8 +180,7 @@ class Domain(ABC):
 
     def at_context(self, values: Array) -> Domain:
         """Return all points at one value of the measured context, given as columns (c,)."""
-        numbers = np.atleast_1d(as_floats(values, "values"))
-        return AtContext(self, as_column(numbers, len(self.context_columns), "values"))
+        return AtContext(self, context_row(values, len(self.context_columns)))
 
     # --- distances --------------------------------------------------------------------------------
 
@@ -255,6 +254,11 @@ def plain_context(context: Context) -> Any:
             name: each if isinstance(each, str) else float(each) for name, each in context.items()
         }
     return context if context is None else as_floats(context, "context").tolist()
+
+
+def context_row(values: ArrayLike, count: int) -> Array:
+    """Return the values (count,) of a measured context; a number alone is one of one."""
+    return as_column(np.atleast_1d(as_floats(values, "values")), count, "values")
 
 
 def append_context(X: Array, values: Array) -> Array:
