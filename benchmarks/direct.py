@@ -18,34 +18,27 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
 from benchmarks import regression
-from benchmarks.harness import Pair, Row, summary
+from benchmarks.harness import Pair, ratios
 from tvbandits import policies
 from tvbandits.acquisition.widths import BBKBWidth
+from tvbandits.datasets import TableProblem
 from tvbandits.domains.problem import noise_to_add
 from tvbandits.validation import Array, Index
 
-HORIZON, TARGET = 2000, 10.0
+HORIZON = 2000
 
 
 class DirectBBKB:
     """BBKB, [BB] Algorithm 1 with appendix A.3, on candidates with the RBF kernel (prior variance 1)."""
 
-    def __init__(
-        self,
-        points: Array,
-        bandwidth: float,
-        noise_variance: float,
-        delta: float,
-        oversampling: float = 2.0,
-        ratio_bound: float = 2.0,
-        norm_bound: float = 1.0,
-        seed: int = 0,
-    ) -> None:
-        self.points, self.squares = points, (points**2).sum(axis=1)
-        self.bandwidth, self.noise, self.delta = bandwidth, noise_variance, delta
-        self.q, self.C, self.norm_bound = oversampling, ratio_bound, norm_bound
+    q, C, norm_bound = 2.0, 2.0, 1.0
+
+    def __init__(self, problem: TableProblem, delta: float, seed: int) -> None:
+        kernel: Any = problem.kernel
+        self.points, self.squares = problem.points, (problem.points**2).sum(axis=1)
+        self.bandwidth, self.noise, self.delta = kernel.length_scale, noise_to_add(problem), delta
         self.rng = np.random.default_rng(seed)
-        A = len(points)
+        A = len(problem.points)
         self.counts, self.sums = np.zeros(A), np.zeros(A)
         self.spent = 0.0
         self.Z = np.empty((A, 0))
@@ -114,33 +107,22 @@ class DirectBBKB:
         return np.asarray(self.residual[rows] + np.einsum("ij,ij->j", half, half))
 
 
-def rows(repeats: int, tables: Path | None = None, horizon: int = HORIZON) -> list[Row]:
-    """A row for each table that is there."""
-    found = []
+def rows(repeats: int, tables: Path | None) -> None:
+    """Print a row for each table that is there."""
     make = regression.modelled(policies.bbkb, BBKBWidth)
     for name in ("california", "abalone"):
         problem = regression.table(name, tables)
         if problem is None:
             continue
-        kernel: Any = problem.kernel
-        ours, peers, sizes = [], [], []
+        pairs, regrets, sizes = [], [], []
         for seed in range(repeats):
-            player = make(problem, horizon, seed)
-            noise = noise_to_add(problem)
-            peer = DirectBBKB(problem.points, kernel.length_scale, noise, 1 / horizon, seed=seed)
-            ours.append(regression.play(player, problem, horizon, seed))
-            peers.append(regression.play(peer, problem, horizon, seed))
-            sizes.append(f"{player.info.posterior.dictionary_size} / {len(peer.dictionary)}")
-        uniform = regression.uniform_regret(problem)
-        mine, theirs = (
-            np.mean([run.regret.mean() for run in side]) / uniform for side in (ours, peers)
-        )
-        pairs = [Pair(a.seconds, b.seconds) for a, b in zip(ours, peers, strict=True)]
-        batches = ", ".join(f"{a.batches} / {b.batches}" for a, b in zip(ours, peers, strict=True))
-        note = (
-            f"regret over uniform {mine:.4f}, direct {theirs:.4f} ({100 * (mine / theirs - 1):+.1f}%); "
-            f"batches {batches}; inducing points {', '.join(sizes)} (ours / direct)"
-        )
-        case = f"{name}, A = {len(problem.domain)}, T = {horizon}"
-        found.append(summary("bbkb, direct", case, pairs, target=TARGET, note=note))
-    return found
+            player = make(problem, HORIZON, seed)
+            plain = DirectBBKB(problem, 1 / HORIZON, seed)
+            runs = [regression.play(each, problem, HORIZON, seed) for each in (player, plain)]
+            pairs.append(Pair(*(run.seconds for run in runs)))
+            regrets.append([run.regret.mean() for run in runs])
+            sizes.append([player.info.posterior.dictionary_size, len(plain.dictionary)])
+        mine, theirs = np.mean(regrets, axis=0) / regression.uniform_regret(problem)
+        points = " and ".join(f"{each:.0f}" for each in np.mean(sizes, axis=0))
+        note = f"regret over uniform {mine:.4f}, direct {theirs:.4f}; {points} inducing points"
+        ratios("direct", f"{name}, A = {len(problem.domain)}, T = {HORIZON}", pairs, note)

@@ -11,15 +11,12 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.stats import t as student
-from threadpoolctl import threadpool_info
 
 from tvbandits.datasets.environment import Environment
 from tvbandits.domains.problem import Problem
@@ -30,48 +27,12 @@ Case = TypeVar("Case")
 # Real measurements, where they lie beside the repository.
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
-LIBRARIES = ("numpy", "scipy", "scikit-learn", "dppy")
 
-
-@dataclass(frozen=True)
-class Row:
-    """One comparison.
-
-    Attributes
-    ----------
-    name, case : str
-        Which benchmark, and on what.
-    ours_seconds, peer_seconds : float
-        Medians over the repeats.
-    ratio, low, high : float
-        Median, smallest and largest of peer / ours, each of the two timed one after the other.
-    target : float or None
-        The ratio that is aimed at.
-    note : str
-    """
-
-    name: str
-    case: str
-    ours_seconds: float
-    peer_seconds: float
-    ratio: float
-    low: float
-    high: float
-    target: float | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """Seconds of both sides, measured one after the other."""
 
     ours: float
     peer: float
-
-    @property
-    def ratio(self) -> float:
-        """How many times as long the peer takes."""
-        return self.peer / self.ours
 
 
 # Processor time, which other programs on the machine do not change much. With waiting counted,
@@ -80,48 +41,19 @@ class Pair:
 clock = time.process_time
 
 
-def seconds(call: Callable[[], object], timer: Callable[[], float] = clock) -> float:
-    """Time of one call."""
-    begun = timer()
+def seconds(call: Callable[[], object]) -> float:
+    """Processor time of one call."""
+    begun = clock()
     call()
-    return timer() - begun
+    return clock() - begun
 
 
-def alternate(
-    ours: Callable[[int], object],
-    peer: Callable[[int], object],
-    repeats: int,
-    timer: Callable[[], float] = clock,
-) -> list[Pair]:
-    """Time both sides in turn; each is given the number of the repeat, which may serve as a seed.
-
-    Who goes first changes from repeat to repeat.
-    """
-    pairs = []
-    for repeat in range(repeats):
-        taken: dict[bool, float] = {}
-        for is_ours in (True, False) if repeat % 2 == 0 else (False, True):
-            taken[is_ours] = seconds(partial(ours if is_ours else peer, repeat), timer)
-        pairs.append(Pair(taken[True], taken[False]))
-    return pairs
-
-
-def summary(
-    name: str, case: str, pairs: Sequence[Pair], *, target: float | None = None, note: str = ""
-) -> Row:
-    """The row of some pairs."""
-    ratios = [pair.ratio for pair in pairs]
-    return Row(
-        name,
-        case,
-        statistics.median(pair.ours for pair in pairs),
-        statistics.median(pair.peer for pair in pairs),
-        statistics.median(ratios),
-        min(ratios),
-        max(ratios),
-        target,
-        note,
-    )
+def ratios(name: str, case: str, pairs: Sequence[Pair], note: str = "") -> None:
+    """Print medians of both sides in milliseconds, and of peer / ours the median and the range."""
+    times = (f"{1e3 * statistics.median(side):.4g}" for side in zip(*pairs, strict=True))
+    found = [pair.peer / pair.ours for pair in pairs]
+    spread = f"{min(found):.1f} to {max(found):.1f}"
+    line(name, case, *times, f"{statistics.median(found):.1f}", spread, note)
 
 
 def arguments(doc: str | None, **numbers: float) -> argparse.ArgumentParser:
@@ -132,7 +64,8 @@ def arguments(doc: str | None, **numbers: float) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for name, default in numbers.items():
-        parser.add_argument(f"--{name}", type=type(default), default=default, metavar="N")
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=type(default), default=default, metavar="N")
     return parser
 
 
@@ -208,15 +141,8 @@ def heading(*cells: str) -> None:
     print("|" + "---|" * len(cells))
 
 
-def machine() -> dict[str, str | int | float]:
-    """Facts that timings depend on, as they are now: call it where threads are limited."""
-    pools = threadpool_info()
-    return {
-        "cores": os.cpu_count() or 1,
-        "load average": round(os.getloadavg()[0], 1),
-        "architecture": platform.machine(),
-        "python": platform.python_version(),
-        **{name: version(name) for name in LIBRARIES},
-        "blas": ", ".join(sorted({p["internal_api"] for p in pools if p["user_api"] == "blas"})),
-        "threads": max((pool["num_threads"] for pool in pools), default=1),
-    }
+def machine() -> str:
+    """Versions and load, which timings depend on."""
+    versions = (f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn", "dppy"))
+    load = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+    return ", ".join([f"python {platform.python_version()}", *versions, load])

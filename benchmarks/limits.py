@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -209,16 +209,15 @@ def makers(problem: Any) -> dict[str, Callable[[Setting], Any]]:
         limit, safe = replace(problem.limit, each=True), problem.realise(setting.seed).safe
         return adaptive(setting).with_options(limits=[limit], safe=safe)
 
+    def knowing(make: Callable[[Setting], Bandit], setting: Setting) -> Knowing:
+        return Knowing(make(setting), problem.realise(setting.seed))
+
     return {
         "under the limit": adaptive,
         "under the limit, each play": each_play,
         "simple peer": lambda setting: Simple(problem.realise(setting.seed)),
         "constrained EI": lambda setting: Simple(problem.realise(setting.seed), improves=True),
-    } | {
-        f"{name}, knows": lambda setting, make=make: Knowing(
-            make(setting), problem.realise(setting.seed)
-        )
-        for name, make in KNOWING.items()
+        **{f"{name}, knows": partial(knowing, make) for name, make in KNOWING.items()},
     }
 
 
@@ -235,46 +234,25 @@ def true_excess(problem: Any, rows: pd.DataFrame) -> Array:
     return excess
 
 
-def mean_and_worst(excess: Array) -> tuple[float, float]:
-    """Return the mean excess of violations, and the largest; 0 where there are none."""
-    beyond = excess[excess > 0]
-    return (float(beyond.mean()), float(beyond.max())) if len(beyond) else (0.0, 0.0)
-
-
 def main() -> None:
     """Play and print."""
-    parser = arguments(__doc__, seeds=10)
-    parser.add_argument("--first-seed", type=int, default=0, metavar="N")
-    parser.add_argument("--policies", nargs="*", help="those that begin with one of these")
-    parser.add_argument("--problems", nargs="*", help="the names of those that are played")
+    parser = arguments(__doc__, seeds=10, first_seed=0)
     parser.add_argument("--judged", action="store_true", help="the two on which least was chosen")
     options = parser.parse_args()
     warnings.simplefilter("ignore", LimitWarning)
     warnings.simplefilter("ignore", UserWarning)  # of scikit-learn's fits
-    columns = "regret", f"after {FIRST}", "times the best that knows", "violations"
-    heading("problem", "policy", *columns, "mean excess", "worst excess")
+    columns = "regret", f"after {FIRST}", "violations", "mean excess", "worst excess"
+    heading("problem", "policy", *columns)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     for problem in JUDGED if options.judged else PROBLEMS:
-        if options.problems and problem.name not in options.problems:
-            continue
-        wanted = tuple(options.policies or [""])
-        played = {name: make for name, make in makers(problem).items() if name.startswith(wanted)}
-        rows = compare(problem, played, seeds=seeds)
+        rows = compare(problem, makers(problem), seeds=seeds)
         rows["excess"] = true_excess(problem, rows)
-        table = (
-            rows[rows["t"] > FIRST].groupby("policy", sort=False)[["regret", "violations"]].mean()
-        )
-        table["all"] = rows.groupby("policy", sort=False)["regret"].mean()
-        known = table.loc[[name.endswith("knows") for name in table.index], "regret"].min()
-        for name, row in table.iterrows():
-            excess = mean_and_worst(rows.loc[rows["policy"] == name, "excess"].to_numpy())
-            later = (
-                f"{row['regret']:.3f}",
-                f"{row['regret'] / known:.2f}",
-                f"{row['violations']:.3f}",
-                *(f"{each:.3g}" for each in excess),
-            )
-            line(problem.name, name, f"{row['all']:.3f}", *later)
+        for name, every in rows.groupby("policy", sort=False):
+            late, excess = every[every["t"] > FIRST], every["excess"]
+            means = (each.mean() for each in (every["regret"], late["regret"], late["violations"]))
+            beyond = excess[excess > 0].mean(), excess.max()
+            cells = [f"{each:.3f}" for each in means] + [f"{each:.3g}" for each in beyond]
+            line(problem.name, name, *cells)
 
 
 if __name__ == "__main__":

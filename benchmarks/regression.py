@@ -1,14 +1,16 @@
-"""The experiments of [BB] on regression tables: regret, simple regret and time of its policies.
+"""The experiments of [BB] on tables: regret, simple regret and time of its policies.
 
     python -m benchmarks.regression --figure 1 --out DIR [--plays 1000] [--seeds 2] [--tables DIR]
 
-Figure 1 has both tables with the bandwidths of Table 1, and the times of Figure 2 below; 5 (Abalone) and
-6 (California, which the paper calls Cadata) have one bandwidth for all, from 5 to 17.5. The paper does
-not say how inputs are scaled: Figure 1 has both, deviations of 1 as `tvbandits.datasets` has them, and
-[-1, 1]; the others have the latter. Targets are scaled to [0, 1], rewards have noise of deviation 0.01.
+Figure 1 has two regression tables with the bandwidths of Table 1, and the times of Figure 2; 5 (Abalone)
+and 6 (California, which the paper calls Cadata) have one bandwidth for all, from 5 to 17.5. The paper
+does not say how inputs are scaled: Figure 1 has both, deviations of 1 as `tvbandits.datasets` has them,
+and [-1, 1]; 5 and 6 have the latter. Targets are scaled to [0, 1], rewards have noise of deviation 0.01.
+Figure 3 has the 12,416 cells of NAS-Bench-101 with made-up accuracies (`simulate_nas_bench`) and a
+bandwidth of 100, so that it says nothing about networks.
 Everywhere lambda = noise variance, prior mean 0, F = 1, delta = 1/T, q = 2, C = 2. Each policy has the
-width of its theorem, Thompson sampling a tenth of BBKB's (appendix D.1); the last BBKB plays with the
-width of Thompson sampling. The paper plays 10,000 times, in ten repetitions.
+width of its theorem, Thompson sampling a tenth of BBKB's (appendix D.1), unless its name says another
+one; 2 is the width that the package plays by default. The paper plays 10,000 times, in ten repetitions.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.harness import DATA, arguments, cell, clock, heading, line
 from tvbandits import Options, policies
 from tvbandits.acquisition.widths import BBKBWidth, BKBWidth, Theory, ThompsonWidth
-from tvbandits.datasets import TableProblem, abalone, california
+from tvbandits.datasets import TableProblem, abalone, california, nas_bench, simulate_nas_bench
 from tvbandits.domains.problem import noise_to_add
 from tvbandits.validation import Array
 
@@ -39,6 +41,7 @@ TABLES = {
     "abalone": (abalone, "abalone.csv"),
     "california": (california, "california_housing.parquet"),
 }
+ARCHITECTURES = "architectures"
 BANDWIDTHS = (5.0, 7.5, 10.0, 12.5, 15.0, 17.5)
 FIRST = 30  # curves begin there: before, they are noise
 
@@ -63,6 +66,8 @@ class Played(NamedTuple):
 
 def table(name: str, directory: Path | None = None) -> TableProblem | None:
     """The problem of that name, or None where its file is absent."""
+    if name == ARCHITECTURES:
+        return nas_bench(simulate_nas_bench(architectures=12_416))
     make, file = TABLES[name]
     path = (directory or DATA / "tables") / file
     if not path.is_file():
@@ -122,67 +127,79 @@ def free(policy: Any) -> Maker:
 
 
 class Contestant(NamedTuple):
-    """Makes a policy for a bandwidth; those of [BB] Table 1 by table, if it has any; how it is drawn."""
+    """Makes a policy for a bandwidth, or for the problem's; those of [BB] Table 1; how it is drawn."""
 
     make: Callable[[float | None], Maker]
-    bandwidths: Mapping[str, float]
+    abalone: float | None
+    california: float | None
     line: Any
     grey: str
     weight: float = 1.4
 
+    def bandwidth(self, panel: Panel) -> float | None:
+        """That of the panel or of Table 1; none where the policy or the problem has its own."""
+        of_table = {"abalone": self.abalone, "california": self.california}
+        return panel.bandwidth or of_table.get(panel.table)
 
-def by_table(of_abalone: float, of_california: float) -> Mapping[str, float]:
-    """Return a row of [BB] Table 1."""
-    return {"abalone": of_abalone, "california": of_california}
 
-
+bbkb, thompson = partial(modelled, policies.bbkb), partial(modelled, policies.thompson)
 CONTESTANTS = {
-    "BBKB, global": Contestant(
-        partial(modelled, policies.bbkb, BBKBWidth), by_table(17.5, 12.5), "-", "0.65", 4.0
-    ),
-    "BBKB, local": Contestant(
-        partial(modelled, policies.bbkb, BBKBWidth, rule="local"), by_table(17.5, 12.5), "--", "0.0"
-    ),
-    "BKB": Contestant(partial(modelled, policies.bkb, BKBWidth), by_table(17.5, 12.5), ":", "0.0"),
-    "GP-UCB": Contestant(
-        partial(modelled, policies.gp_ucb, Theory), by_table(5.0, 12.5), "-", "0.45"
-    ),
-    "GP-BUCB": Contestant(
-        partial(modelled, policies.gp_bucb, Theory), by_table(12.5, 12.5), "--", "0.45"
-    ),
-    "Thompson, batch 30": Contestant(
-        partial(modelled, policies.thompson, ThompsonWidth), by_table(10.0, 10.0), "-", "0.0"
-    ),
+    "BBKB, global": Contestant(partial(bbkb, BBKBWidth), 17.5, 12.5, "-", "0.65", 4.0),
+    "BBKB, local": Contestant(partial(bbkb, BBKBWidth, rule="local"), 17.5, 12.5, "--", "0.0"),
+    "BKB": Contestant(partial(modelled, policies.bkb, BKBWidth), 17.5, 12.5, ":", "0.0"),
+    "GP-UCB": Contestant(partial(modelled, policies.gp_ucb, Theory), 5.0, 12.5, "-", "0.45"),
+    "GP-BUCB": Contestant(partial(modelled, policies.gp_bucb, Theory), 12.5, 12.5, "--", "0.45"),
+    "Thompson, batch 30": Contestant(partial(thompson, ThompsonWidth), 10.0, 10.0, "-", "0.0"),
     "BBKB, width of Thompson": Contestant(
-        partial(modelled, policies.bbkb, ThompsonWidth), by_table(17.5, 12.5), "-.", "0.0", 2.2
+        partial(bbkb, ThompsonWidth), 17.5, 12.5, "-.", "0.0", 2.2
     ),
+    "BBKB, width 2": Contestant(partial(bbkb, None, beta=2.0), None, None, "-.", "0.0", 2.2),
     "regularised evolution": Contestant(
-        lambda _: free(policies.evolution), {}, (0, (1, 1)), "0.45", 2.2
+        lambda _: free(policies.evolution), None, None, (0, (1, 1)), "0.45", 2.2
     ),
     "epsilon-greedy": Contestant(
-        lambda _: free(policies.eps_greedy), {}, (0, (6, 1, 1, 1, 1, 1)), "0.45"
+        lambda _: free(policies.eps_greedy), None, None, (0, (6, 1, 1, 1, 1, 1)), "0.45"
     ),
+    "uniform": Contestant(lambda _: free(policies.uniform), None, None, ":", "0.65", 2.2),
 }
+# Who plays: models at the widths of their theorems, all on regression tables, and on architectures.
+MODELS = tuple(CONTESTANTS)[:7]
+ON_TABLES = (*MODELS, "regularised evolution", "epsilon-greedy")
+ON_ARCHITECTURES = (
+    "BBKB, global", "BBKB, local", "BBKB, width 2", "GP-BUCB", "Thompson, batch 30",
+    "regularised evolution", "epsilon-greedy", "uniform",
+)  # fmt: skip
 
 
 class Panel(NamedTuple):
-    """A table, whether its inputs are in [-1, 1], and one bandwidth for all, or those of Table 1."""
+    """A table, who plays on it, whether inputs are in [-1, 1], and one bandwidth for all, if any."""
 
     table: str
-    in_range: bool
+    players: Sequence[str] = ON_TABLES
+    in_range: bool = False
     bandwidth: float | None = None
 
     @property
-    def inputs(self) -> str:
-        """How its inputs are scaled, in words."""
-        return "in [-1, 1]" if self.in_range else "of deviation 1"
+    def title(self) -> str:
+        """What it shows, in words."""
+        if self.table == ARCHITECTURES:
+            return "Architectures"
+        inputs = "in [-1, 1]" if self.in_range else "of deviation 1"
+        shared = "" if self.bandwidth is None else f", bandwidth {self.bandwidth:g}"
+        return f"{self.table.capitalize()}, inputs {inputs}{shared}"
+
+
+def by_bandwidth(name: str) -> tuple[Panel, ...]:
+    """A panel for each bandwidth."""
+    return tuple(Panel(name, MODELS, True, each) for each in BANDWIDTHS)
 
 
 # The panels of a figure, and how often each policy plays by default: in minutes, not in hours.
 FIGURES: dict[int, tuple[tuple[Panel, ...], int]] = {
-    1: (tuple(Panel(name, each) for each in (False, True) for name in TABLES), 1000),
-    5: (tuple(Panel("abalone", True, each) for each in BANDWIDTHS), 500),
-    6: (tuple(Panel("california", True, each) for each in BANDWIDTHS), 500),
+    1: (tuple(Panel(name, in_range=each) for each in (False, True) for name in TABLES), 1000),
+    3: ((Panel(ARCHITECTURES, ON_ARCHITECTURES),), 1000),
+    5: (by_bandwidth("abalone"), 500),
+    6: (by_bandwidth("california"), 500),
 }
 
 
@@ -197,33 +214,23 @@ Runs: TypeAlias = Mapping[str, Sequence[Played]]
 
 
 def contest(panel: Panel, problem: TableProblem, plays: int, seeds: int) -> Runs:
-    """Print a row for each policy, and return its runs; with one bandwidth those of a model alone."""
+    """Print a row for each policy, and return its runs."""
     runs: dict[str, list[Played]] = {}
-    for name, one in CONTESTANTS.items():
-        if panel.bandwidth is not None and not one.bandwidths:
-            continue
-        bandwidth = panel.bandwidth or one.bandwidths.get(panel.table)
-        make, sizes = one.make(bandwidth), []
+    for name in panel.players:
+        bandwidth, sizes = CONTESTANTS[name].bandwidth(panel), []
+        make = CONTESTANTS[name].make(bandwidth)
         runs[name] = []
         for seed in range(seeds):
             player = make(problem, plays, seed)
             runs[name].append(play(player, problem, plays, seed))
             sizes.append(player.info.posterior.dictionary_size or np.nan)
         ratio = np.array([run.regret.mean() for run in runs[name]]) / uniform_regret(problem)
-        simple = np.array([run.regret.min() for run in runs[name]])
+        simple = np.mean([run.regret.min() for run in runs[name]])
         batches = np.mean([run.batches for run in runs[name]])
         seconds = np.mean([run.seconds for run in runs[name]])
-        line(
-            panel.table,
-            panel.inputs,
-            name,
-            "" if bandwidth is None else f"{bandwidth:g}",
-            cell(ratio),
-            f"{simple.mean():.4f}",
-            f"{batches:.0f}",
-            f"{np.mean(sizes):.0f}".replace("nan", ""),
-            f"{seconds:.1f}",
-        )
+        points = "" if np.isnan(sizes).any() else f"{np.mean(sizes):.0f}"
+        rest = f"{simple:.4f}", f"{batches:.0f}", points, f"{seconds:.1f}"
+        line(panel.title, name, bandwidth or "", cell(ratio), *rest)
     return runs
 
 
@@ -246,7 +253,8 @@ def draw_time(axes: Axes, runs: Runs) -> None:
     for name, each in runs.items():
         elapsed = np.array([run.elapsed for run in each]).mean(axis=0)
         axes.plot(np.arange(1, len(elapsed) + 1), elapsed, **style(name))
-    axes.set(yscale="log", xlabel="plays", ylabel="processor seconds")
+    # Fixed limits: the times of another day leave the other panels where they are.
+    axes.set(yscale="log", xlabel="plays", ylabel="processor seconds", ylim=(1e-3, 100))
     axes.grid(which="major", color="0.93")
 
 
@@ -257,29 +265,28 @@ def style(name: str) -> dict[str, Any]:
 
 
 def draw(results: Sequence[tuple[Panel, TableProblem, Runs]], path: Path) -> None:
-    """A panel for each bandwidth; or for each table and scale, with the times of the first below."""
-    has_times = results[0][0].bandwidth is None
-    columns = len({panel.table for panel, *_ in results}) if has_times else 3
-    rows = math.ceil(len(results) / columns)
-    size = 4.6 * columns, 3.3 * (rows + has_times) + 0.9
+    """Regret on each panel; then times on each table, unless the bandwidth is what varies."""
+    shared = results[0][0].bandwidth is not None
+    columns = 3 if shared else 2
+    timed = [] if shared else results[:columns]
+    rows = math.ceil((len(results) + len(timed)) / columns)
+    size = 4.6 * columns, 3.3 * rows + 0.9
     figure = Figure(figsize=size, layout="constrained")
-    grid = figure.subplots(rows + has_times, columns, squeeze=False)
-    for number, (panel, problem, runs) in enumerate(results):
-        axes = grid[number // columns, number % columns]
-        draw_regret(axes, problem, runs)
-        shared = "" if panel.bandwidth is None else f", bandwidth {panel.bandwidth:g}"
-        axes.set_title(f"{panel.table.capitalize()}, inputs {panel.inputs}{shared}", fontsize=10)
-        if has_times and number < columns:
-            draw_time(grid[-1, number], runs)
-            grid[-1, number].set_title(axes.get_title(), fontsize=10)
-    handles = grid[0, 0].get_legend_handles_labels()
+    axes = figure.subplots(rows, columns).ravel()
+    for at, (panel, problem, runs) in zip(axes, results, strict=False):
+        draw_regret(at, problem, runs)
+        at.set_title(panel.title, fontsize=10)
+    for at, (panel, _, runs) in zip(axes[len(results) :], timed, strict=False):
+        draw_time(at, runs)
+        at.set_title(panel.title, fontsize=10)
+    handles = axes[0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False, handlelength=4)
     save_greys(figure, path)
 
 
-def save_greys(figure: Figure, path: Path, dpi: int = 100) -> None:
+def save_greys(figure: Figure, path: Path) -> None:
     """Save a figure that is all grey, in a fifth of the size."""
-    figure.savefig(path, dpi=dpi)
+    figure.savefig(path, dpi=100)
     with Image.open(path) as picture:
         greys = picture.convert("L").quantize(16)
     greys.save(path, optimize=True)
@@ -294,8 +301,8 @@ def main() -> None:
     options = parser.parse_args()
     panels, usual = FIGURES[options.figure]
     plays, results = options.plays or usual, []
-    titles = "table", "inputs", "policy", "bandwidth", "regret / uniform", "simple regret"
-    heading(*titles, "batches", "inducing points", "seconds")
+    titles = "policy", "bandwidth", "regret / uniform", "simple regret", "batches"
+    heading("panel", *titles, "inducing points", "seconds")
     with threadpool_limits(limits=1):
         for panel in panels:
             problem = table(panel.table, options.tables)

@@ -5,7 +5,6 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 
 from benchmarks import starvation
-from tvbandits import policies
 
 
 def test_exact_posterior_is_that_of_scikit_learn() -> None:
@@ -55,20 +54,6 @@ def test_bkb_keeps_the_factor_of_theorem_1_and_the_subset_of_regressors_starves(
         assert (found[name].variance / exact)[~starvation.LEFT].min() < 1e-3
 
 
-def test_thinned_dictionary_holds_each_play_with_the_lowest_probability_so_far() -> None:
-    """[B] section 3.2, by frequencies: of plays 0 to 2 with three, two and one probabilities."""
-    history = [np.array([0.8]), np.array([0.4, 0.9]), np.array([0.6, 0.3, 0.5])]
-    rng, count = np.random.default_rng(0), 5_000
-    held = np.zeros(3)
-    for _ in range(count):
-        members, probability = np.empty(0, dtype=np.int64), np.empty(0)
-        for now in history:
-            members, probability = starvation.thinned(members, probability, now, rng)
-        held[members] += 1
-        np.testing.assert_array_equal(probability, np.array([0.4, 0.3, 0.5])[members])
-    np.testing.assert_allclose(held / count, [0.4, 0.3, 0.5], atol=0.03)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_dictionary_that_is_kept_holds_what_it_held(seed: int) -> None:
     one = starvation.draw(seed)
@@ -78,15 +63,3 @@ def test_dictionary_that_is_kept_holds_what_it_held(seed: int) -> None:
     )
     assert set(early) <= set(late)
     assert len(late) <= 20
-
-
-def test_played_functions_have_the_regret_of_their_best_place() -> None:
-    one = starvation.draw(0)
-    runs = [
-        starvation.play(policies.bkb, one, 60, 0, keep=False),
-        starvation.incremental(one, 60, 0),
-    ]
-    for run in runs:
-        assert run.regret.min() >= 0
-        assert run.regret[-10:].mean() < 0.1 * run.regret[:10].mean()
-        assert np.nanmax(run.sizes) < 30
