@@ -33,14 +33,30 @@ def test_a_table_of_names_and_numbers_is_a_table_of_sites(
     assert facts["questions"] == []
 
 
-def test_the_height_of_a_site_is_said_to_be_a_coordinate(command: Command) -> None:
+def test_heights_beside_degrees_are_no_coordinates_unless_a_campaign_names_them(
+    command: Command,
+) -> None:
     Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
-    assert "not read: 'height'; a campaign takes" in fine(command("data", "info", "sites.csv"))
+    Path("r.csv").write_text("time,A,B,C\n0,1,2,3\n1,2,3,1\n2,3,1,2\n")
+    assert "not read: 'height'; [domain] coordinates" in fine(command("data", "info", "sites.csv"))
     new = "campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"
-    said = fine(command(*new))
-    assert "'height' as a further coordinate: 1 of its unit counts like 1 km" in said
+    problem = sensor_field("r.csv", "sites.csv")
+    text = (
+        "latitude and longitude as km north and east of the centre; "
+        "'height' of the table of sites not read"
+    )
+    for said in (fine(command(*new)), str(problem)):
+        assert text in said
     with Campaign.open("c.db") as campaign:
-        assert campaign.domain.dimension == 3
+        assert campaign.domain.dimension == problem.domain.dimension == 2
+    Path("c.toml").write_text(
+        '[domain]\nsites = "sites.csv"\ncoordinates = ["latitude", "longitude", "height"]\n'
+        '[policy]\nname = "frugal-gp-ucb"\n'
+    )
+    said = fine(command("campaign", "new", "d.db", "--config", "c.toml"))
+    assert "'height' as a further coordinate: 1 of its unit counts like 1 km" in said
+    with Campaign.open("d.db") as campaign:
+        assert campaign.domain.X[:, 2].tolist() == [120.0, 240.0, 900.0]
 
 
 def test_names_and_rivers_beside_degrees_are_no_coordinates(command: Command) -> None:
@@ -51,7 +67,7 @@ def test_names_and_rivers_beside_degrees_are_no_coordinates(command: Command) ->
     (facts,) = json.loads(fine(command("data", "info", "sites.csv", "--format", "json")))["files"]
     assert (facts["words"], facts["others"]) == (["station_name", "river"], [])
     new = "campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"
-    assert "'river', 'station_name' left out" in fine(command(*new))
+    assert "'river', 'station_name' of the table of sites not read" in fine(command(*new))
     with Campaign.open("c.db") as campaign:
         assert campaign.names.sites == ["0101", "0102", "0103"]
         assert campaign.domain.dimension == 2

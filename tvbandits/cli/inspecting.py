@@ -259,8 +259,8 @@ def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
             lines.append(f"  not read: {few(facts['words'])}, without numbers")
         if facts.get("others"):
             lines.append(
-                f"  not read: {few(facts['others'])}; a campaign takes them as coordinates, 1 of "
-                "their unit like 1 km, unless [domain] coordinates leaves them out"
+                f"  not read: {few(facts['others'])}; [domain] coordinates of a campaign can name them, "
+                "too, 1 of their unit like 1 km"
             )
     else:
         lines += _reading_lines(facts)
