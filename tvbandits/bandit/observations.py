@@ -396,7 +396,7 @@ def find_readings(
         expired = history.expired
         if not expired.rewards:
             raise
-        left = "{gone} rewards from before {until} have left the history"
+        left = "{gone} readings from before {until} have left the history"
         values = error.values | {"gone": expired.rewards, "until": expired.until}
         raise PlayError(f"{error.sentence}; {left}", **values) from error
 
@@ -489,7 +489,7 @@ def signs_of_trouble(
         readings = rewards.with_noise(noise_variance)
         if _spread(readings.y, readings.variance) <= FLAT and _is_flat(readings):
             signs.append(
-                "no reward has differed from the others by more than the noise: "
+                "no reading has differed from the others by more than the noise: "
                 "the plays may all be where the reward is flat"
             )
     if not math.isnan(coverage) and coverage < LEAST_COVERAGE:

@@ -34,6 +34,7 @@ from tvbandits.cli.output import WORDS, escape, plural, print_result
 from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import Clock, parse_time, to_number
 from tvbandits.counts import Counted
+from tvbandits.datasets.tables.rounds import doubts_about
 from tvbandits.domains.candidates import as_finite
 from tvbandits.validation import Array
 
@@ -245,7 +246,7 @@ def read_history(
         rows = _check_readings(draft, table.readings, errors, doubtful)
         if not errors:
             _record(draft, rows, errors, [])
-        rewards = draft.state.readings
+        rewards, name = draft.state.readings, draft.names.name
     if errors:
         line, error = min(errors, key=lambda each: each[0])
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
@@ -263,7 +264,12 @@ def read_history(
     times = plural(len(history), "time")
     text = f"{path}: {plural(len(rewards), 'reading')} of {times} as a history"
     print(escape(text + _notes_text(table.notes)))
-    return history.reindex(columns=range(len(places.X)))
+    history = history.reindex(columns=range(len(places.X)))
+    index: Any = history.index if clock is None else clock.time(history.index.to_numpy())
+    named = history.set_axis([name(x) for x in places.X], axis=1).set_axis(index)
+    for note in doubts_about(named):
+        print(escape(f"note: {note}"))
+    return history
 
 
 def _record(
