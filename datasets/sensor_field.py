@@ -36,9 +36,7 @@ from tvbandits.datasets.tables.readings import (
     as_numbers,
     average_steps,
     by_time,
-    counts_only,
     few,
-    flags_text,
     naming_source,
     read_source,
     read_table,
@@ -183,10 +181,7 @@ def sensor_field(
     places, unread = _sites_table(sites, options)
     sheet = read_source(values, "values", options)
     with naming_source(values):
-        table = by_time(sheet.cells, places.index, options)
-        flags = ""
-        if counts_only(sheet.cells.index):
-            flags = flags_text(sheet.cells, find_columns(sheet.cells, options))
+        table, flags, averaged = by_time(sheet.cells, places.index, options)
         common = _common_sensors(table, places, sites)
         numbers = select_times(as_numbers(table[common], options=options), start, end)
         check_sentinels(numbers, options)
@@ -214,6 +209,7 @@ def sensor_field(
             omissions,
             f"left out: {', '.join(sheet.omissions)}" if sheet.omissions else "",
             f"not read: {flags}" if flags else "",
+            averaged,
             "" if every is not None else _steps_text(readings.index),
             places_text(places.columns, unread),
         ),

@@ -3,11 +3,14 @@
 import json
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from tests.helpers.commands import Command, fine
 from tvbandits import Campaign
 from tvbandits.datasets import sensor_field
+from tvbandits.datasets.tables.readings import averages_text
 
 NUMBERS = "A,45.1,9.1,120\nB,45.2,9.3,240\nC,45.4,9.2,900\n"
 
@@ -140,3 +143,44 @@ def test_empty_cells_are_a_share_of_all_beside_times_without_a_row(command: Comm
     said = fine(command("data", "info", "r.csv"))
     assert "a step of 1h, of which 5.0% have no row" in said
     assert "no reading: 'empty' 9 times, 23.7% of the cells" in said
+
+
+HOUR = "the hour of '2024-10-27 02:00' comes twice, as where summer time ends"
+
+
+@pytest.mark.parametrize("form", ["long", "wide"])
+def test_an_hour_that_a_clock_shows_twice_is_named_with_the_remedy(
+    command: Command, form: str
+) -> None:
+    hours = pd.date_range("2024-10-25", "2024-10-29", freq="h", tz="Europe/Berlin")
+    local = hours.tz_localize(None)
+    table = pd.DataFrame({each: np.sin(local.hour + i) for i, each in enumerate("ABC")}, local)
+    table = table.round(3).rename_axis("time")
+    if form == "long":
+        table = table.reset_index().melt("time", var_name="gauge", value_name="level")
+    table.to_csv("r.csv", index=form == "wide")
+    Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
+    new = ("--policy", "adaptive-gp-ucb", "--sites", "sites.csv", "--clock", "1h")
+    said = [
+        fine(command("data", "info", "r.csv")),
+        fine(command("campaign", "new", "c.db", *new, "--history", "r.csv")),
+        str(sensor_field("r.csv", "sites.csv")),
+    ]
+    for text in said:
+        assert "3 readings averaged with others of the same site and time" in text
+        assert HOUR in text
+        assert "offset from UTC" in text
+
+
+def test_other_times_that_come_twice_are_no_end_of_summer_time() -> None:
+    hours = pd.date_range("2024-10-25", "2024-10-29", freq="h")
+    rows = pd.DataFrame({"time": hours, "station": "A"})
+    for again in ("2024-10-26 02:00", "2024-10-27 14:00", "2024-06-30 02:00"):
+        more = pd.DataFrame({"time": [pd.Timestamp(again)] * 2, "station": "A"})
+        text = averages_text(pd.concat([rows, more]))
+        assert "averaged" in text
+        assert "summer time" not in text
+    assert "summer time" not in averages_text(pd.concat([rows, rows]))
+    assert averages_text(rows) == ""
+    numbers = pd.DataFrame({"time": [1.0, 1.0, 2.0], "station": "A"})
+    assert averages_text(numbers) == "1 reading averaged with others of the same site and time"

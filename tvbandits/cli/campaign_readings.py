@@ -34,7 +34,6 @@ from tvbandits.cli.output import WORDS, escape, plural, print_result
 from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import Clock, parse_time, to_number
 from tvbandits.counts import Counted
-from tvbandits.datasets.tables.rounds import doubts_about
 from tvbandits.domains.candidates import as_finite
 from tvbandits.validation import Array
 
@@ -227,6 +226,9 @@ def read_history(
     """
     import pandas as pd
 
+    from tvbandits.datasets.tables.readings import few
+    from tvbandits.datasets.tables.rounds import doubts_about
+
     # Without a noise of the policy's, a variance is one that the table states. Outliers are judged when
     # the bandit learns its history: time by time it would take as long as all times before.
     options = replace(bandit.recipe.options, robust=False)
@@ -267,7 +269,10 @@ def read_history(
     history = history.reindex(columns=range(len(places.X)))
     index: Any = history.index if clock is None else clock.time(history.index.to_numpy())
     named = history.set_axis([name(x) for x in places.X], axis=1).set_axis(index)
-    for note in doubts_about(named):
+    empty = named.columns[named.isna().all()]
+    if len(empty):
+        print(escape(f"note: no reading of {few(empty)}"))
+    for note in doubts_about(named.drop(columns=empty)):
         print(escape(f"note: {note}"))
     return history
 
