@@ -634,7 +634,7 @@ class Bandit:
         """
         correction = find_readings(self._recipe, self._state, self._played(X, t), t)
         states = self._outcome_models.correct(self._state, correction, retract=True)
-        state = replay(self._inference, self._state, correction.before.without(correction.rows))
+        state = replay(self._inference, self._state, correction.rest)
         self._state = replace(state, outcomes=states)
         return self._state.info
 
