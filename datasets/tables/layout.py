@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tvbandits.clock import day_or_month, is_date_text, iso_date
+from tvbandits.clock import is_date_text
 from tvbandits.datasets.tables.headings import as_id, latitude_and_longitude, plain
 from tvbandits.datasets.tables.other_rows import GAPS, end_lines, sum_lines, unit_lines
 from tvbandits.datasets.tables.spreadsheets import (
@@ -34,11 +34,10 @@ from tvbandits.datasets.tables.spreadsheets import (
 from tvbandits.datasets.tables.times import (
     PAIRS,
     TIMES,
-    check_offsets,
     date_parts,
     is_clock,
+    iso_times,
     join_date_parts,
-    numbers_as_dates,
 )
 from tvbandits.io import check_size
 from tvbandits.option_text import option_text
@@ -72,7 +71,7 @@ _SAMPLE = 200  # lines, of which separator and names are found out
 # Marks before three digits which, beside each separator, may be decimal ones or stand between thousands:
 # only people who write decimal points separate cells by commas, and decimal commas by semicolons.
 DOUBTFUL = {";": ".", "\t": ".,"}
-SEPARATORS = {"\t": "tab", ";": "semicolon", ",": "comma"}
+SEPARATORS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "vertical bar"}
 ENCODINGS = {"utf-8-sig": "UTF-8", "cp1252": "Windows-1252", "utf-16": "UTF-16"}
 
 
@@ -590,42 +589,6 @@ def times_of(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.Se
     return iso_times(joined, options.dates)
 
 
-def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any]:
-    """Return a column in which dates of other forms are texts of ISO 8601, and all else as it is.
-
-    Raises
-    ------
-    ValueError
-        If it is not certain whether the day comes first, or dates disagree on that or on the offset.
-    """
-    column = numbers_as_dates(column)
-    check_offsets(column)
-    words = pd.Series([each for each in column.unique() if isinstance(each, str)], dtype=object)
-    unread = pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True).isna()
-    texts = {each: day_or_month(each) for each in words[unread]}
-    examples = {order: each for each, order in reversed(texts.items())}
-    if dates is None and "day" in examples and "month" in examples:
-        raise ValueError(
-            f"the day comes first in {examples['day']} and the month in {examples['month']}: is one "
-            "of them wrong?"
-        )
-    for order in ("day", "month"):
-        other = {"day": "month", "month": "day"}[order]
-        if dates == order and other in examples:
-            raise ValueError(
-                f"{option_text('dates', dates)}: the {other} comes first in {examples[other]}"
-            )
-        dates = dates or (order if order in examples else None)
-    try:
-        dated = {each: iso_date(each, dates) for each in texts}
-    except ValueError as error:
-        raise ValueError(
-            f"{error}, or say which comes first in the table by {option_text('dates', 'day')} or "
-            f"{option_text('dates', 'month')}"
-        ) from None
-    return column.map(lambda each: dated.get(each, each)) if dated else column
-
-
 def stations_of(cells: pd.DataFrame, layout: Layout) -> pd.Series[str]:
     """Return the station of each row of a long table; of the EPA's as 36-001-0012."""
     parts = [ids_of(cells[column]) for column in layout.station]
@@ -766,6 +729,11 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
             )
         is_used = stations_used([as_id(cells.columns[i]) for i in columns], options)
         columns = [i for i, used in zip(columns, is_used, strict=True) if used]
+        if not columns:
+            raise ValueError(
+                f"there is no column of readings beside {' and '.join(layout.time) or 'the times'}: "
+                "cells are separated by commas, semicolons, tabs or vertical bars"
+            )
         for i in columns:
             _check_is_station(cells.iloc[:, i], options)
         blocks = [

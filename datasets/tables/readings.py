@@ -33,7 +33,6 @@ from tvbandits.datasets.tables.layout import (
     as_values,
     find_columns,
     is_gap,
-    iso_times,
     read_sheet,
     stations_used,
     tidy,
@@ -41,6 +40,7 @@ from tvbandits.datasets.tables.layout import (
 )
 from tvbandits.datasets.tables.sentinels import check_sentinels
 from tvbandits.datasets.tables.spreadsheets import File
+from tvbandits.datasets.tables.times import iso_times
 from tvbandits.io import naming
 from tvbandits.option_text import option_text
 from tvbandits.validation import Array, describe, file_path, is_date, is_finite_number, text
@@ -189,9 +189,8 @@ def by_time(
     """Return a table with times as index and the sensors' ids as columns, cells as they are.
 
     A table with a row for each reading becomes one with a column for each sensor. Of others, times are
-    the index if it has a name or holds anything but whole numbers; else the first column or what
-    `find_columns` finds, unless that is one of `sensors`, when there is no column of times and rows are
-    numbered.
+    the index if it has a name or holds anything but whole numbers; else what `find_columns` finds, or
+    the first column. If that is one of `sensors`, there is no column of times and rows are numbered.
 
     Raises
     ------
@@ -201,12 +200,12 @@ def by_time(
     names, flags = as_ids(table.columns), ""
     if not len(table) or not names:
         raise ValueError("the table of values has no rows")
-    if not counts_only(table.index):
+    layout = find_columns(table, options) if counts_only(table.index) else None
+    if layout is None:
         index = as_times(table.index, str(table.index.name or "time"), options.dates)
-    elif names[0] in set(sensors):
+    elif names[0] in set(sensors) and layout.time in ((), (str(table.columns[0]),)):
         index = as_times(table.index)
     else:
-        layout = find_columns(table, options)
         flags = flags_text(table, layout)
         if layout.is_long:
             rows = tidy(table, layout, options)

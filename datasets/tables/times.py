@@ -9,7 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from tvbandits.clock import day_or_month, iso_date
 from tvbandits.datasets.tables.headings import as_id, plain
+from tvbandits.option_text import option_text
 
 # Headings as `plain` writes them, the one to prefer first. Two names stand for a date and a time of day.
 PAIRS = (
@@ -35,6 +37,10 @@ _DATED = re.compile(r"date|datum|fecha|data|timestamp|datetime|zeitstempel|zeitp
 
 # Days since the end of 1899 in which spreadsheets count: these are from 1954 to 2119.
 SERIALS = 20_000, 80_000
+
+# Numbers that are times since 1970, from 2001 to 2096.
+EPOCHS = {"s": (1e9, 4e9), "ms": (1e12, 4e12)}
+UNITS = {"s": "seconds", "ms": "milliseconds"}
 
 
 def numbers_as_dates(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -110,3 +116,65 @@ def check_offsets(column: pd.Series[Any]) -> None:
             f"{with_offset} has an offset from UTC and {without} has none: write it in all times, or in "
             "none"
         )
+
+
+def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any]:
+    """Return a column in which dates of other forms are texts of ISO 8601, and all else as it is.
+
+    Raises
+    ------
+    ValueError
+        If it is not certain whether the day comes first, or dates disagree on that or on the offset.
+    """
+    column = numbers_as_dates(column)
+    check_offsets(column)
+    words = pd.Series([each for each in column.unique() if isinstance(each, str)], dtype=object)
+    unread = pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True).isna()
+    texts = {each: day_or_month(each) for each in words[unread]}
+    examples = {order: each for each, order in reversed(texts.items())}
+    if dates is None and "day" in examples and "month" in examples:
+        raise ValueError(
+            f"the day comes first in {examples['day']} and the month in {examples['month']}: is one "
+            "of them wrong?"
+        )
+    for order in ("day", "month"):
+        other = {"day": "month", "month": "day"}[order]
+        if dates == order and other in examples:
+            raise ValueError(
+                f"{option_text('dates', dates)}: the {other} comes first in {examples[other]}"
+            )
+        dates = dates or (order if order in examples else None)
+    try:
+        dated = {each: iso_date(each, dates) for each in texts}
+    except ValueError as error:
+        raise ValueError(
+            f"{error}, or say which comes first in the table by {option_text('dates', 'day')} or "
+            f"{option_text('dates', 'month')}"
+        ) from None
+    return column.map(lambda each: dated.get(each, each)) if dated else column
+
+
+def numbers_doubt(times: pd.Index[Any]) -> str:
+    """Return the doubt whether times that are numbers count from a date; an empty text for none.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tvbandits.datasets.tables.times import numbers_doubt
+    >>> print(numbers_doubt(pd.Index([1709510400.0, 1709514000.0])).partition(":")[0])
+    the times may be seconds since 1970, from 2024-03-04 00
+    """
+    if isinstance(times, pd.DatetimeIndex) or not len(times):
+        return ""
+    first, last = float(times.min()), float(times.max())
+    for unit, (low, high) in EPOCHS.items():
+        if low <= first <= last <= high:
+            since = pd.Timestamp(first, unit=unit)
+            text = f"{UNITS[unit]} since 1970, from {since:%Y-%m-%d %H:%M}"
+            remedy = f"give a clock of unit 1{unit} and origin 1970-01-01"
+            return f"the times may be {text}: then {remedy}"
+    if SERIALS[0] <= first <= last <= SERIALS[1] and (times % 1 != 0).any():
+        since = pd.Timestamp("1899-12-30") + pd.Timedelta(days=first)
+        text = f"days as spreadsheets count them, from {since:%Y-%m-%d %H:%M}"
+        return f"the times may be {text}: then call their column date"
+    return ""

@@ -9,6 +9,7 @@ import pytest
 
 from tests.helpers.commands import Command, fine
 from tvbandits import Campaign
+from tvbandits.clock import is_date_text, iso_date
 from tvbandits.datasets import sensor_field
 from tvbandits.datasets.tables.readings import averages_text
 
@@ -184,3 +185,59 @@ def test_other_times_that_come_twice_are_no_end_of_summer_time() -> None:
     assert averages_text(rows) == ""
     numbers = pd.DataFrame({"time": [1.0, 1.0, 2.0], "station": "A"})
     assert averages_text(numbers) == "1 reading averaged with others of the same site and time"
+
+
+HOURS = pd.date_range("2024-03-04", periods=30, freq="h")
+LEVELS = pd.DataFrame({each: np.cos(np.arange(30.0) + i) for i, each in enumerate("ABC")}).round(3)
+
+
+@pytest.mark.parametrize(
+    "form", ["%d-%b-%Y %H:%M", "%d%b%Y %H:%M", "%B %d, %Y %I:%M %p", "%d. März %Y %H:%M"]
+)
+def test_dates_whose_month_is_a_word_are_read(form: str) -> None:
+    LEVELS.assign(time=[f"{t:{form}}" for t in HOURS]).to_csv("r.csv", index=False, sep="|")
+    Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
+    problem = sensor_field("r.csv", "sites.csv")
+    np.testing.assert_array_equal(problem.values, LEVELS)
+    assert "2024-03-04 00:00:00 to 2024-03-05 05:00:00" in str(problem)
+
+
+@pytest.mark.parametrize("text", ["4 Foo 2024", "Ju 4, 2024", "Mar 42024", "Hall May 2024"])
+def test_other_words_are_no_months(text: str) -> None:
+    assert iso_date(text) == text
+    assert not is_date_text(text)
+
+
+@pytest.mark.parametrize(
+    ("unit", "origin", "says"),
+    [
+        (
+            "1s",
+            "1970-01-01",
+            "seconds since 1970, from 2024-03-04 00:00: then give a clock of unit 1s",
+        ),
+        ("1ms", "1970-01-01", "milliseconds since 1970, from 2024-03-04 00:00"),
+        ("1D", "1899-12-30", "days as spreadsheets count them, from 2024-03-04 00:00"),
+        ("1h", "2024-01-01", ""),
+    ],
+)
+def test_times_that_may_count_from_a_date_are_doubted(
+    command: Command, unit: str, origin: str, says: str
+) -> None:
+    numbers = (HOURS - pd.Timestamp(origin)) / pd.Timedelta(unit)
+    LEVELS.set_index(numbers).rename_axis("time").to_csv("r.csv")
+    Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
+    new = ("--policy", "adaptive-gp-ucb", "--sites", "sites.csv", "--history", "r.csv")
+    for said in (
+        fine(command("data", "info", "r.csv")),
+        fine(command("campaign", "new", "c.db", *new)),
+    ):
+        assert ("note: the times may be" in said) == bool(says)
+        assert says in said
+
+
+def test_a_table_without_a_separator_that_is_known_says_which_there_are(command: Command) -> None:
+    lines = [f"{t:%Y-%m-%dT%H:%M}  {i}  {i + 1}" for i, t in enumerate(HOURS)]
+    Path("r.txt").write_text("\n".join(["Time A B", *lines]) + "\n")
+    says = "separated by commas, semicolons, tabs or vertical bars"
+    assert says in command("data", "info", "r.txt").out

@@ -183,9 +183,10 @@ def _own_readings(
     """Return the readings of a table with columns site, time and reward, or their counts."""
     import pandas as pd
 
-    from tvbandits.datasets.tables.layout import is_gap, iso_times, stations_used
+    from tvbandits.datasets.tables.layout import is_gap, stations_used
     from tvbandits.datasets.tables.other_rows import GAPS
     from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
+    from tvbandits.datasets.tables.times import iso_times
 
     limits = [limit.name for limit in recipe.options.limits]
     # Nobody writes the coordinates of arms.

@@ -39,6 +39,7 @@ from tvbandits.datasets.tables.layout import (
 from tvbandits.datasets.tables.readings import as_times, averages_text, few, flags_text
 from tvbandits.datasets.tables.rounds import doubts_about, find_step
 from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
+from tvbandits.datasets.tables.times import numbers_doubt
 from tvbandits.io import naming
 from tvbandits.option_text import option_text
 
@@ -209,7 +210,8 @@ def _value_facts(
     if not questions:
         facts["averaged"] = _averages_text(readings, options)
         table = _table_by_time(readings, options)
-        facts["notes"] = similar_names(table.columns) + doubts_about(table)
+        doubts = [text for text in [numbers_doubt(table.index)] if text]
+        facts["notes"] = doubts + similar_names(table.columns) + doubts_about(table)
     return facts
 
 
