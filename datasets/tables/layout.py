@@ -34,10 +34,11 @@ from tvbandits.datasets.tables.spreadsheets import (
 from tvbandits.datasets.tables.times import (
     PAIRS,
     TIMES,
+    are_clocks,
     date_parts,
-    is_clock,
     iso_times,
     join_date_parts,
+    with_colons,
 )
 from tvbandits.io import check_size
 from tvbandits.option_text import option_text
@@ -555,9 +556,7 @@ class _Columns:
     def time(self) -> tuple[str, ...]:
         """Return the columns of the time, of which a second one has hours."""
         pairs = [self.first([a]) + self.first([b]) for a, b in PAIRS]
-        pairs = [
-            each for each in pairs if len(each) == 2 and self._cells[each[1]].map(is_clock).all()
-        ]
+        pairs = [each for each in pairs if len(each) == 2 and are_clocks(self._cells[each[1]])]
         dated, parts = pairs[0] if pairs else self.first(TIMES), date_parts(self._cells.columns)
         # The day of a month is no time: with year and month it is.
         return self.by_option("time") or (parts if {*dated} <= {*parts} else dated)
@@ -584,7 +583,9 @@ def times_of(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.Se
     if len(columns) == 1:
         return iso_times(columns[0], options.dates)
     first, *others = (column.astype(str).str.strip() for column in columns)
-    joined = first.str.cat(others, sep=" ")  # type: ignore[arg-type]  # stubs lack lists of Series
+    first = first.str.replace(r"^(\d{4})(\d\d)(\d\d)$", r"\1-\2-\3", regex=True)
+    clocks = [with_colons(each) for each in others]
+    joined = first.str.cat(clocks, sep=" ")  # type: ignore[arg-type]  # stubs lack lists of Series
     joined = joined.str.strip().str.replace(r" (?=[+-]\d\d:?\d\d$|Z$)", "", regex=True)
     return iso_times(joined, options.dates)
 
@@ -647,6 +648,29 @@ def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) 
     return rows
 
 
+def check_units(
+    cells: pd.DataFrame, layout: Layout, options: FileOptions, sites: Iterable[str] | None = None
+) -> None:
+    """Raise an error if readings of a long table are in several units; spellings do not matter.
+
+    Given sites, the others do not matter, either.
+    """
+    if not (layout.is_long and layout.unit):
+        return
+    rows = select_parameter(cells, layout, options)
+    stations = stations_of(rows, layout)
+    used = stations_used(stations, options) & (True if sites is None else stations.isin([*sites]))
+    units = rows[layout.unit][used].astype(str).str.strip()
+    counts = units[units != ""].value_counts()
+    spellings = counts.index.str.translate(str.maketrans("µμ³²", "uu32", " ^*")).str.casefold()
+    if spellings.nunique() > 1:
+        listed = ", ".join(f"{count} in {unit}" for unit, count in counts.items())
+        raise ValueError(
+            f"the readings are in several units ({listed}): write all of them in one, or leave stations "
+            f"out by {option_text('without', 'STATION')}"
+        )
+
+
 def codes_of(options: FileOptions) -> list[float]:
     """Return the numbers that stand for no reading by the options."""
     return [float(each.replace(",", ".")) for each in options.missing if _is_code(each)]
@@ -691,6 +715,12 @@ def as_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Seri
 def _check_is_station(column: pd.Series[Any], options: FileOptions) -> None:
     """Raise an error for a column of words alone, which is no station of a wide table."""
     words = column[~is_gap(column, options)]
+    if len(words) and is_date_text(str(words.iloc[0])):
+        raise ValueError(
+            f"column {column.name} has dates, such as {describe(words.iloc[0])}: name the column of "
+            f"times by {option_text('time', 'COLUMN')}, and leave the other one out by "
+            f"{option_text('without', str(column.name))}"
+        )
     if len(words) and not words.astype(str).str.match(r"\s*[-+]?\d").any():
         raise ValueError(
             f"column {column.name} has words alone, such as {describe(words.iloc[0])}: if each row is "

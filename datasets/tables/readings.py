@@ -31,6 +31,7 @@ from tvbandits.datasets.tables.layout import (
     Layout,
     Sheet,
     as_values,
+    check_units,
     find_columns,
     is_gap,
     read_sheet,
@@ -208,6 +209,7 @@ def by_time(
     else:
         flags = flags_text(table, layout)
         if layout.is_long:
+            check_units(table, layout, options, sensors)
             rows = tidy(table, layout, options)
             check_sentinels(rows[["value"]], options)
             rows = rows.assign(time=as_times(rows["time"], "time", options.dates))

@@ -33,6 +33,7 @@ _PARTS = (
     *({"year", "jahr", "yyyy"}, {"month", "monat", "mm"}, {"day", "tag", "dd"}),
     *({"hour", "hr", "hh", "stunde"}, {"minute", "min", "mi"}),
 )
+_HOURS_AND_MINUTES = r"\d|(?:\d|[01]\d|2[0-4])?[0-5]\d"
 _DATED = re.compile(r"date|datum|fecha|data|timestamp|datetime|zeitstempel|zeitpunkt")
 
 # Days since the end of 1899 in which spreadsheets count: these are from 1954 to 2119.
@@ -78,6 +79,20 @@ def numbers_as_dates(column: pd.Series[Any]) -> pd.Series[Any]:
 def is_clock(cell: object) -> bool:
     """Tell whether a cell is a time of day, perhaps an hour alone, or empty."""
     return re.fullmatch(r"\d{1,2}(:\d\d){0,2}(:\d\d\.\d+)?|", str(cell).strip()) is not None
+
+
+def are_clocks(column: pd.Series[Any]) -> bool:
+    """Tell whether a column has times of day, with colons, as hours alone, or as 30, 100, 1230, 2400."""
+    cells = column.astype(str).str.strip()
+    return bool(cells.map(is_clock).all() or cells.str.fullmatch(_HOURS_AND_MINUTES).all())
+
+
+def with_colons(clocks: pd.Series[str]) -> pd.Series[str]:
+    """Return times of day, of which 100 is 01:00 where not all are hours alone; others as they are."""
+    if clocks.map(is_clock).all() or not are_clocks(clocks):
+        return clocks
+    digits = clocks.str.zfill(4)
+    return digits.str[:2] + ":" + digits.str[2:]
 
 
 def date_parts(columns: Iterable[object]) -> tuple[str, ...]:

@@ -241,3 +241,67 @@ def test_a_table_without_a_separator_that_is_known_says_which_there_are(command:
     Path("r.txt").write_text("\n".join(["Time A B", *lines]) + "\n")
     says = "separated by commas, semicolons, tabs or vertical bars"
     assert says in command("data", "info", "r.txt").out
+
+
+@pytest.mark.parametrize(
+    ("date", "clocks"),
+    [
+        ("%Y-%m-%d", [f"{t.hour * 100}" for t in HOURS]),
+        ("%Y%m%d", [f"{t.hour * 100:04d}" for t in HOURS]),
+        ("%Y%m%d", [f"{t.hour}" for t in HOURS]),
+        ("%d.%m.%Y", [f"{t:%H:%M}" for t in HOURS]),
+    ],
+)
+def test_hours_beside_a_date_are_read_with_it(date: str, clocks: list[str]) -> None:
+    dates = [f"{t:{date}}" for t in HOURS]
+    table = pd.concat([pd.DataFrame({"date": dates, "hour": clocks}), LEVELS], axis=1)
+    table.to_csv("r.csv", index=False)
+    Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
+    problem = sensor_field("r.csv", "sites.csv")
+    np.testing.assert_array_equal(problem.values, LEVELS)
+    assert "2024-03-04 00:00:00 to 2024-03-05 05:00:00" in str(problem)
+
+
+def test_an_hour_of_24_ends_the_day() -> None:
+    clocks = [f"{(t.hour + 1) * 100:04d}" for t in HOURS]
+    table = pd.DataFrame({"date": [f"{t:%Y-%m-%d}" for t in HOURS], "time": clocks})
+    pd.concat([table, LEVELS], axis=1).to_csv("r.csv", index=False)
+    Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
+    text = str(sensor_field("r.csv", "sites.csv"))
+    assert "2024-03-04 01:00:00 to 2024-03-05 06:00:00 (30 steps)" in text
+
+
+@pytest.mark.parametrize("other", ["mg/m3", "µg/m³"])
+def test_readings_in_several_units_are_refused_and_spellings_of_one_are_not(
+    command: Command, other: str
+) -> None:
+    rows = [
+        f"{name},{t:%Y-%m-%d %H:%M},{i}.5,{'ug/m3' if name != 'C' else other}"
+        for i, t in enumerate(HOURS)
+        for name in "ABC"
+    ]
+    Path("r.csv").write_text("\n".join(["station,time,value,unit", *rows]) + "\n", encoding="utf-8")
+    Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
+    new = ("campaign", "new", "c.db", "--policy", "adaptive-gp-ucb", "--sites", "sites.csv")
+    says = "several units (60 in ug/m3, 30 in mg/m3)"
+    info = command("data", "info", "r.csv")
+    history = command(*new, "--clock", "1h", "--history", "r.csv")
+    if other == "mg/m3":
+        assert says in info.out
+        assert says in history.err
+        without = command(*new, "--clock", "1h", "--history", "r.csv", "--without", "C")
+        assert without.status == 0
+    else:
+        assert "several units" not in info.out
+        assert history.status == 0
+
+
+def test_a_second_column_of_times_is_named(command: Command) -> None:
+    local = [f"{t:%Y-%m-%d %H:%M}" for t in HOURS + pd.Timedelta("1h")]
+    utc = [f"{t:%Y-%m-%d %H:%M}" for t in HOURS]
+    pd.concat([pd.DataFrame({"time_local": local, "time_utc": utc}), LEVELS], axis=1).to_csv(
+        "r.csv", index=False
+    )
+    assert "column time_utc has dates" in command("data", "info", "r.csv").out
+    said = fine(command("data", "info", "r.csv", "--time", "time_utc", "--without", "time_local"))
+    assert "2024-03-04 00:00:00 to 2024-03-05 05:00:00" in said

@@ -26,6 +26,7 @@ from tvbandits.datasets.tables.layout import (
     FileOptions,
     Layout,
     Sheet,
+    check_units,
     find_columns,
     has_numbers,
     is_gap,
@@ -165,6 +166,8 @@ def _reading_facts(
             counts = cells[layout.parameter].astype(str).str.strip().value_counts()
             facts["parameters"] = {str(name): int(count) for name, count in counts.items()}
         rows = select_parameter(cells, layout, options)
+    with _asking(questions):
+        check_units(rows, layout, options)
     with _asking(questions):
         facts |= _time_facts(rows, layout, options)
     with _asking(questions):
