@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from tvbandits.clock import day_or_month, iso_date
@@ -167,6 +168,44 @@ def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any
             f"{option_text('dates', 'month')}"
         ) from None
     return column.map(lambda each: dated.get(each, each)) if dated else column
+
+
+# Times are far from all others if they are few, and the gap is so many spans of the others.
+MOST_LONE, FAR_SPANS = 0.05, 10
+
+
+def doubts_about_times(times: pd.Index[Any]) -> list[str]:
+    """Return the doubts about times, numbers or dates: what they count from, and those far away.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tvbandits.datasets.tables.times import doubts_about_times
+    >>> hours = pd.date_range("2024-03-04", periods=40, freq="h")
+    >>> (text,) = doubts_about_times(hours.insert(7, pd.Timestamp("1970-01-01")))
+    >>> print(text.partition(",")[0])
+    1 time is far from all others
+    """
+    return [text for text in (numbers_doubt(times), _lone_doubt(times)) if text]
+
+
+def _lone_doubt(times: pd.Index[Any]) -> str:
+    """Return the doubt about a few times at one end, as of a clock that began anew."""
+    moments = times.unique().sort_values()
+    if len(moments) < 1 / MOST_LONE:
+        return ""
+    plain_moments = moments.tz_localize(None) if isinstance(moments, pd.DatetimeIndex) else moments
+    values = plain_moments.to_numpy().astype(np.float64)
+    gap = int(np.diff(values).argmax()) + 1
+    few, others = sorted((slice(gap), slice(gap, None)), key=lambda part: len(values[part]))
+    away, span = values[gap] - values[gap - 1], np.ptp(values[others])
+    if len(values[few]) > MOST_LONE * len(values) or away <= FAR_SPANS * span:
+        return ""
+    count = f"{len(values[few])} time{'s are' if len(values[few]) > 1 else ' is'}"
+    return (
+        f"{count} far from all others, such as {moments[few][0]}: is that right? The others are "
+        f"{moments[others][0]} to {moments[others][-1]}"
+    )
 
 
 def numbers_doubt(times: pd.Index[Any]) -> str:

@@ -305,3 +305,19 @@ def test_a_second_column_of_times_is_named(command: Command) -> None:
     assert "column time_utc has dates" in command("data", "info", "r.csv").out
     said = fine(command("data", "info", "r.csv", "--time", "time_utc", "--without", "time_local"))
     assert "2024-03-04 00:00:00 to 2024-03-05 05:00:00" in said
+
+
+def test_a_time_far_from_all_others_is_doubted(command: Command) -> None:
+    times = [f"{t:%Y-%m-%d %H:%M}" for t in HOURS]
+    for early, says in ((True, True), (False, False)):
+        written = [*times[:7], "1970-01-01 00:00" if early else times[7], *times[8:]]
+        LEVELS.assign(time=written)[["time", *"ABC"]].to_csv("r.csv", index=False)
+        Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
+        new = ("--policy", "adaptive-gp-ucb", "--sites", "sites.csv", "--clock", "1h")
+        for said in (
+            fine(command("data", "info", "r.csv")),
+            fine(command("campaign", "new", f"{early}.db", *new, "--history", "r.csv")),
+        ):
+            doubt = "1 time is far from all others, such as 1970-01-01 00:00:00: is that right?"
+            assert (f"note: {doubt}" in said) == says
+        Path("campaign.toml").unlink()

@@ -228,7 +228,7 @@ def read_history(
 
     from tvbandits.datasets.tables.readings import few
     from tvbandits.datasets.tables.rounds import doubts_about
-    from tvbandits.datasets.tables.times import numbers_doubt
+    from tvbandits.datasets.tables.times import doubts_about_times
 
     # Without a noise of the policy's, a variance is one that the table states. Outliers are judged when
     # the bandit learns its history: time by time it would take as long as all times before.
@@ -273,8 +273,7 @@ def read_history(
     empty = named.columns[named.isna().all()]
     if len(empty):
         print(escape(f"note: no reading of {few(empty)}"))
-    doubts = [text for text in [numbers_doubt(index)] if text]
-    for note in doubts + doubts_about(named.drop(columns=empty)):
+    for note in doubts_about_times(index) + doubts_about(named.drop(columns=empty)):
         print(escape(f"note: {note}"))
     return history
 

@@ -40,7 +40,7 @@ from tvbandits.datasets.tables.layout import (
 from tvbandits.datasets.tables.readings import as_times, averages_text, few, flags_text
 from tvbandits.datasets.tables.rounds import doubts_about, find_step
 from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
-from tvbandits.datasets.tables.times import numbers_doubt
+from tvbandits.datasets.tables.times import doubts_about_times
 from tvbandits.io import naming
 from tvbandits.option_text import option_text
 
@@ -213,8 +213,9 @@ def _value_facts(
     if not questions:
         facts["averaged"] = _averages_text(readings, options)
         table = _table_by_time(readings, options)
-        doubts = [text for text in [numbers_doubt(table.index)] if text]
-        facts["notes"] = doubts + similar_names(table.columns) + doubts_about(table)
+        times = as_times(readings["time"], "time", options.dates)
+        doubts = doubts_about_times(times) + similar_names(table.columns)
+        facts["notes"] = doubts + doubts_about(table)
     return facts
 
 
