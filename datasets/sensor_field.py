@@ -36,9 +36,7 @@ from tvbandits.datasets.tables.readings import (
     as_numbers,
     average_steps,
     by_time,
-    counts_only,
     few,
-    flags_text,
     naming_source,
     read_source,
     read_table,
@@ -180,13 +178,10 @@ def sensor_field(
     """
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
     of_kind("options", options, FileOptions, "FileOptions(...)")
-    places = _sites_table(sites, options)
+    places, unread = _sites_table(sites, options)
     sheet = read_source(values, "values", options)
     with naming_source(values):
-        table = by_time(sheet.cells, places.index, options)
-        flags = ""
-        if counts_only(sheet.cells.index):
-            flags = flags_text(sheet.cells, find_columns(sheet.cells, options))
+        table, flags, averaged = by_time(sheet.cells, places.index, options)
         common = _common_sensors(table, places, sites)
         numbers = select_times(as_numbers(table[common], options=options), start, end)
         check_sentinels(numbers, options)
@@ -214,17 +209,24 @@ def sensor_field(
             omissions,
             f"left out: {', '.join(sheet.omissions)}" if sheet.omissions else "",
             f"not read: {flags}" if flags else "",
+            averaged,
             "" if every is not None else _steps_text(readings.index),
-            places_text(places.columns),
+            places_text(places.columns, unread),
         ),
     )
 
 
-def _sites_table(sites: Source, options: FileOptions) -> pd.DataFrame:
-    """Return coordinates by id of a table of sites, read with the options of the readings."""
+def _sites_table(sites: Source, options: FileOptions) -> tuple[pd.DataFrame, list[str]]:
+    """Return coordinates by id of a table of sites, read with the options of the readings.
+
+    And its columns that are not read; of a table of readings there are none.
+    """
     rows = read_table(sites, "sites", replace(options, header=None))
     with naming_source(sites):
-        return read_places(rows, options_of_sites(options, rows))
+        own = options_of_sites(options, rows)
+        places = read_places(rows, own)
+        columns = places_in_readings(with_index_as_column(rows), own).columns[1:]
+    return places, [str(each) for each in columns if each not in places.columns]
 
 
 def _common_sensors(table: pd.DataFrame, places: pd.DataFrame, sites: Source) -> list[str]:
@@ -417,18 +419,20 @@ def find_degrees(columns: Iterable[str]) -> tuple[str, str] | None:
     return latitude, longitude
 
 
-def places_text(columns: Iterable[str]) -> str:
-    """Return what `points_of` does to columns, in words; an empty text if it changes nothing."""
-    names = list(columns)
+def places_text(columns: Iterable[str], unread: Iterable[str] = ()) -> str:
+    """Return what `points_of` does to columns of coordinates, and which columns are not read, in words.
+
+    An empty text if coordinates are used as they are, and all columns are read.
+    """
+    names, parts = list(columns), []
     degrees = find_degrees(names)
-    if degrees is None:
-        return ""
-    latitude, longitude = degrees
-    others = [name for name in names if name not in degrees]
-    more = (
-        f"; {few(others)} as a further coordinate: 1 of its unit counts like 1 km" if others else ""
-    )
-    return f"{latitude} and {longitude} as km north and east of the centre{more}"
+    if degrees is not None:
+        parts.append(f"{degrees[0]} and {degrees[1]} as km north and east of the centre")
+        if others := [name for name in names if name not in degrees]:
+            parts.append(f"{few(others)} as a further coordinate: 1 of its unit counts like 1 km")
+    if unread := list(unread):
+        parts.append(f"{few(unread)} of the table of sites not read")
+    return "; ".join(parts)
 
 
 def points_of(places: pd.DataFrame) -> Array:

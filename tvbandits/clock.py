@@ -53,6 +53,17 @@ _WRITTEN = re.compile(
     r"\s*(?P<half>[AaPp][Mm])?)?\s*(?P<zone>Z|UTC|GMT|[+-]\d\d:?\d\d)?"
 )
 
+# A date whose month is a word, in English or German: 04-Mar-2024, 4. März 2024, Mar 4, 2024.
+_NAMED = re.compile(
+    r"(?:(?P<day>\d\d?)[-./ ]{0,2}(?P<name>[^\W\d_]{3,9})[-./, ]{0,2}"
+    r"|(?P<word>[^\W\d_]{3,9})\.? (?P<date>\d\d?)(?:, ?| ))(?P<year>\d{4})(?P<rest>.*)"
+)
+MONTHS = {
+    **{name.lower(): number for number, name in enumerate(month_name) if name},
+    **{"januar": 1, "februar": 2, "märz": 3, "mai": 5, "juni": 6, "juli": 7},
+    **{"oktober": 10, "dezember": 12, "mrz": 3},
+}
+
 # Dates and lengths that are parsed without pandas, whose import takes longer than most uses of a clock.
 _PLAIN = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{6})?)?([+-]\d\d:\d\d)?)?", re.ASCII)
 _PLAIN_LENGTH = re.compile(r"(\d{1,5}) days (\d\d):(\d\d):(\d\d)", re.ASCII)
@@ -326,9 +337,20 @@ def is_date_text(text: str) -> bool:
     >>> print(is_date_text("31.01.2026 24:00"), is_date_text("2026-01-31"), is_date_text("Hall 3"))
     True True False
     """
-    return (
-        _WRITTEN.fullmatch(text.strip()) is not None or _PLAIN.fullmatch(text.strip()) is not None
-    )
+    text = _with_number_of_month(text.strip())
+    return _WRITTEN.fullmatch(text) is not None or _PLAIN.fullmatch(text) is not None
+
+
+def _with_number_of_month(text: str) -> str:
+    """Return a date whose month is a word with its number; any other text as it is."""
+    match = _NAMED.fullmatch(text)
+    if match is None:
+        return text
+    word = (match["name"] or match["word"]).lower()
+    numbers = {number for name, number in MONTHS.items() if name.startswith(word)}
+    if len(numbers) != 1:
+        return text
+    return f"{match['year']}-{numbers.pop()}-{match['day'] or match['date']}{match['rest']}"
 
 
 def day_or_month(text: str) -> str:
@@ -353,7 +375,8 @@ def iso_date(text: str, first: str | None = None) -> str:
     Parameters
     ----------
     text : str
-        31.01.2026 12:00, 31/01/2026, 1/31/2026 1:30 PM; 24:00 is 00:00 of the next day.
+        31.01.2026 12:00, 31/01/2026, 1/31/2026 1:30 PM, 31-Jan-2026 or 31. Januar 2026; 24:00 is 00:00
+        of the next day.
     first : str, optional
         "day" or "month", which comes first before a year, unless dots show the day. None: as the text
         itself decides it.
@@ -369,7 +392,7 @@ def iso_date(text: str, first: str | None = None) -> str:
     >>> print(iso_date("31.01.2026 24:00"), "|", iso_date("02/03/2026", "day"))
     2026-02-01 00:00:00 | 2026-03-02 00:00:00
     """
-    match = _WRITTEN.fullmatch(text.strip())
+    match = _WRITTEN.fullmatch(_with_number_of_month(text.strip()))
     if match is None or (_ISO.fullmatch(text) and match["hour"] != "24"):
         return text
     year, month, day = match["year"], match["month"], match["day"]

@@ -167,3 +167,9 @@ def with_variance(
             f"counted rewards have a variance, got noise_variance={describe(variance)} as well"
         )
     return y.values, y.variance
+
+
+def variance_of_shares(shares: Array, trials: Array) -> Array:
+    """Return the variances (n,) of shares of trials, as `rate` estimates them from all at once."""
+    p = _mean(None, shares * trials, trials, DEVIATIONS**2, 1.0)
+    return np.asarray(p * (1.0 - p) / trials)

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tvbandits.clock import day_or_month, is_date_text, iso_date
+from tvbandits.clock import is_date_text
 from tvbandits.datasets.tables.headings import as_id, latitude_and_longitude, plain
 from tvbandits.datasets.tables.other_rows import GAPS, end_lines, sum_lines, unit_lines
 from tvbandits.datasets.tables.spreadsheets import (
@@ -34,11 +34,11 @@ from tvbandits.datasets.tables.spreadsheets import (
 from tvbandits.datasets.tables.times import (
     PAIRS,
     TIMES,
-    check_offsets,
+    are_clocks,
     date_parts,
-    is_clock,
+    iso_times,
     join_date_parts,
-    numbers_as_dates,
+    with_colons,
 )
 from tvbandits.io import check_size
 from tvbandits.option_text import option_text
@@ -72,7 +72,7 @@ _SAMPLE = 200  # lines, of which separator and names are found out
 # Marks before three digits which, beside each separator, may be decimal ones or stand between thousands:
 # only people who write decimal points separate cells by commas, and decimal commas by semicolons.
 DOUBTFUL = {";": ".", "\t": ".,"}
-SEPARATORS = {"\t": "tab", ";": "semicolon", ",": "comma"}
+SEPARATORS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "vertical bar"}
 ENCODINGS = {"utf-8-sig": "UTF-8", "cp1252": "Windows-1252", "utf-16": "UTF-16"}
 
 
@@ -556,9 +556,7 @@ class _Columns:
     def time(self) -> tuple[str, ...]:
         """Return the columns of the time, of which a second one has hours."""
         pairs = [self.first([a]) + self.first([b]) for a, b in PAIRS]
-        pairs = [
-            each for each in pairs if len(each) == 2 and self._cells[each[1]].map(is_clock).all()
-        ]
+        pairs = [each for each in pairs if len(each) == 2 and are_clocks(self._cells[each[1]])]
         dated, parts = pairs[0] if pairs else self.first(TIMES), date_parts(self._cells.columns)
         # The day of a month is no time: with year and month it is.
         return self.by_option("time") or (parts if {*dated} <= {*parts} else dated)
@@ -585,45 +583,11 @@ def times_of(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.Se
     if len(columns) == 1:
         return iso_times(columns[0], options.dates)
     first, *others = (column.astype(str).str.strip() for column in columns)
-    joined = first.str.cat(others, sep=" ")  # type: ignore[arg-type]  # stubs lack lists of Series
+    first = first.str.replace(r"^(\d{4})(\d\d)(\d\d)$", r"\1-\2-\3", regex=True)
+    clocks = [with_colons(each) for each in others]
+    joined = first.str.cat(clocks, sep=" ")  # type: ignore[arg-type]  # stubs lack lists of Series
     joined = joined.str.strip().str.replace(r" (?=[+-]\d\d:?\d\d$|Z$)", "", regex=True)
     return iso_times(joined, options.dates)
-
-
-def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any]:
-    """Return a column in which dates of other forms are texts of ISO 8601, and all else as it is.
-
-    Raises
-    ------
-    ValueError
-        If it is not certain whether the day comes first, or dates disagree on that or on the offset.
-    """
-    column = numbers_as_dates(column)
-    check_offsets(column)
-    words = pd.Series([each for each in column.unique() if isinstance(each, str)], dtype=object)
-    unread = pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True).isna()
-    texts = {each: day_or_month(each) for each in words[unread]}
-    examples = {order: each for each, order in reversed(texts.items())}
-    if dates is None and "day" in examples and "month" in examples:
-        raise ValueError(
-            f"the day comes first in {examples['day']} and the month in {examples['month']}: is one "
-            "of them wrong?"
-        )
-    for order in ("day", "month"):
-        other = {"day": "month", "month": "day"}[order]
-        if dates == order and other in examples:
-            raise ValueError(
-                f"{option_text('dates', dates)}: the {other} comes first in {examples[other]}"
-            )
-        dates = dates or (order if order in examples else None)
-    try:
-        dated = {each: iso_date(each, dates) for each in texts}
-    except ValueError as error:
-        raise ValueError(
-            f"{error}, or say which comes first in the table by {option_text('dates', 'day')} or "
-            f"{option_text('dates', 'month')}"
-        ) from None
-    return column.map(lambda each: dated.get(each, each)) if dated else column
 
 
 def stations_of(cells: pd.DataFrame, layout: Layout) -> pd.Series[str]:
@@ -684,6 +648,29 @@ def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) 
     return rows
 
 
+def check_units(
+    cells: pd.DataFrame, layout: Layout, options: FileOptions, sites: Iterable[str] | None = None
+) -> None:
+    """Raise an error if readings of a long table are in several units; spellings do not matter.
+
+    Given sites, the others do not matter, either.
+    """
+    if not (layout.is_long and layout.unit):
+        return
+    rows = select_parameter(cells, layout, options)
+    stations = stations_of(rows, layout)
+    used = stations_used(stations, options) & (True if sites is None else stations.isin([*sites]))
+    units = rows[layout.unit][used].astype(str).str.strip()
+    counts = units[units != ""].value_counts()
+    spellings = counts.index.str.translate(str.maketrans("µμ³²", "uu32", " ^*")).str.casefold()
+    if spellings.nunique() > 1:
+        listed = ", ".join(f"{count} in {unit}" for unit, count in counts.items())
+        raise ValueError(
+            f"the readings are in several units ({listed}): write all of them in one, or leave stations "
+            f"out by {option_text('without', 'STATION')}"
+        )
+
+
 def codes_of(options: FileOptions) -> list[float]:
     """Return the numbers that stand for no reading by the options."""
     return [float(each.replace(",", ".")) for each in options.missing if _is_code(each)]
@@ -728,6 +715,12 @@ def as_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Seri
 def _check_is_station(column: pd.Series[Any], options: FileOptions) -> None:
     """Raise an error for a column of words alone, which is no station of a wide table."""
     words = column[~is_gap(column, options)]
+    if len(words) and is_date_text(str(words.iloc[0])):
+        raise ValueError(
+            f"column {column.name} has dates, such as {describe(words.iloc[0])}: name the column of "
+            f"times by {option_text('time', 'COLUMN')}, and leave the other one out by "
+            f"{option_text('without', str(column.name))}"
+        )
     if len(words) and not words.astype(str).str.match(r"\s*[-+]?\d").any():
         raise ValueError(
             f"column {column.name} has words alone, such as {describe(words.iloc[0])}: if each row is "
@@ -766,6 +759,11 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
             )
         is_used = stations_used([as_id(cells.columns[i]) for i in columns], options)
         columns = [i for i, used in zip(columns, is_used, strict=True) if used]
+        if not columns:
+            raise ValueError(
+                f"there is no column of readings beside {' and '.join(layout.time) or 'the times'}: "
+                "cells are separated by commas, semicolons, tabs or vertical bars"
+            )
         for i in columns:
             _check_is_station(cells.iloc[:, i], options)
         blocks = [

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -31,8 +31,9 @@ from tvbandits.datasets.tables.layout import (
     Layout,
     Sheet,
     as_values,
+    check_units,
     find_columns,
-    iso_times,
+    is_gap,
     read_sheet,
     stations_used,
     tidy,
@@ -40,6 +41,7 @@ from tvbandits.datasets.tables.layout import (
 )
 from tvbandits.datasets.tables.sentinels import check_sentinels
 from tvbandits.datasets.tables.spreadsheets import File
+from tvbandits.datasets.tables.times import iso_times
 from tvbandits.io import naming
 from tvbandits.option_text import option_text
 from tvbandits.validation import Array, describe, file_path, is_date, is_finite_number, text
@@ -166,32 +168,54 @@ def as_numbers(
     return pd.DataFrame(columns, index=table.index)
 
 
+class TimeTable(NamedTuple):
+    """Cells by time and sensor, and in words what of the source is not read as it is.
+
+    Attributes
+    ----------
+    cells : DataFrame
+        Times as index and the ids of sensors as columns.
+    flags, averaged : str
+        Of `flags_text` and `averages_text`.
+    """
+
+    cells: pd.DataFrame
+    flags: str = ""
+    averaged: str = ""
+
+
 def by_time(
     table: pd.DataFrame, sensors: Iterable[str], options: FileOptions = NO_OPTIONS
-) -> pd.DataFrame:
+) -> TimeTable:
     """Return a table with times as index and the sensors' ids as columns, cells as they are.
 
     A table with a row for each reading becomes one with a column for each sensor. Of others, times are
-    the index if it has a name or holds anything but whole numbers; else the first column or what
-    `find_columns` finds, unless that is one of `sensors`, when there is no column of times and rows are
-    numbered.
+    the index if it has a name or holds anything but whole numbers; else what `find_columns` finds, or
+    the first column. If that is one of `sensors`, there is no column of times and rows are numbered.
 
     Raises
     ------
     ValueError
         If the table is empty, one of `sensors` has two columns, or times cannot be read.
     """
-    names = as_ids(table.columns)
+    names, flags = as_ids(table.columns), ""
     if not len(table) or not names:
         raise ValueError("the table of values has no rows")
-    if not counts_only(table.index):
+    layout = find_columns(table, options) if counts_only(table.index) else None
+    if layout is None:
         index = as_times(table.index, str(table.index.name or "time"), options.dates)
-    elif names[0] in set(sensors):
+    elif names[0] in set(sensors) and layout.time in ((), (str(table.columns[0]),)):
         index = as_times(table.index)
     else:
-        layout = find_columns(table, options)
+        flags = flags_text(table, layout)
         if layout.is_long:
-            return _pivot(tidy(table, layout, options), options)
+            check_units(table, layout, options, sensors)
+            rows = tidy(table, layout, options)
+            check_sentinels(rows[["value"]], options)
+            rows = rows.assign(time=as_times(rows["time"], "time", options.dates))
+            wide = rows.pivot_table("value", "time", "station", dropna=False)
+            averaged = averages_text(rows.dropna(subset="value"))
+            return TimeTable(wide.rename_axis(columns=None), flags, averaged)
         times = times_of(table, layout, options)
         index = as_times(times, " ".join(layout.time) or "time", options.dates)
         rest = [i for i, name in enumerate(table.columns) if str(name) not in layout.time]
@@ -201,22 +225,57 @@ def by_time(
     twice = {name for name, times in Counter(names).items() if times > 1} & set(sensors)
     if twice:
         raise ValueError(f"sensors have more than one column: {few(twice)}")
-    return table.set_axis(names, axis=1).set_axis(index, axis=0)
+    cells = table.set_axis(names, axis=1).set_axis(index, axis=0)
+    return TimeTable(cells, flags, _averages_of_columns(cells, options))
 
 
-def _pivot(rows: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
-    """Return a table by time and station of readings, whose means it has where there are several."""
-    check_sentinels(rows[["value"]], options)
-    rows = rows.assign(time=as_times(rows["time"], "time", options.dates))
-    wide = rows.pivot_table("value", "time", "station", dropna=False)
-    return wide.rename_axis(columns=None)
+def _averages_of_columns(cells: pd.DataFrame, options: FileOptions) -> str:
+    """Return `averages_text` of a table with a column for each sensor."""
+    shared = cells[cells.index.duplicated(keep=False)]
+    parts = [
+        pd.DataFrame({"time": shared.index, "station": place})[~is_gap(column, options).to_numpy()]
+        for place, (_, column) in enumerate(shared.items())
+    ]
+    return averages_text(pd.concat(parts)) if len(shared) else ""
 
 
 def averages_text(rows: pd.DataFrame) -> str:
-    """Return how many readings of a table of time and station share both with another, in words."""
-    count = int(rows.duplicated(["time", "station"]).sum())
-    of = "averaged with others of the same site and time"
-    return f"{count} reading{'s' * (count > 1)} {of}" if count else ""
+    """Return how many readings of a table of time and station share both with another, in words.
+
+    An hour that a clock shows twice, at the end of summer time, is named.
+    """
+    rows = rows.reset_index(drop=True)
+    twice = rows.duplicated(["time", "station"])
+    count = int(twice.sum())
+    if not count:
+        return ""
+    text = f"{count} reading{'s' * (count > 1)} averaged with others of the same site and time"
+    if hours := _hours_shown_twice(rows, twice):
+        text += (
+            f"; the hour of {few(hours)} comes twice, as where summer time ends: write the times with "
+            f"their offset from UTC, or name a column of times in UTC by {option_text('time', 'COLUMN')}"
+        )
+    return text
+
+
+def _hours_shown_twice(rows: pd.DataFrame, twice: pd.Series[bool]) -> list[str]:
+    """Return the hours that most readings share with another, each alone on its Sunday of a change.
+
+    Summer time ends at 1, 2 or 3 o'clock on a Sunday of September to November in the north, and of
+    March or April in the south.
+    """
+    if pd.api.types.is_numeric_dtype(rows["time"]):
+        return []
+    times = pd.to_datetime(rows["time"], format="ISO8601", errors="coerce", utc=True)
+    hours = times.dt.floor("h")
+    shared = twice.groupby(hours).mean()
+    shared = shared[shared > 0]
+    dates = pd.DatetimeIndex(shared.index)
+    is_change = (dates.day_of_week == 6) & dates.month.isin((3, 4, 9, 10, 11)) & (dates.hour <= 3)
+    is_alone = ~dates.normalize().duplicated(keep=False)
+    # Of two readings of a time, the second one is a duplicate.
+    found = dates[is_change & is_alone & (shared.to_numpy() >= 0.4)]
+    return [f"{each:%Y-%m-%d %H:%M}" for each in found]
 
 
 def flags_text(cells: pd.DataFrame, layout: Layout) -> str:

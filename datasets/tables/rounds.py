@@ -29,6 +29,10 @@ FEWEST_PLACES = 3
 # A station stands still after so many equal readings.
 STUCK_ROUNDS = 12
 
+# Readings that change again after they were equal were stuck if they were so many times more than ever
+# else at this place, and if so many of its others, as a share, differ from that value.
+STUCK_TIMES, OTHER_VALUES = 4, 0.9
+
 
 @dataclass(frozen=True)
 class Rounds:
@@ -108,7 +112,35 @@ class Rounds:
             runs = np.diff([0, *changes, len(read)])
             if len(read) and runs[-1] >= STUCK_ROUNDS and runs[-1] > 2 * max(runs[:-1], default=0):
                 equal[place] = runs[-1]
-        return equal if np.count_nonzero(equal) <= len(equal) / 4 else np.zeros_like(equal)
+        return equal if np.count_nonzero(equal) <= max(len(equal) / 4, 1) else np.zeros_like(equal)
+
+    @property
+    def stretches(self) -> list[slice]:
+        """The rounds of each place (p,) in which it repeats a value and then changes again; or none.
+
+        They are many, far more than ever else at this place, the value is not usual there, such as none
+        is at night, and few others do it.
+        """
+        found = [_stretch(values) for values in self.values.T]
+        few = sum(each.stop > 0 for each in found) <= max(len(found) / 4, 1)
+        return found if few else [slice(0, 0)] * len(found)
+
+
+def _stretch(values: Array) -> slice:
+    """Return the rows of values (n,), NaN where there is none, between which one is repeated."""
+    rows = np.flatnonzero(~np.isnan(values))
+    starts = np.flatnonzero(np.diff(values[rows], prepend=np.nan) != 0)
+    runs = np.diff([*starts, len(rows)])
+    # One value over and over is no stretch, and one at the end is `stuck`.
+    if len(runs) < 2 or runs[:-1].max() < STUCK_ROUNDS:
+        return slice(0, 0)
+    which = int(runs[:-1].argmax())
+    first, count = int(starts[which]), int(runs[which])
+    others = np.delete(values[rows], slice(first, first + count))
+    unusual = np.mean(others != values[rows[first]]) >= OTHER_VALUES
+    if not unusual or count < STUCK_TIMES * np.delete(runs, which).max():
+        return slice(0, 0)
+    return slice(int(rows[first]), int(rows[first + count - 1]) + 1)
 
 
 def _are_rounds(counts: NDArray[np.int64], places: int) -> NDArray[np.bool_]:
@@ -131,15 +163,23 @@ def doubts_about(table: pd.DataFrame) -> list[str]:
     B has no reading in the last 10 times at which others were read
     """
     rounds, found = Rounds.of_table(table), list[str]()
+    is_round = _are_rounds(table.notna().to_numpy().sum(axis=1), len(table.columns))
+    times, values = table.index[is_round], rounds.values
+    stretches = rounds.stretches
     facts = zip(table.columns, rounds.missed, rounds.stuck, rounds.offsets, strict=True)
-    for name, missed, equal, offset in facts:
-        text = ""
+    for place, (name, missed, equal, offset) in enumerate(facts):
+        text, stretch = "", stretches[place]
         if table[name].isna().all():
             text = "has no reading at all"
         elif missed:
             text = f"has no reading in the last {missed} times at which others were read"
         elif equal:
             text = f"stands still: its last {equal} readings are equal"
+        elif stretch.stop:
+            text = (
+                f"repeats {values[stretch.start, place]:g} in {stretch.stop - stretch.start} rounds, "
+                f"{times[stretch.start]} to {times[stretch.stop - 1]}, is that right?"
+            )
         elif not np.isnan(offset):
             text = f"is usually {offset:+.3g} from the median of all stations, is that right?"
         if text:

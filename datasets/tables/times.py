@@ -7,9 +7,12 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from tvbandits.clock import day_or_month, iso_date
 from tvbandits.datasets.tables.headings import as_id, plain
+from tvbandits.option_text import option_text
 
 # Headings as `plain` writes them, the one to prefer first. Two names stand for a date and a time of day.
 PAIRS = (
@@ -31,10 +34,15 @@ _PARTS = (
     *({"year", "jahr", "yyyy"}, {"month", "monat", "mm"}, {"day", "tag", "dd"}),
     *({"hour", "hr", "hh", "stunde"}, {"minute", "min", "mi"}),
 )
+_HOURS_AND_MINUTES = r"\d|(?:\d|[01]\d|2[0-4])?[0-5]\d"
 _DATED = re.compile(r"date|datum|fecha|data|timestamp|datetime|zeitstempel|zeitpunkt")
 
 # Days since the end of 1899 in which spreadsheets count: these are from 1954 to 2119.
 SERIALS = 20_000, 80_000
+
+# Numbers that are times since 1970, from 2001 to 2096.
+EPOCHS = {"s": (1e9, 4e9), "ms": (1e12, 4e12)}
+UNITS = {"s": "seconds", "ms": "milliseconds"}
 
 
 def numbers_as_dates(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -74,6 +82,20 @@ def is_clock(cell: object) -> bool:
     return re.fullmatch(r"\d{1,2}(:\d\d){0,2}(:\d\d\.\d+)?|", str(cell).strip()) is not None
 
 
+def are_clocks(column: pd.Series[Any]) -> bool:
+    """Tell whether a column has times of day, with colons, as hours alone, or as 30, 100, 1230, 2400."""
+    cells = column.astype(str).str.strip()
+    return bool(cells.map(is_clock).all() or cells.str.fullmatch(_HOURS_AND_MINUTES).all())
+
+
+def with_colons(clocks: pd.Series[str]) -> pd.Series[str]:
+    """Return times of day, of which 100 is 01:00 where not all are hours alone; others as they are."""
+    if clocks.map(is_clock).all() or not are_clocks(clocks):
+        return clocks
+    digits = clocks.str.zfill(4)
+    return digits.str[:2] + ":" + digits.str[2:]
+
+
 def date_parts(columns: Iterable[object]) -> tuple[str, ...]:
     """Return the columns of year, month, day, and perhaps hour and minute; none without the first three.
 
@@ -110,3 +132,103 @@ def check_offsets(column: pd.Series[Any]) -> None:
             f"{with_offset} has an offset from UTC and {without} has none: write it in all times, or in "
             "none"
         )
+
+
+def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any]:
+    """Return a column in which dates of other forms are texts of ISO 8601, and all else as it is.
+
+    Raises
+    ------
+    ValueError
+        If it is not certain whether the day comes first, or dates disagree on that or on the offset.
+    """
+    column = numbers_as_dates(column)
+    check_offsets(column)
+    words = pd.Series([each for each in column.unique() if isinstance(each, str)], dtype=object)
+    unread = pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True).isna()
+    texts = {each: day_or_month(each) for each in words[unread]}
+    examples = {order: each for each, order in reversed(texts.items())}
+    if dates is None and "day" in examples and "month" in examples:
+        raise ValueError(
+            f"the day comes first in {examples['day']} and the month in {examples['month']}: is one "
+            "of them wrong?"
+        )
+    for order in ("day", "month"):
+        other = {"day": "month", "month": "day"}[order]
+        if dates == order and other in examples:
+            raise ValueError(
+                f"{option_text('dates', dates)}: the {other} comes first in {examples[other]}"
+            )
+        dates = dates or (order if order in examples else None)
+    try:
+        dated = {each: iso_date(each, dates) for each in texts}
+    except ValueError as error:
+        raise ValueError(
+            f"{error}, or say which comes first in the table by {option_text('dates', 'day')} or "
+            f"{option_text('dates', 'month')}"
+        ) from None
+    return column.map(lambda each: dated.get(each, each)) if dated else column
+
+
+# Times are far from all others if they are few, and the gap is so many spans of the others.
+MOST_LONE, FAR_SPANS = 0.05, 10
+
+
+def doubts_about_times(times: pd.Index[Any]) -> list[str]:
+    """Return the doubts about times, numbers or dates: what they count from, and those far away.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tvbandits.datasets.tables.times import doubts_about_times
+    >>> hours = pd.date_range("2024-03-04", periods=40, freq="h")
+    >>> (text,) = doubts_about_times(hours.insert(7, pd.Timestamp("1970-01-01")))
+    >>> print(text.partition(",")[0])
+    1 time is far from all others
+    """
+    return [text for text in (numbers_doubt(times), _lone_doubt(times)) if text]
+
+
+def _lone_doubt(times: pd.Index[Any]) -> str:
+    """Return the doubt about a few times at one end, as of a clock that began anew."""
+    moments = times.unique().sort_values()
+    if len(moments) < 1 / MOST_LONE:
+        return ""
+    plain_moments = moments.tz_localize(None) if isinstance(moments, pd.DatetimeIndex) else moments
+    values = plain_moments.to_numpy().astype(np.float64)
+    gap = int(np.diff(values).argmax()) + 1
+    few, others = sorted((slice(gap), slice(gap, None)), key=lambda part: len(values[part]))
+    away, span = values[gap] - values[gap - 1], np.ptp(values[others])
+    if len(values[few]) > MOST_LONE * len(values) or away <= FAR_SPANS * span:
+        return ""
+    count = f"{len(values[few])} time{'s are' if len(values[few]) > 1 else ' is'}"
+    return (
+        f"{count} far from all others, such as {moments[few][0]}: is that right? The others are "
+        f"{moments[others][0]} to {moments[others][-1]}"
+    )
+
+
+def numbers_doubt(times: pd.Index[Any]) -> str:
+    """Return the doubt whether times that are numbers count from a date; an empty text for none.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tvbandits.datasets.tables.times import numbers_doubt
+    >>> print(numbers_doubt(pd.Index([1709510400.0, 1709514000.0])).partition(":")[0])
+    the times may be seconds since 1970, from 2024-03-04 00
+    """
+    if isinstance(times, pd.DatetimeIndex) or not len(times):
+        return ""
+    first, last = float(times.min()), float(times.max())
+    for unit, (low, high) in EPOCHS.items():
+        if low <= first <= last <= high:
+            since = pd.Timestamp(first, unit=unit)
+            text = f"{UNITS[unit]} since 1970, from {since:%Y-%m-%d %H:%M}"
+            remedy = f"give a clock of unit 1{unit} and origin 1970-01-01"
+            return f"the times may be {text}: then {remedy}"
+    if SERIALS[0] <= first <= last <= SERIALS[1] and (times % 1 != 0).any():
+        since = pd.Timestamp("1899-12-30") + pd.Timedelta(days=first)
+        text = f"days as spreadsheets count them, from {since:%Y-%m-%d %H:%M}"
+        return f"the times may be {text}: then call their column date"
+    return ""

@@ -75,7 +75,7 @@ def test_a_reading_of_the_wrong_year_is_moved_or_taken_back(name: str) -> None:
     for bandit in (moved, gone):
         bandit.ask(9)
         bandit.tell(X, [24.0], 8768)
-        refused(ValueError, r"a reward at t = 8768 is told", bandit.ask, 10)
+        refused(ValueError, r"a reading at t = 8768 is told", bandit.ask, 10)
     for bandit in (right, none):
         bandit.ask(9)
     right.tell(X, [24.0], 9)

@@ -75,6 +75,20 @@ def test_beside_safe_prices_each_play_is_near_earlier_ones(domain: Any, safe: np
     assert excess.max() <= 4.0
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("domain", [BOX, GRID], ids=["box", "candidates"])
+def test_few_safe_prices_are_played_first_and_each_play_after_them_is_near_earlier_ones(
+    domain: Any, count: int
+) -> None:
+    safe = np.array([11.0, 10.0, 12.0])[:count, None]
+    X, excess = play_prices(domain, safe, 1, 12)
+    np.testing.assert_array_equal(np.sort(X[:count], axis=0), np.sort(safe, axis=0))
+    moves = [np.abs(X[:i] - X[i]).min() for i in range(count, len(X))]
+    assert max(moves) <= 4.0
+    assert (excess > 0).sum() <= 2
+    assert excess.max() <= 4.0  # at the ends 5 and 9
+
+
 def test_arms_that_share_nothing_are_tried_all_the_same() -> None:
     arms = Arms([str(i) for i in range(12)])
     bandit = policies.adaptive_gp_ucb(arms, noise_variance=0.01, seed=0)

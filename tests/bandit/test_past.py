@@ -13,6 +13,7 @@ from tvbandits import Answers, Box, Candidates, load, policies
 from tvbandits.bandit.past import history_table, readings_of
 from tvbandits.datasets import sensor_field
 from tvbandits.domains.space import Arms
+from tvbandits.gp.ensemble.empirical import EmpiricalSpace
 from tvbandits.gp.noise import largest_noise
 from tvbandits.validation import Array
 
@@ -89,6 +90,19 @@ def test_history_teaches_which_places_vary_together() -> None:
     assert share[0] > 0.8
     assert share[[2, 4]].min() > 0.5
     assert np.abs(share[[1, 3, 5]]).max() < 0.2
+
+
+@pytest.mark.parametrize("times", [263, 264, 343])
+def test_history_of_any_length_says_what_is_next(times: int) -> None:
+    # Of some lengths, a look at the covariance is due before a step of the ensemble has a length.
+    table = shared_weather(344, seed=4)
+    bandit = policies.adaptive_gp_ucb(Candidates(SITES), noise_variance=0.01, history=table[:times])
+    mean, deviation = bandit.predict(SITES, 1)
+    assert (np.abs(table[times] - mean) < 4.0 * deviation).all()
+    assert (deviation < table.std(axis=0)).all()
+    bandit.ask(1)
+    models = bandit.state.posterior.ensemble.active_models
+    assert any(isinstance(each.drift_space, EmpiricalSpace) for each in models)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.commands import commands
 from tests.helpers.refusals import refused
@@ -25,6 +26,28 @@ def test_a_campaign_tells_its_bandit_the_trials_of_shares_and_replays_them(tmp_p
             each.correct(ARMS.X[:1], rate([5], [60]), 2)
         np.testing.assert_allclose(campaign.predict(ARMS.X, 4), alone.predict(ARMS.X, 4))
         assert campaign.verify().consistent
+
+
+@pytest.mark.parametrize("around", [None, 0.05])
+def test_a_count_that_is_corrected_alone_is_told_right_at_once(around: float | None) -> None:
+    plays, wrong, right = [100, 90, 80], [2, 70, 5], [2, 7, 5]
+    made = [policies.gp_ucb(ARMS, kernel=RBF(1.0), noise_variance=0.01) for _ in range(3)]
+    for bandit, k in zip(made, (wrong, right, wrong), strict=True):
+        bandit.tell(ARMS.X, rate([4, 4, 4], plays), 1)
+        bandit.tell(ARMS.X, rate(k, plays, around=around), 2)
+    corrected, told, retracted = made
+    corrected.correct(ARMS.X[[1]], rate([7], [90], around=around), 2)
+    np.testing.assert_allclose(corrected.state.rewards.variance, told.state.rewards.variance)
+    np.testing.assert_array_equal(corrected.state.rewards.y, told.state.rewards.y)
+    # Of another mean that is stated for one reading alone, the others keep theirs.
+    others = corrected.state.rewards.variance.copy()
+    corrected.correct(ARMS.X[[1]], rate([7], [90], around=0.5), 2)
+    changed = np.flatnonzero(corrected.state.rewards.variance != others)
+    assert changed.tolist() == [4]
+    assert corrected.state.rewards.variance[4] == pytest.approx(0.25 / 90)
+    retracted.retract(ARMS.X[[1]], 2)
+    alone = rate([2, 5], [100, 80], around=around)
+    np.testing.assert_allclose(retracted.state.rewards.variance[3:], alone.variance)
 
 
 def test_a_table_of_counts_reaches_the_bandit_as_counts() -> None:

@@ -69,7 +69,7 @@ def test_history_has_names_and_dates(command: Command) -> None:
     ("line", "error"),
     [
         (("ask", "c.db", "--at", hour(7)),
-         f"cannot ask for {hour(7)}: a reward at {hour(8)} is told"),
+         f"cannot ask for {hour(7)}: a reading at {hour(8)} is told"),
         (("correct", "c.db", "--site", "AQ02", "--at", hour(7), "--reward", 2),
          f"no reading of AQ02 at {hour(7)} was told; it was told at {hour(8)}"),
         (("drop", "c.db", "--site", "AQ03"), "AQ03 is not pending; 0 points are"),

@@ -3,11 +3,15 @@
 import json
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from tests.helpers.commands import Command, fine
 from tvbandits import Campaign
+from tvbandits.clock import is_date_text, iso_date
 from tvbandits.datasets import sensor_field
+from tvbandits.datasets.tables.readings import averages_text
 
 NUMBERS = "A,45.1,9.1,120\nB,45.2,9.3,240\nC,45.4,9.2,900\n"
 
@@ -33,14 +37,30 @@ def test_a_table_of_names_and_numbers_is_a_table_of_sites(
     assert facts["questions"] == []
 
 
-def test_the_height_of_a_site_is_said_to_be_a_coordinate(command: Command) -> None:
+def test_heights_beside_degrees_are_no_coordinates_unless_a_campaign_names_them(
+    command: Command,
+) -> None:
     Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
-    assert "not read: 'height'; a campaign takes" in fine(command("data", "info", "sites.csv"))
+    Path("r.csv").write_text("time,A,B,C\n0,1,2,3\n1,2,3,1\n2,3,1,2\n")
+    assert "not read: 'height'; [domain] coordinates" in fine(command("data", "info", "sites.csv"))
     new = "campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"
-    said = fine(command(*new))
-    assert "'height' as a further coordinate: 1 of its unit counts like 1 km" in said
+    problem = sensor_field("r.csv", "sites.csv")
+    text = (
+        "latitude and longitude as km north and east of the centre; "
+        "'height' of the table of sites not read"
+    )
+    for said in (fine(command(*new)), str(problem)):
+        assert text in said
     with Campaign.open("c.db") as campaign:
-        assert campaign.domain.dimension == 3
+        assert campaign.domain.dimension == problem.domain.dimension == 2
+    Path("c.toml").write_text(
+        '[domain]\nsites = "sites.csv"\ncoordinates = ["latitude", "longitude", "height"]\n'
+        '[policy]\nname = "frugal-gp-ucb"\n'
+    )
+    said = fine(command("campaign", "new", "d.db", "--config", "c.toml"))
+    assert "'height' as a further coordinate: 1 of its unit counts like 1 km" in said
+    with Campaign.open("d.db") as campaign:
+        assert campaign.domain.X[:, 2].tolist() == [120.0, 240.0, 900.0]
 
 
 def test_names_and_rivers_beside_degrees_are_no_coordinates(command: Command) -> None:
@@ -51,7 +71,7 @@ def test_names_and_rivers_beside_degrees_are_no_coordinates(command: Command) ->
     (facts,) = json.loads(fine(command("data", "info", "sites.csv", "--format", "json")))["files"]
     assert (facts["words"], facts["others"]) == (["station_name", "river"], [])
     new = "campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"
-    assert "'river', 'station_name' left out" in fine(command(*new))
+    assert "'river', 'station_name' of the table of sites not read" in fine(command(*new))
     with Campaign.open("c.db") as campaign:
         assert campaign.names.sites == ["0101", "0102", "0103"]
         assert campaign.domain.dimension == 2
@@ -124,3 +144,180 @@ def test_empty_cells_are_a_share_of_all_beside_times_without_a_row(command: Comm
     said = fine(command("data", "info", "r.csv"))
     assert "a step of 1h, of which 5.0% have no row" in said
     assert "no reading: 'empty' 9 times, 23.7% of the cells" in said
+
+
+HOUR = "the hour of '2024-10-27 02:00' comes twice, as where summer time ends"
+
+
+@pytest.mark.parametrize("form", ["long", "wide"])
+def test_an_hour_that_a_clock_shows_twice_is_named_with_the_remedy(
+    command: Command, form: str
+) -> None:
+    hours = pd.date_range("2024-10-25", "2024-10-29", freq="h", tz="Europe/Berlin")
+    local = hours.tz_localize(None)
+    table = pd.DataFrame({each: np.sin(local.hour + i) for i, each in enumerate("ABC")}, local)
+    table = table.round(3).rename_axis("time")
+    if form == "long":
+        table = table.reset_index().melt("time", var_name="gauge", value_name="level")
+    table.to_csv("r.csv", index=form == "wide")
+    Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
+    new = ("--policy", "adaptive-gp-ucb", "--sites", "sites.csv", "--clock", "1h")
+    said = [
+        fine(command("data", "info", "r.csv")),
+        fine(command("campaign", "new", "c.db", *new, "--history", "r.csv")),
+        str(sensor_field("r.csv", "sites.csv")),
+    ]
+    for text in said:
+        assert "3 readings averaged with others of the same site and time" in text
+        assert HOUR in text
+        assert "offset from UTC" in text
+
+
+def test_other_times_that_come_twice_are_no_end_of_summer_time() -> None:
+    hours = pd.date_range("2024-10-25", "2024-10-29", freq="h")
+    rows = pd.DataFrame({"time": hours, "station": "A"})
+    for again in ("2024-10-26 02:00", "2024-10-27 14:00", "2024-06-30 02:00"):
+        more = pd.DataFrame({"time": [pd.Timestamp(again)] * 2, "station": "A"})
+        text = averages_text(pd.concat([rows, more]))
+        assert "averaged" in text
+        assert "summer time" not in text
+    assert "summer time" not in averages_text(pd.concat([rows, rows]))
+    assert averages_text(rows) == ""
+    numbers = pd.DataFrame({"time": [1.0, 1.0, 2.0], "station": "A"})
+    assert averages_text(numbers) == "1 reading averaged with others of the same site and time"
+
+
+HOURS = pd.date_range("2024-03-04", periods=30, freq="h")
+LEVELS = pd.DataFrame({each: np.cos(np.arange(30.0) + i) for i, each in enumerate("ABC")}).round(3)
+
+
+@pytest.mark.parametrize(
+    "form", ["%d-%b-%Y %H:%M", "%d%b%Y %H:%M", "%B %d, %Y %I:%M %p", "%d. März %Y %H:%M"]
+)
+def test_dates_whose_month_is_a_word_are_read(form: str) -> None:
+    LEVELS.assign(time=[f"{t:{form}}" for t in HOURS]).to_csv("r.csv", index=False, sep="|")
+    Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
+    problem = sensor_field("r.csv", "sites.csv")
+    np.testing.assert_array_equal(problem.values, LEVELS)
+    assert "2024-03-04 00:00:00 to 2024-03-05 05:00:00" in str(problem)
+
+
+@pytest.mark.parametrize("text", ["4 Foo 2024", "Ju 4, 2024", "Mar 42024", "Hall May 2024"])
+def test_other_words_are_no_months(text: str) -> None:
+    assert iso_date(text) == text
+    assert not is_date_text(text)
+
+
+@pytest.mark.parametrize(
+    ("unit", "origin", "says"),
+    [
+        (
+            "1s",
+            "1970-01-01",
+            "seconds since 1970, from 2024-03-04 00:00: then give a clock of unit 1s",
+        ),
+        ("1ms", "1970-01-01", "milliseconds since 1970, from 2024-03-04 00:00"),
+        ("1D", "1899-12-30", "days as spreadsheets count them, from 2024-03-04 00:00"),
+        ("1h", "2024-01-01", ""),
+    ],
+)
+def test_times_that_may_count_from_a_date_are_doubted(
+    command: Command, unit: str, origin: str, says: str
+) -> None:
+    numbers = (HOURS - pd.Timestamp(origin)) / pd.Timedelta(unit)
+    LEVELS.set_index(numbers).rename_axis("time").to_csv("r.csv")
+    Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
+    new = ("--policy", "adaptive-gp-ucb", "--sites", "sites.csv", "--history", "r.csv")
+    for said in (
+        fine(command("data", "info", "r.csv")),
+        fine(command("campaign", "new", "c.db", *new)),
+    ):
+        assert ("note: the times may be" in said) == bool(says)
+        assert says in said
+
+
+def test_a_table_without_a_separator_that_is_known_says_which_there_are(command: Command) -> None:
+    lines = [f"{t:%Y-%m-%dT%H:%M}  {i}  {i + 1}" for i, t in enumerate(HOURS)]
+    Path("r.txt").write_text("\n".join(["Time A B", *lines]) + "\n")
+    says = "separated by commas, semicolons, tabs or vertical bars"
+    assert says in command("data", "info", "r.txt").out
+
+
+@pytest.mark.parametrize(
+    ("date", "clocks"),
+    [
+        ("%Y-%m-%d", [f"{t.hour * 100}" for t in HOURS]),
+        ("%Y%m%d", [f"{t.hour * 100:04d}" for t in HOURS]),
+        ("%Y%m%d", [f"{t.hour}" for t in HOURS]),
+        ("%d.%m.%Y", [f"{t:%H:%M}" for t in HOURS]),
+    ],
+)
+def test_hours_beside_a_date_are_read_with_it(date: str, clocks: list[str]) -> None:
+    dates = [f"{t:{date}}" for t in HOURS]
+    table = pd.concat([pd.DataFrame({"date": dates, "hour": clocks}), LEVELS], axis=1)
+    table.to_csv("r.csv", index=False)
+    Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
+    problem = sensor_field("r.csv", "sites.csv")
+    np.testing.assert_array_equal(problem.values, LEVELS)
+    assert "2024-03-04 00:00:00 to 2024-03-05 05:00:00" in str(problem)
+
+
+def test_an_hour_of_24_ends_the_day() -> None:
+    clocks = [f"{(t.hour + 1) * 100:04d}" for t in HOURS]
+    table = pd.DataFrame({"date": [f"{t:%Y-%m-%d}" for t in HOURS], "time": clocks})
+    pd.concat([table, LEVELS], axis=1).to_csv("r.csv", index=False)
+    Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
+    text = str(sensor_field("r.csv", "sites.csv"))
+    assert "2024-03-04 01:00:00 to 2024-03-05 06:00:00 (30 steps)" in text
+
+
+@pytest.mark.parametrize("other", ["mg/m3", "µg/m³"])
+def test_readings_in_several_units_are_refused_and_spellings_of_one_are_not(
+    command: Command, other: str
+) -> None:
+    rows = [
+        f"{name},{t:%Y-%m-%d %H:%M},{i}.5,{'ug/m3' if name != 'C' else other}"
+        for i, t in enumerate(HOURS)
+        for name in "ABC"
+    ]
+    Path("r.csv").write_text("\n".join(["station,time,value,unit", *rows]) + "\n", encoding="utf-8")
+    Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
+    new = ("campaign", "new", "c.db", "--policy", "adaptive-gp-ucb", "--sites", "sites.csv")
+    says = "several units (60 in ug/m3, 30 in mg/m3)"
+    info = command("data", "info", "r.csv")
+    history = command(*new, "--clock", "1h", "--history", "r.csv")
+    if other == "mg/m3":
+        assert says in info.out
+        assert says in history.err
+        without = command(*new, "--clock", "1h", "--history", "r.csv", "--without", "C")
+        assert without.status == 0
+    else:
+        assert "several units" not in info.out
+        assert history.status == 0
+
+
+def test_a_second_column_of_times_is_named(command: Command) -> None:
+    local = [f"{t:%Y-%m-%d %H:%M}" for t in HOURS + pd.Timedelta("1h")]
+    utc = [f"{t:%Y-%m-%d %H:%M}" for t in HOURS]
+    pd.concat([pd.DataFrame({"time_local": local, "time_utc": utc}), LEVELS], axis=1).to_csv(
+        "r.csv", index=False
+    )
+    assert "column time_utc has dates" in command("data", "info", "r.csv").out
+    said = fine(command("data", "info", "r.csv", "--time", "time_utc", "--without", "time_local"))
+    assert "2024-03-04 00:00:00 to 2024-03-05 05:00:00" in said
+
+
+def test_a_time_far_from_all_others_is_doubted(command: Command) -> None:
+    times = [f"{t:%Y-%m-%d %H:%M}" for t in HOURS]
+    for early, says in ((True, True), (False, False)):
+        written = [*times[:7], "1970-01-01 00:00" if early else times[7], *times[8:]]
+        LEVELS.assign(time=written)[["time", *"ABC"]].to_csv("r.csv", index=False)
+        Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
+        new = ("--policy", "adaptive-gp-ucb", "--sites", "sites.csv", "--clock", "1h")
+        for said in (
+            fine(command("data", "info", "r.csv")),
+            fine(command("campaign", "new", f"{early}.db", *new, "--history", "r.csv")),
+        ):
+            doubt = "1 time is far from all others, such as 1970-01-01 00:00:00: is that right?"
+            assert (f"note: {doubt}" in said) == says
+        Path("campaign.toml").unlink()

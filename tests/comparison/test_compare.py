@@ -21,7 +21,7 @@ from tests.helpers.refusals import refused
 from tvbandits import Bandit, Box, Candidates, policies
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.bandit.info import Info, QueryInfo
-from tvbandits.comparison.compare import Comparison, compare, iterate, simulator
+from tvbandits.comparison.compare import Comparison, call_in_parallel, compare, iterate, simulator
 from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.run import Conditions, play_run
 from tvbandits.comparison.setup import prepare
@@ -184,12 +184,22 @@ def test_rows_do_not_depend_on_the_company_or_the_number_of_processes() -> None:
     assert one_seed == [row for row in together if row["seed"] == "1"]
 
 
-def test_processes_that_joblib_replaces_raise_no_alarm() -> None:
+def stopped(text: str) -> str:
+    warnings.warn("A worker stopped while some jobs were given to the executor.", stacklevel=1)
+    return text
+
+
+def test_processes_that_joblib_replaces_raise_no_alarm_in_a_comparison_alone() -> None:
     """What a process has freed is with it still: that is no leak of memory."""
     with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         compare(DriftingBump(candidates=11), ["uniform", "gp-ucb"], 2, 4, n_jobs=2)
-        warnings.warn("A worker stopped while some jobs were given to it.", stacklevel=1)
-    assert caught == []
+        filters = warnings.filters.copy()
+        assert [*call_in_parallel(1, stopped, [("a",), ("b",)])] == ["a", "b"]
+        assert caught == []
+        assert warnings.filters == filters
+        stopped("later")
+    assert len(caught) == 1
 
 
 # --- what may be given

@@ -69,7 +69,11 @@ def test_compare_keeps_the_sources_of_plug_ins(folder: Path, play: Any) -> None:
     assert play().status == 0
     saved = sources(folder / "done")
     assert {name for each in saved.values() for name in each} == ALL
-    assert set(saved["uniform"]) == {"paper_expert", "paper_width"}
+    # A policy has the sources of what it takes: no width and no expert, or a width of its own.
+    assert {label: set(each) for label, each in saved.items() if label != "paper:maker"} == {
+        "paper_problem:problem": {"paper_problem"},
+        "gp-ucb:beta=paper_other:width": {"paper_other"},
+    }
     (folder / "aside.py").write_text("# of no consequence")
     assert play().status == 0
 
@@ -85,9 +89,6 @@ def rows_of(folder: Path) -> pd.DataFrame:
     return files.read(folder).rows
 
 
-SHARED = {"paper_problem.py", "paper_expert.py", "paper_width.py"}
-
-
 @pytest.mark.parametrize("name", sorted(set(MODULES) - {"aside.py"}))
 def test_compare_plays_again_what_a_changed_plug_in_played(
     folder: Path, play: Any, name: str
@@ -96,7 +97,7 @@ def test_compare_plays_again_what_a_changed_plug_in_played(
     before = rows_of(folder / "done").assign(seconds=0.0)
     (folder / name).write_text(MODULES[name] + "# changed\n")
     module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    again = 3 if name in SHARED else 1
+    again = 3 if name == "paper_problem.py" else 1
     runs = "3 runs" if again == 3 else "1 run"
     said = play()
     changed, *left, _ = said.err.splitlines()
@@ -104,6 +105,25 @@ def test_compare_plays_again_what_a_changed_plug_in_played(
     assert left == ([] if again == 3 else ["2 of 3 runs exist already"])
     pd.testing.assert_frame_equal(rows_of(folder / "done").assign(seconds=0.0), before)
     assert "has changed" not in play().err
+
+
+@pytest.mark.parametrize(("name", "again"), [("paper_width", 3), ("paper_expert", 2)])
+def test_compare_plays_again_with_a_changed_width_or_expert_what_takes_it(
+    folder: Path, command: Command, name: str, again: int
+) -> None:
+    def play() -> Any:
+        policies = ("uniform", "gp-ucb", "gp-ucb:beta=1", "sparq-gp-ucb", "paper:maker")
+        return command(
+            *("compare", "paper_problem:problem", *(f"--policy={each}" for each in policies)),
+            *("--expert=paper_expert:expert", "--beta=paper_width:width"),
+            *("--horizon=3", "--seeds=1", "--jobs=1", "--out=done"),
+        )
+
+    assert play().status == 0
+    (folder / f"{name}.py").write_text(MODULES[f"{name}.py"] + "# changed\n")
+    changed, left, _ = play().err.splitlines()
+    assert changed == f"{name} has changed: {again} runs of it will be played again"
+    assert left == f"{5 - again} of 5 runs exist already"
 
 
 def test_compare_plays_the_new_code_of_a_changed_plug_in(folder: Path, play: Any) -> None:

@@ -49,6 +49,28 @@ def test_each_faulty_station_is_named_with_the_option_that_leaves_it_out() -> No
     assert empty == ["H has no reading at all: FileOptions(without=['H']) leaves it out"]
 
 
+def test_a_station_that_repeats_a_value_for_long_and_goes_on_is_named_with_its_times() -> None:
+    table = network(120)
+    table.iloc[30:60, 3] = 0.7
+    table.iloc[40, 3] = np.nan  # a gap does not end it
+    (text,) = doubts_about(table)
+    assert text == (
+        "D repeats 0.7 in 30 rounds, 2024-01-02 06:00:00 to 2024-01-03 11:00:00, is that right?: "
+        "FileOptions(without=['D']) leaves it out"
+    )
+    assert doubts_about(table.assign(D=table["D"].where(table["D"] != 0.7))) == []
+
+
+def test_values_that_are_usual_at_a_station_or_that_many_repeat_are_no_stretch() -> None:
+    night = network(240)
+    night[:] = np.where((np.arange(240) % 24 < 9)[:, None], 0.0, night)
+    night.iloc[100:140, 2] = 0.0  # a dark day
+    assert doubts_about(night) == []
+    calm = network(120)
+    calm.iloc[30:60, :4] = 0.0
+    assert doubts_about(calm) == []
+
+
 def test_places_that_differ_as_places_do_do_not_stand_out_in_small_networks() -> None:
     rng, found = np.random.default_rng(1), 0
     for _ in range(300):

@@ -297,7 +297,7 @@ class Bandit:
         """
         request = self._request(t, None, available, context, None)
         if not (len(self._state.rewards) or len(self._state.answers)):
-            raise ValueError("there is nothing to recommend: no reward and no answer was told yet")
+            raise ValueError("there is nothing to recommend: no reading and no answer was told yet")
         rng = generator_of(self._state.random)
         return recommend(self._inference, self._outcome_models, self._state, request, rng)
 
@@ -407,7 +407,7 @@ class Bandit:
         now = self._decision_time(t)
         if state.time is not None and now < state.time:
             raise PlayError(
-                "cannot ask for {t}: a reward at {latest} is told", t=now, latest=state.time
+                "cannot ask for {t}: a reading at {latest} is told", t=now, latest=state.time
             )
         if n is not None:
             whole_number("n", n, at_most=MOST_POINTS)
@@ -634,7 +634,7 @@ class Bandit:
         """
         correction = find_readings(self._recipe, self._state, self._played(X, t), t)
         states = self._outcome_models.correct(self._state, correction, retract=True)
-        state = replay(self._inference, self._state, correction.before.without(correction.rows))
+        state = replay(self._inference, self._state, correction.rest)
         self._state = replace(state, outcomes=states)
         return self._state.info
 

@@ -38,9 +38,9 @@ class OutlierWarning(UserWarning):
 
     def __init__(self, row: int, value: float, usual: tuple[float, float]) -> None:
         super().__init__(
-            f"row {row}: the reward {value:g} lies more than {FAR:,.0f} ranges outside of all others, "
+            f"row {row}: the reading {value:g} lies more than {FAR:,.0f} ranges outside of all others, "
             f"{usual[0]:g} to {usual[1]:g}: retract or correct it if it is wrong, or let the bandit set "
-            "such rewards aside by itself, with Options(robust=True)"
+            "such readings aside by itself, with Options(robust=True)"
         )
         self.row, self.value, self.usual = row, value, usual
 

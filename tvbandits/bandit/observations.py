@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.counts import Counted, with_variance
+from tvbandits.counts import Counted, variance_of_shares, with_variance
 from tvbandits.data import Dataset, NewObservations, Plays, Record, Source, answers_of, row_keys
 from tvbandits.domains.domain import Domain
 from tvbandits.errors import PlayError
@@ -382,6 +382,13 @@ class Correction:
         """The right times (n,)."""
         return self.after.t[self.rows]
 
+    @property
+    def rest(self) -> ReadingTable:
+        """Everything told but these readings, as if they had never been told."""
+        nothing = np.full(len(self.rows), np.nan)
+        after = self.before.replace_rows(self.rows, y=nothing)
+        return _with_shared_mean(self.before, after, self.rows).without(self.rows)
+
 
 def find_readings(
     recipe: DomainAndNoise, history: History, X: ArrayLike, t: ArrayLike | None
@@ -396,7 +403,7 @@ def find_readings(
         expired = history.expired
         if not expired.rewards:
             raise
-        left = "{gone} rewards from before {until} have left the history"
+        left = "{gone} readings from before {until} have left the history"
         values = error.values | {"gone": expired.rewards, "until": expired.until}
         raise PlayError(f"{error.sentence}; {left}", **values) from error
 
@@ -438,10 +445,40 @@ def validate_correction(
         rest = table.without(rows)
         refuse_mixture(correction.points, values, trials, rest.trials[~np.isnan(rest.y)])
     times = table.t[rows] if to is None else as_times(to, count, "to")
-    return replace(
-        correction,
-        after=table.replace_rows(rows, t=times, y=values, variance=variances, trials=trials),
-    )
+    after = table.replace_rows(rows, t=times, y=values, variance=variances, trials=trials)
+    if isinstance(y, Counted):
+        after = _with_shared_mean(table, after, rows)
+    return replace(correction, after=after)
+
+
+def _with_shared_mean(before: ReadingTable, after: ReadingTable, rows: Index) -> ReadingTable:
+    """Return a table after some rows changed, with the variances that its shares would have.
+
+    `rate` estimates the variance of a share from all that it is given: of what is told from a time, and
+    of what is corrected from that alone. Variances of another mean (`around`) stay.
+    """
+    variance = after.variance.copy()
+    changed = _is_estimate(after, rows)
+    for t in np.unique([before.t[rows], after.t[rows]]):
+        fresh = _is_estimate(before, np.flatnonzero(before.t == t))
+        fresh[rows] = changed[rows]
+        there = np.flatnonzero(_are_shares(after) & (after.t == t))
+        estimates = variance_of_shares(after.y[there], after.trials[there])
+        variance[there] = np.where(fresh[there], estimates, variance[there])
+    return replace(after, variance=variance)
+
+
+def _are_shares(table: ReadingTable) -> NDArray[np.bool_]:
+    return (table.trials > 0) & np.isfinite(table.trials) & ~np.isnan(table.y)
+
+
+def _is_estimate(table: ReadingTable, rows: Index) -> NDArray[np.bool_]:
+    """Return which of all readings are shares of these rows with the variance of `rate` of these."""
+    result = np.zeros(len(table.t), dtype=bool)
+    rows = rows[_are_shares(table)[rows]]
+    estimates = variance_of_shares(table.y[rows], table.trials[rows])
+    result[rows] = np.isclose(table.variance[rows], estimates, rtol=1e-9)
+    return result
 
 
 def time_still_pending(pending_time: float | None, time: float | None) -> float | None:
@@ -489,7 +526,7 @@ def signs_of_trouble(
         readings = rewards.with_noise(noise_variance)
         if _spread(readings.y, readings.variance) <= FLAT and _is_flat(readings):
             signs.append(
-                "no reward has differed from the others by more than the noise: "
+                "no reading has differed from the others by more than the noise: "
                 "the plays may all be where the reward is flat"
             )
     if not math.isnan(coverage) and coverage < LEAST_COVERAGE:

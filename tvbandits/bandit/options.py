@@ -64,7 +64,8 @@ class Options:
         Limits on outcomes beside the reward. The model of an outcome has the kernel, aging, posterior
         and learning of the policy, in the unit of the outcome.
     safe : array of shape (s, d)
-        Points to start from under limits, five or more: the bandit plays those first.
+        Points to start from under limits, one or more: the bandit plays those first. Five that differ
+        tell how much an outcome varies.
     control : array of shape (d,), optional
         A point that is part of every batch, with which the bandit compares the others. If rewards rise
         and fall for all points together, as by day and night, the bandit then learns how points differ.

@@ -20,7 +20,7 @@ from tvbandits.bandit.history import COLUMNS, excess_column
 from tvbandits.bandit.options import NEEDED_POSTERIOR, Options, check_mean
 from tvbandits.data import Dataset, Source, step_of
 from tvbandits.domains.candidates import Candidates, as_finite
-from tvbandits.domains.domain import Domain, append_context
+from tvbandits.domains.domain import AtContext, Domain, append_context
 from tvbandits.domains.space import Arms
 from tvbandits.errors import PlayError
 from tvbandits.forgetting.aging import Aging, Constant, Window, has_rate
@@ -178,6 +178,11 @@ class Recipe:
                 check_part(name, part, needs, by)
             else:
                 of_kind(name, part, by, needs)
+        if isinstance(self.domain, AtContext):
+            raise ValueError(
+                f"a bandit plays on the whole domain, got {self.domain!r}: give "
+                f"{self.domain.whole!r}, and context= to each ask"
+            )
         rule = self.acquisition
         whole = hasattr(rule, "counts_pending") and hasattr(rule, "weighs_reward")
         require(whole, "acquisition", "of a class that inherits from Acquisition", rule)

@@ -158,7 +158,7 @@ class Campaign:
             If a part of the bandit has no name by which `open` could import it.
         """
         from tvbandits.bandit.bandit import Bandit
-        from tvbandits.campaign.replay import JournaledExpert, snapshot_data
+        from tvbandits.campaign.replay import JournaledExpert, condition_many, snapshot_data
         from tvbandits.experts.protocol import state_of
 
         of_kind("bandit", bandit, Bandit, "a Bandit, with which a campaign starts")
@@ -183,10 +183,10 @@ class Campaign:
             "status": bandit_summary(recipe, state),
             "pending": [*zip(state.pending.X.tolist(), state.pending.t.tolist(), strict=True)],
         }
-        snapshot = snapshot_data(recipe, state.with_queries(expert=expert_state))
+        state = state.with_queries(expert=expert_state)
+        snapshot = snapshot_data(recipe, state, condition_many(recipe, state))
         with open_store(location, timeout) as store:
-            who = who or _user()
-            store.create(body, snapshot, who)
+            store.create(body, snapshot, who or _user())
             return cls(store, expert, trusted or {}, who, snapshot_every)
 
     @classmethod
@@ -255,17 +255,17 @@ class Campaign:
         relative: bool = False,
     ) -> tuple[Array, Array]:
         """Return the posterior mean and deviation, as `Bandit.predict`, without waiting for writers."""
-        with self._shared.read() as replay:
+        with self._shared.predictor() as bandit:
             points, now = self.names.points(X), to_number(self.clock, t)
-            return replay.bandit.predict(points, now, outcome, context, relative=relative)
+            return bandit.predict(points, now, outcome, context, relative=relative)
 
     def recommend(
         self, t: Any = None, available: Availability = None, context: Context = None
     ) -> Array:
         """Return the point with the best posterior mean, as `Bandit.recommend`."""
-        with self._shared.read() as replay:
+        with self._shared.predictor() as bandit:
             now, rows = to_number(self.clock, t), self.names.rows(available)
-            return replay.bandit.recommend(now, rows, context)
+            return bandit.recommend(now, rows, context)
 
     @property
     def pending(self) -> Array:
@@ -701,7 +701,7 @@ class Campaign:
         return self._info(request, key, who)
 
     def snapshot(self) -> None:
-        """Write a snapshot now, so that opening the campaign takes less time."""
+        """Write a snapshot now: to open the campaign, and to predict, takes less time after it."""
         self._shared.write_snapshot()
 
     def doubts(self, table: Sequence[float] = ()) -> Doubts:
@@ -713,7 +713,7 @@ class Campaign:
             The values of a table that is to be recorded.
         """
         with self._shared.read() as replay:
-            return self._shared.doubts(replay.bandit, table)
+            return self._shared.doubts(replay, table)
 
     def are_recorded(
         self,

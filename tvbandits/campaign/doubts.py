@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,8 @@ class Doubts:
     ----------
     bandit : Bandit
         It has what was told so far.
+    predictor : callable
+        Returns a bandit of the same state, which may remember what it has conditioned.
     clock : Clock or None
         It tells what time it is.
     format_time : callable
@@ -77,6 +80,7 @@ class Doubts:
     def __init__(
         self,
         bandit: Bandit,
+        predictor: Callable[[], Bandit],
         clock: Clock | None,
         format_time: Callable[[float], str],
         far_ahead: float = 100,
@@ -87,6 +91,7 @@ class Doubts:
         self._far_ahead, self._far_out, self._fewest = far_ahead, far_out, fewest
         state = bandit.state
         self._bandit, self._readings = bandit, state.readings
+        self._predictor = cache(predictor)
         self._own: dict[bytes, Array] = {}
         rewards = state.readings.append(state.answers)
         self._now = math.inf if clock is None else clock.now
@@ -183,7 +188,7 @@ class Doubts:
         self, X: Array, t: float | None, value: float, variance: float
     ) -> tuple[bool, float]:
         """Tell whether a value is near its prediction, and return that."""
-        (mean,), (deviation,) = self._bandit.predict(X, t)
+        (mean,), (deviation,) = self._predictor().predict(X, t)
         near = abs(value - mean) <= FAR_DEVIATIONS * float(deviation**2 + variance) ** 0.5
         return bool(near), float(mean)
 

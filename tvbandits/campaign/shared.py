@@ -106,6 +106,7 @@ class SharedBandit:
         self._writer_lock, self._reader_lock = threading.RLock(), threading.RLock()
         self._writer: Replay | None = None
         self._reader: Replay | None = None
+        self._predictor: tuple[int, Bandit] | None = None
         self._latest: tuple[State, int, str, float] | None = None
         self._unsaved: Unsaved = {}
         self._names: tuple[int, Names] | None = None
@@ -207,6 +208,14 @@ class SharedBandit:
             self._reader = self._catch_up(replay, None)
             with self._translate_errors():
                 yield self._reader
+
+    @contextmanager
+    def predictor(self) -> Iterator[Bandit]:
+        """Lend a bandit for predictions alone; it remembers what it has conditioned, until a new row."""
+        with self.read() as replay:
+            if self._predictor is None or self._predictor[0] != replay.seq:
+                self._predictor = replay.seq, replay.predictor()
+            yield self._predictor[1]
 
     def info_after(self, row: Row) -> Info:
         """Return the info that the operation of a row returned."""
@@ -335,8 +344,12 @@ class SharedBandit:
         return np.array([each not in ("new", "other") for each in verdicts], dtype=bool)
 
     def write_snapshot(self) -> None:
-        """Write a snapshot now."""
+        """Write a snapshot now, for which a state with many new readings is conditioned."""
+        from tvbandits.campaign.replay import condition_many
+
         with self._turn() as writer:
+            replay = writer.replay
+            replay.posterior = condition_many(replay.bandit.recipe, replay.bandit.state)
             self._snapshot(writer, always=True)
 
     def _find_row(self, request: Request, key: str | None) -> Row | None:
@@ -381,7 +394,7 @@ class SharedBandit:
             recipe, now = bandit.recipe, bandit.state
             refuse_taken_times(recipe, now, arguments, names.name, self.format_time)
         if not request.sure:
-            self._refuse_doubtful(bandit, request, arguments, names)
+            self._refuse_doubtful(writer.replay, request, arguments, names)
         if kind == "ask" and self.drop_after is not None:
             pending = bandit.state.pending
             if expired := pending.X[arguments["t"] - pending.t >= self.drop_after].tolist():
@@ -412,14 +425,14 @@ class SharedBandit:
             return {}
         return {"available": kept, "left_out": left_out}
 
-    def doubts(self, bandit: Bandit, table: Sequence[float] = ()) -> Doubts:
-        """Return what finds readings beyond belief after all that a bandit was told."""
+    def doubts(self, replay: Replay, table: Sequence[float] = ()) -> Doubts:
+        """Return what finds readings beyond belief after all that a replay has followed."""
         from tvbandits.campaign.doubts import Doubts
 
-        return Doubts(bandit, self.clock, self.format_time, table=table)
+        return Doubts(replay.bandit, replay.predictor, self.clock, self.format_time, table=table)
 
     def _refuse_doubtful(
-        self, bandit: Bandit, request: Request, arguments: dict[str, Any], names: Names
+        self, replay: Replay, request: Request, arguments: dict[str, Any], names: Names
     ) -> None:
         """Raise a `DoubtfulReadingError` if a reading or an answer is beyond belief."""
         from tvbandits.campaign.doubts import refuse_doubtful
@@ -437,9 +450,9 @@ class SharedBandit:
             None,
         )
         t = None if said is None else as_times(to_array(said), len(X))
-        if is_reading and bandit.recipe.options.robust:
+        if is_reading and replay.bandit.recipe.options.robust:
             values = np.full(len(X), np.nan)  # the bandit sets them aside by itself; times it takes
-        doubts = self.doubts(bandit, values[~np.isnan(values)].tolist())
+        doubts = self.doubts(replay, values[~np.isnan(values)].tolist())
         # The time of what is corrected was believed before.
         is_new = request.kind in ("tell", "answer") or to is not None
         noises = None if noise is None else variance
@@ -453,7 +466,8 @@ class SharedBandit:
         """
         from tvbandits.campaign.doubts import ENOUGH, Doubts, far_values
 
-        doubts = Doubts(replay.bandit, self.clock, self.format_time, fewest=ENOUGH)
+        beliefs = replay.bandit, replay.predictor
+        doubts = Doubts(*beliefs, self.clock, self.format_time, fewest=ENOUGH)
         places = [self.names.name(x) for x in X]
         texts = far_values(doubts, places, answers.values, answers.variance)
         if not texts:
@@ -533,7 +547,7 @@ class SharedBandit:
             return
         if replay.expert is not None and not replay.expert.present:
             return
-        data = snapshot_data(replay.bandit.recipe, replay.bandit.state)
+        data = snapshot_data(replay.bandit.recipe, replay.bandit.state, replay.posterior)
         try:
             writer.turn.snapshot(replay.seq, replay.head, data)
         except StorageError as error:  # the operation itself is on the disk

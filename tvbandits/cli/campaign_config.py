@@ -295,7 +295,7 @@ def _sites(
     with naming(path):
         cells = read_sheet(path, options).cells
         frame = places_in_readings(cells, options_of_sites(options, cells))
-        name, columns, words = _columns_of_sites(frame, coordinates, options)
+        name, columns, unread = _columns_of_sites(frame, coordinates, options)
         names = [str(each).strip() for each in (range(len(frame)) if name is None else frame[name])]
         is_used = stations_used(names, options)
         names, frame = (
@@ -325,18 +325,14 @@ def _sites(
         about["coordinates"] = json.dumps(["km east", "km north", *others])
         about["table"] = json.dumps(places.to_dict("list"))
         about["length_unit"] = "km"
-        about["places"] = places_text(places.columns)
-        if others:
-            about["places"] += " ([domain] coordinates can leave it out)"
-        if words:
-            about["places"] += f"; {few(map(str, words))} left out, without numbers"
+        about["places"] = places_text(places.columns, unread)
     return sites, about
 
 
 def _columns_of_sites(
     frame: pd.DataFrame, coordinates: list[str] | None, options: FileOptions
 ) -> tuple[str | None, list[str], list[str]]:
-    """Return the columns of names, if any, and of coordinates, and those of words that are left out."""
+    """Return the columns of names, if any, and of coordinates, and those that are not read."""
     if coordinates is None:
         places: Sequence[str] = find_degrees(frame.columns) or ()
     else:
@@ -347,10 +343,9 @@ def _columns_of_sites(
     name = name or _column_of_names(frame, places, options)
     columns = [str(c) for c in frame.columns if c != name]
     words = [each for each in columns if not has_numbers(frame[each])]
-    if coordinates is not None:
-        columns, words = [*places], []
-    elif places:
-        columns = [each for each in columns if each not in words]
+    unread = [each for each in columns if each not in places] if places else []
+    if places:
+        columns = [*places]
     elif words:
         raise ValueError(
             f"column {words[0]!r} has no numbers, and cannot be a coordinate: name those that are by "
@@ -361,7 +356,7 @@ def _columns_of_sites(
         raise ValueError(f"there is no column {missing[0]!r}; there are: {[*frame.columns]}")
     if not columns:
         raise ValueError(f"there must be columns of coordinates beside {frame.columns[0]!r}")
-    return name, columns, words
+    return name, columns, unread
 
 
 def _column_of_names(

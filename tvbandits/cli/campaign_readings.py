@@ -25,6 +25,7 @@ import typer
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.campaign.campaign import Campaign
+from tvbandits.campaign.replay import MANY_READINGS
 from tvbandits.campaign.shared import Errors, Withdrawn, collect_errors
 from tvbandits.campaign.store.errors import CampaignError, ConflictError, DoubtfulReadingError
 from tvbandits.cli.campaign_tables import Reading, TableReadings, read_table
@@ -125,6 +126,10 @@ def tell(
     rows = _check_readings(campaign, table.readings, errors, doubtful)
     refusals, withdrawn = len(errors or ()), Withdrawn()
     new = _record(campaign, rows, errors, withdrawn)
+    if (
+        new >= MANY_READINGS
+    ):  # else each forecast before the next decision would condition all of them
+        campaign.snapshot()
     total = len(rows) - (len(errors or ()) - refusals)
     texts = [(line, _text(error)) for line, error in errors or ()]
     by_line = sorted(dict.fromkeys(texts), key=lambda each: each[0])
@@ -221,6 +226,10 @@ def read_history(
     """
     import pandas as pd
 
+    from tvbandits.datasets.tables.readings import few
+    from tvbandits.datasets.tables.rounds import doubts_about
+    from tvbandits.datasets.tables.times import doubts_about_times
+
     # Without a noise of the policy's, a variance is one that the table states. Outliers are judged when
     # the bandit learns its history: time by time it would take as long as all times before.
     options = replace(bandit.recipe.options, robust=False)
@@ -240,7 +249,7 @@ def read_history(
         rows = _check_readings(draft, table.readings, errors, doubtful)
         if not errors:
             _record(draft, rows, errors, [])
-        rewards = draft.state.readings
+        rewards, name = draft.state.readings, draft.names.name
     if errors:
         line, error = min(errors, key=lambda each: each[0])
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
@@ -258,7 +267,15 @@ def read_history(
     times = plural(len(history), "time")
     text = f"{path}: {plural(len(rewards), 'reading')} of {times} as a history"
     print(escape(text + _notes_text(table.notes)))
-    return history.reindex(columns=range(len(places.X)))
+    history = history.reindex(columns=range(len(places.X)))
+    index: Any = history.index if clock is None else clock.time(history.index.to_numpy())
+    named = history.set_axis([name(x) for x in places.X], axis=1).set_axis(index)
+    empty = named.columns[named.isna().all()]
+    if len(empty):
+        print(escape(f"note: no reading of {few(empty)}"))
+    for note in doubts_about_times(index) + doubts_about(named.drop(columns=empty)):
+        print(escape(f"note: {note}"))
+    return history
 
 
 def _record(

@@ -183,9 +183,10 @@ def _own_readings(
     """Return the readings of a table with columns site, time and reward, or their counts."""
     import pandas as pd
 
-    from tvbandits.datasets.tables.layout import is_gap, iso_times, stations_used
+    from tvbandits.datasets.tables.layout import is_gap, stations_used
     from tvbandits.datasets.tables.other_rows import GAPS
     from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
+    from tvbandits.datasets.tables.times import iso_times
 
     limits = [limit.name for limit in recipe.options.limits]
     # Nobody writes the coordinates of arms.
@@ -226,11 +227,12 @@ def _foreign_readings(
 
     Stations and columns that are no site, and gaps, are left out.
     """
-    from tvbandits.datasets.tables.layout import tidy
+    from tvbandits.datasets.tables.layout import check_units, tidy
     from tvbandits.datasets.tables.readings import averages_text, flags_text
     from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
 
     cells, omissions = _columns_of_sites(cells, layout, options, names)
+    check_units(cells, layout, options, names.sites)
     rows, more = _rows_of_sites(tidy(cells, layout, options), names)
     omissions += more + ([flags] if (flags := flags_text(cells, layout)) else [])
     codes = {} if yes else find_sentinels(rows[["value"]], options)

@@ -230,11 +230,10 @@ def _arguments(command: str, options: Comparing, plan: Comparison) -> dict[str, 
     """Return the arguments that are kept with the rows, without the cluster that runs are played on."""
     arguments = {name: value for name, value in vars(options).items() if name != "cluster"}
     data = options.data or []
+    arguments |= {"problems": list(plan.problems), "policies": list(plan.policies)}
     return {
         "command": command,
         **arguments,
-        "problems": list(plan.problems),
-        "policies": list(plan.policies),
         "data": [path.name for path in data],
         "checksums": [_checksum(path) for path in data],
         files.SOURCES: files.label_sources([*plan.problems, *plan.policies], arguments),

@@ -26,6 +26,7 @@ from tvbandits.datasets.tables.layout import (
     FileOptions,
     Layout,
     Sheet,
+    check_units,
     find_columns,
     has_numbers,
     is_gap,
@@ -39,6 +40,7 @@ from tvbandits.datasets.tables.layout import (
 from tvbandits.datasets.tables.readings import as_times, averages_text, few, flags_text
 from tvbandits.datasets.tables.rounds import doubts_about, find_step
 from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
+from tvbandits.datasets.tables.times import doubts_about_times
 from tvbandits.io import naming
 from tvbandits.option_text import option_text
 
@@ -165,6 +167,8 @@ def _reading_facts(
             facts["parameters"] = {str(name): int(count) for name, count in counts.items()}
         rows = select_parameter(cells, layout, options)
     with _asking(questions):
+        check_units(rows, layout, options)
+    with _asking(questions):
         facts |= _time_facts(rows, layout, options)
     with _asking(questions):
         facts |= _value_facts(rows, layout, options, questions)
@@ -209,7 +213,9 @@ def _value_facts(
     if not questions:
         facts["averaged"] = _averages_text(readings, options)
         table = _table_by_time(readings, options)
-        facts["notes"] = similar_names(table.columns) + doubts_about(table)
+        times = as_times(readings["time"], "time", options.dates)
+        doubts = doubts_about_times(times) + similar_names(table.columns)
+        facts["notes"] = doubts + doubts_about(table)
     return facts
 
 
@@ -259,8 +265,8 @@ def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
             lines.append(f"  not read: {few(facts['words'])}, without numbers")
         if facts.get("others"):
             lines.append(
-                f"  not read: {few(facts['others'])}; a campaign takes them as coordinates, 1 of "
-                "their unit like 1 km, unless [domain] coordinates leaves them out"
+                f"  not read: {few(facts['others'])}; [domain] coordinates of a campaign can name them, "
+                "too, 1 of their unit like 1 km"
             )
     else:
         lines += _reading_lines(facts)

@@ -187,7 +187,7 @@ def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
     """
     missing = [key for key in plan.runs if key not in finished]
     places = list(dict.fromkeys((label, seed) for label, _, seed in missing))
-    call = functools.partial(_call_in_parallel, _workers(plan))
+    call = functools.partial(call_in_parallel, _workers(plan))
     preparations = [
         (label, plan.problems[label], seed, plan.steps[label]) for label, seed in places
     ]
@@ -213,7 +213,7 @@ def _workers(plan: Comparison, few_runs: int = 4, few_steps: int = 2000) -> int:
     return 1 if plan.n_jobs == -1 and few else plan.n_jobs
 
 
-def _call_in_parallel(
+def call_in_parallel(
     workers: int, call: Callable[..., Any], arguments: Sequence[Sequence[Any]]
 ) -> Iterator[Any]:
     """Yield the results of calls by so many processes, and by none but this one for a single call."""
@@ -221,10 +221,12 @@ def _call_in_parallel(
     processes = 1 if len(arguments) <= 1 else min(workers, len(arguments))  # -1: all cores
     # joblib replaces a process whose memory has grown, and loses no run: most of it is free, and stays
     # with the process until its heap is trimmed.
-    warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
-    parallel: Any = Parallel(n_jobs=processes, return_as="generator")
-    results: Iterator[Any] = parallel(alone(*each) for each in arguments)
-    return results
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", "A worker stopped while some jobs were given", UserWarning
+        )
+        parallel: Any = Parallel(n_jobs=processes, return_as="generator")
+        yield from parallel(alone(*each) for each in arguments)
 
 
 def call_alone(parent: int, call: Callable[..., Any], *arguments: Any) -> Any:

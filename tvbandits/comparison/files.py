@@ -24,6 +24,8 @@ from tvbandits.comparison.sources import sources_of, versions
 from tvbandits.comparison.summary import RUN_COLUMNS, Key, Run, summarise
 from tvbandits.datasets.tables.references import References
 from tvbandits.io import replace_file
+from tvbandits.policies.names import parse_spec, path_of
+from tvbandits.policies.registry import POLICIES
 
 ROWS, SUMMARY, PICTURE, RUN = "rows.csv.gz", "summary.csv", "regret.png", "run.json"
 
@@ -182,10 +184,25 @@ class Removed(NamedTuple):
 
 
 def label_sources(labels: Iterable[str], arguments: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Return the sources of each problem or policy that has any, with those of width and expert."""
-    shared = [str(arguments.get(name) or "") for name in ("beta", "expert")]
-    sources = {label: sources_of([label, *shared]) for label in labels}
+    """Return the sources of each problem or policy that has any, with what it takes of width and expert.
+
+    `arguments` have the `problems`, which take none of them; `beta` and `expert` are texts.
+    """
+    sources = {label: sources_of([label, *_shared_texts(label, arguments)]) for label in labels}
     return {label: each for label, each in sources.items() if each}
+
+
+def _shared_texts(label: str, arguments: Mapping[str, Any]) -> list[str]:
+    """Return the width and expert of a comparison that its problem or policy may have."""
+    if label in arguments.get("problems", ()):
+        return []
+    beta, expert = (str(arguments.get(name) or "") for name in ("beta", "expert"))
+    name, values = ("", {}) if path_of(label) else parse_spec(label)
+    policy = POLICIES.get(name)
+    if policy is None:  # what a user's own takes, nobody knows
+        return [beta, expert]
+    has_width = "beta" in policy.parameters and "beta" not in values
+    return [beta if has_width else "", expert if policy.asks else ""]
 
 
 class RunStore:
@@ -270,7 +287,7 @@ class RunStore:
         """Remove the runs whose code has changed since they were played, and return what they were."""
         record = self._record()
         saved = record["arguments"].get(SOURCES, {})
-        now = label_sources(saved, self._own) | self._own[SOURCES]
+        now = label_sources(saved, self.arguments) | self._own[SOURCES]
         changed = {
             label: modules
             for label, sums in saved.items()

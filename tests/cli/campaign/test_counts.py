@@ -73,5 +73,5 @@ def test_rates_that_differ_are_not_taken_for_noise(command: Command, letters: st
     fine(command("tell", letters, "--csv", "day.csv"))
     said = fine(command("status", letters, "--best"))
     assert "best: blue" in said
-    assert "no reward has differed" not in said
+    assert "no reading has differed" not in said
     assert "from 0 readings" not in said

@@ -39,6 +39,15 @@ def test_new_without_a_station_leaves_it_out_of_sites_and_history(command: Comma
     assert "Eck" not in fine(command("sites", "list", "c.db"))
 
 
+def test_new_names_a_sensor_that_was_stuck_in_the_history(command: Command) -> None:
+    rows = [f"{t:%Y-%m-%d %H:%M};{i % 7};{i % 5};{9 if 10 <= i < 50 else i % 3}"
+            for i, t in enumerate(HOURS.tz_convert("UTC"))]  # fmt: skip
+    Path("past.csv").write_text("\n".join(["Datum;Am Dom;Bad Süd;Eck", *rows]) + "\n")
+    out = fine(command("new", "c.db", *NEW, "--clock", "1h", "--yes"))
+    stretch = "Eck repeats 9 in 40 rounds, 2026-03-27 09:00:00 to 2026-03-29 00:00:00"
+    assert f"note: {stretch}, is that right?: --without Eck leaves it out" in out
+
+
 def test_tell_leaves_out_a_column_that_is_no_site(command: Command) -> None:
     fine(command("new", "c.db", *NEW[:4], "--clock", "1h", "--without", "Eck"))
     assert "120 new readings" in fine(

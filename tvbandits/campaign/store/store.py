@@ -414,15 +414,19 @@ class Turn:
             self._rows.append(_row_cells(row))
 
     def snapshot(self, seq: int, head: str, data: bytes, count: int = 3) -> None:
-        """Write a snapshot after row `seq` with the checksum `head`; keep the latest `count` of them."""
+        """Write a snapshot after row `seq` with the checksum `head`; keep the latest `count` of them.
+
+        One that is there already is replaced; that of the start stays.
+        """
         with self.transaction():
             query = sql.select(SNAPSHOTS.c.seq).where(SNAPSHOTS.c.seq > 0)
             old = self._connection.execute(query.order_by(SNAPSHOTS.c.seq.desc())).scalars().all()
-            if seq in old or seq == 0:
+            if seq == 0:
                 return
+            others = [each for each in old if each != seq]
+            expired = [*others[count - 1 :], seq]
+            self._connection.execute(SNAPSHOTS.delete().where(SNAPSHOTS.c.seq.in_(expired)))
             self._connection.execute(SNAPSHOTS.insert(), [_snapshot_cells(seq, head, data)])
-            if expired := old[count - 1 :]:
-                self._connection.execute(SNAPSHOTS.delete().where(SNAPSHOTS.c.seq.in_(expired)))
 
 
 def _row_cells(row: Row) -> dict[str, Any]:

@@ -448,7 +448,9 @@ class EnsemblePosterior(CandidatePosterior):
         # Where times are skipped, these are in the covariance from the first look on.
         is_due = steps == looks[0] or steps + self.earlier_times in looks
         network = len(self.grid.points) <= MODEL_CONFIG.largest_network
-        if not (network and is_due and start.filters and t > times[-1]):
+        # After one time, which is where the start may still be, no step has a length.
+        has_steps = bool(start.filters) and math.isfinite(start.step_length)
+        if not (network and is_due and has_steps and t > times[-1]):
             return buffer
         history = self._readings_before(t, data)
         models = history.models(
