@@ -48,8 +48,8 @@ CLASSES = {
     "tvbandits.acquisition.batches": "Batching GlobalRatio LocalRatio One ProductRatio",
     "tvbandits.acquisition.widths": "BBKBProgramWidth BBKBWidth BKBWidth Fixed Logarithmic "
     "PlaysAtATime Srinivas Theory ThompsonWidth",
-    "tvbandits.acquisition.rules": "LastingBound RandomFirst SpreadFirst ThompsonSampling "
-    "UpperConfidenceBound",
+    "tvbandits.acquisition.rules": "LastingBound RandomFirst SampledBound SpreadFirst "
+    "ThompsonSampling UpperConfidenceBound",
     "tvbandits.bandit.bandit": "Bandit",
     "tvbandits.bandit.info": "Info ModelInfo PosteriorInfo QueryInfo",
     "tvbandits.bandit.options": "Options",
@@ -121,7 +121,7 @@ CLASSES = {
 }
 _MODULES = {name: module for module, names in CLASSES.items() for name in names.split()}
 
-FORMAT, VERSION = "tvbandits saved file", 11
+FORMAT, VERSION = "tvbandits saved file", 12
 STRUCTURE = "structure.json"
 
 # Parts of the user's, by `module:name`.

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.networks import shared_weather
@@ -14,7 +15,7 @@ from tvbandits.bandit.past import history_table, readings_of
 from tvbandits.datasets import sensor_field
 from tvbandits.domains.space import Arms
 from tvbandits.gp.ensemble.empirical import EmpiricalSpace
-from tvbandits.gp.noise import largest_noise
+from tvbandits.gp.table_noise import CONFIG, largest_noise, noise_of_table, table_evidence
 from tvbandits.validation import Array
 
 SITES = np.arange(6.0)[:, None]
@@ -55,14 +56,10 @@ def test_history_is_what_tell_would_have_told(policy: str) -> None:
         other.tell(X, reward, t)
 
 
-def test_the_noise_of_a_history_is_that_of_all_its_readings() -> None:
+def test_noise_of_history_is_not_that_of_its_first_readings() -> None:
     table = shared_weather(60, seed=3) + 0.5 * np.random.default_rng(3).standard_normal((60, 6))
     table[:20] *= 100.0
-    sites = Candidates(SITES)
-    bandit = policies.adaptive_gp_ucb(sites, history=table)
-    told = policies.adaptive_gp_ucb(sites)
-    told.tell(np.tile(SITES, (60, 1)), table.ravel(), np.arange(-59.0, 1.0).repeat(6))
-    assert bandit.noise == told.noise
+    bandit = policies.adaptive_gp_ucb(Candidates(SITES), history=table)
     assert 0.05 < bandit.noise.variance < 1.0
 
 
@@ -208,6 +205,60 @@ def test_largest_noise_reads_differences_of_successive_steps_alone() -> None:
     assert largest_noise(walk[:12], times[:12]) == np.inf
     assert largest_noise(walk, times**2) == np.inf
     assert largest_noise(walk[:1], times[:1]) == np.inf
+
+
+def test_table_evidence_is_that_of_dense_algebra() -> None:
+    rng = np.random.default_rng(3)
+    times = np.array([0.0, 2.0, 4.0, 10.0, 12.0, 14.0])
+    above = rng.standard_normal((6, 2))
+    above[[1, 4], 0] = np.nan
+    sizes, noises = np.array([[0.5, 2.0], [1.0, 3.0]]), np.array([0.01, 0.4])
+    evidence = table_evidence(above, times, sizes, noises)
+    lags = np.abs(times[:, None] - times) / 2.0
+    for memory, row in zip(np.geomspace(*CONFIG.memories), evidence, strict=True):
+        for noise, found in zip(noises, row, strict=True):
+            expected = 0.0
+            for values, of_place in zip(above.T, sizes, strict=True):
+                read = np.isfinite(values)
+                process = np.exp(-lags / memory)[np.ix_(read, read)]
+                densities = []
+                for size in of_place:
+                    normal = multivariate_normal(cov=size * process + noise * np.eye(read.sum()))
+                    densities.append(
+                        normal.logpdf(values[read]) + 0.5 * read.sum() * np.log(2 * np.pi)
+                    )
+                expected += np.logaddexp.reduce(densities)
+            assert found == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("noise", [0.25, 0.01])
+@pytest.mark.parametrize("period", [None, 8, 24])
+def test_interval_of_noise_from_history_contains_the_noise(
+    period: int | None, noise: float
+) -> None:
+    """Of weather that lasts ten steps, with a cycle or without."""
+    for seed in range(3):
+        rng, times = np.random.default_rng(seed), np.arange(256)
+        weather = np.zeros((256, 12))
+        for t in times[1:]:
+            weather[t] = 0.9 * weather[t - 1] + np.sqrt(0.19) * rng.standard_normal(12)
+        table = weather + rng.standard_normal(12) + np.sqrt(noise) * rng.standard_normal((256, 12))
+        if period is not None:
+            table += 1.5 * np.sin(2.0 * np.pi * times[:, None] / period + rng.uniform(0.0, 2.0, 12))
+        domain = Candidates(rng.uniform(0.0, 10.0, (12, 2)))
+        bandit = policies.adaptive_gp_ucb(domain, history=table)
+        assert bandit.noise.low < noise < bandit.noise.high
+        assert 0.4 * noise < bandit.noise.variance < 3.0 * noise
+
+
+def test_noise_of_short_or_constant_table_is_left_to_the_readings() -> None:
+    table = np.random.default_rng(0).standard_normal((40, 3))
+    assert noise_of_table(table[:11], np.arange(11.0)) is None
+    assert noise_of_table(np.ones((40, 3)), np.arange(40.0)) is None
+    table[:, 1], table[5:, 2] = np.nan, np.nan
+    estimate = noise_of_table(table, np.arange(40.0))
+    assert estimate is not None
+    assert estimate.readings == 45
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -1,6 +1,7 @@
 """The rules by which a bandit chooses its next points, out of a posterior (`Decision`).
 
-- `UpperConfidenceBound`: the largest upper bound ([Sri] eq. 6; in batches [BB] Algorithm 1).
+- `UpperConfidenceBound`: the largest upper bound ([Sri] eq. 6; in batches [BB] Algorithm 1);
+  `SampledBound`: that of random points.
 - `ThompsonSampling`: the best candidates of samples of the posterior, in batches ([Kan]).
 - `LastingBound`: an upper bound that does not look for what will soon be gone ([LX]).
 - `RandomFirst`, `SpreadFirst`: first plays at random, or where they tell most about all points ([Cohn]).
@@ -15,7 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -24,7 +25,7 @@ from tvbandits import ties
 from tvbandits.acquisition import batches
 from tvbandits.domains.availability import Available, ChoiceSet
 from tvbandits.domains.candidates import Candidates, as_finite, from_distinct_rows
-from tvbandits.domains.domain import Domain
+from tvbandits.domains.domain import Domain, SmoothAcquisition
 from tvbandits.domains.moving import Move
 from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
@@ -32,7 +33,7 @@ from tvbandits.gp.posterior import CandidateGrid, Data, dictionary_data
 from tvbandits.gp.predictions import ScaledPosterior
 from tvbandits.gp.top_candidates import Request, TopCandidates
 from tvbandits.ties import row_of_largest
-from tvbandits.validation import Array, describe, whole_number
+from tvbandits.validation import Array, check_part, describe, whole_number
 
 
 @dataclass(frozen=True)
@@ -412,11 +413,43 @@ class UpperConfidenceBound(Acquisition):
 
 
 @dataclass(frozen=True)
+class SampledBound(Acquisition):
+    """Plays the largest upper bound among some thousand random points (`Domain.by_sample`).
+
+    On candidates, where every bound is known, it is `UpperConfidenceBound`.
+
+    Examples
+    --------
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from tvbandits import Bandit, Box, Recipe
+    >>> from tvbandits.acquisition.rules import SampledBound
+    >>> bandit = Bandit(Recipe(Box([(0, 1)]), RBF(0.3), 0.01, mean=0.0, acquisition=SampledBound()))
+    >>> info = bandit.tell([[0.1], [0.9]], [1.0, 0.0], 1)
+    >>> bool(bandit.ask(2)[0, 0] < 0.5)
+    True
+    """
+
+    def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
+        """Return the next points (b, d)."""
+        bound = decision.view.bound(decision.beta)
+        centres = np.empty((0, decision.domain.dimension))
+        if isinstance(bound, SmoothAcquisition):
+            centres = bound.near
+        decision = replace(decision, domain=decision.domain.by_sample(centres))
+        return UpperConfidenceBound().choose(decision, rng)
+
+
+@dataclass(frozen=True)
 class RandomFirst(Acquisition):
-    """Plays points at random until there are `count` observations, and then by an upper bound.
+    """Plays points at random until there are `count` observations, and then by another rule.
 
     A narrow width stays where it finds something good at once, and never learns how the reward varies
     elsewhere: a few points anywhere tell it.
+
+    Parameters
+    ----------
+    count : int
+    then : Acquisition
 
     Examples
     --------
@@ -429,14 +462,20 @@ class RandomFirst(Acquisition):
     """
 
     count: int = 8
+    then: Acquisition = field(default_factory=UpperConfidenceBound)
 
     def __post_init__(self) -> None:
         whole_number("count", self.count)
+        check_part("then", self.then, "an acquisition such as UpperConfidenceBound()", "choose")
+
+    def check(self, domain: Domain, posterior: Any) -> None:
+        """Raise a `ValueError` if the other rule cannot work on such a domain or posterior rule."""
+        self.then.check(domain, posterior)
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """Return the next points (b, d)."""
         if decision.view.posterior.summary.size + len(decision.pending) >= self.count:
-            return UpperConfidenceBound().choose(decision, rng)
+            return self.then.choose(decision, rng)
         allowed = ChoiceSet(decision.domain, decision.available, decision.same_time)
         batch: list[Array] = []
         for _ in range(decision.n or 1):

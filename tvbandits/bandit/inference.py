@@ -562,7 +562,8 @@ class Inference:
         every, count, model = self.recipe.learn, state.count, state.model
         since_doubling = count - (1 << max(count.bit_length() - 1, 0))
         if model.noise is not None and noise.due(count_before, count):
-            changed = self.learn_noise(state)
+            readings = state.rewards.concatenate(state.answers)
+            changed = state.with_noise(estimate_noise(self.recipe, readings))
             if self._self_learning and count_before >= CONFIG.replay_from:
                 model = replace(model, next_model=changed.model)
                 changed = replace(changed, model=model, posterior=state.posterior)
@@ -578,13 +579,6 @@ class Inference:
         kernel = first_kernel(self.recipe, state.rewards)
         same = kernel == state.model.kernel
         return state if same else replace(state.with_model(kernel=kernel), posterior=None)
-
-    def learn_noise(self, state: State, largest: float = math.inf) -> State:
-        """Return the state with the noise variance that its readings suggest, at most the `largest`."""
-        estimate = estimate_noise(self.recipe, state.rewards.concatenate(state.answers))
-        estimate = None if estimate is None else estimate.at_most(largest)
-        changed = state.with_model(noise=estimate, next_model=None, about={"noise": estimate})
-        return replace(changed, posterior=None)
 
     def _fit_forgetting_rate(self, state: State, _: Every) -> State:
         """Return the state with the rate of the aging map that predicts the latest rewards best."""

@@ -16,12 +16,14 @@ import pandas as pd
 from tvbandits.bandit.inference import Inference
 from tvbandits.bandit.initial_state import first_state
 from tvbandits.bandit.observations import ReadingTable, skip_numbers, validate_observations
-from tvbandits.bandit.recipe import Recipe
+from tvbandits.bandit.recipe import Recipe, estimate_noise
 from tvbandits.bandit.state import State
 from tvbandits.bandit.step import update
 from tvbandits.domains.candidates import as_finite
 from tvbandits.domains.space import Arms
-from tvbandits.gp.noise import largest_noise
+from tvbandits.gp.ensemble.empirical import without_season
+from tvbandits.gp.ensemble.seasons import CONFIG as SEASON_CONFIG, SeasonSearch
+from tvbandits.gp.table_noise import noise_of_table
 from tvbandits.validation import Array, as_floats, as_times, describe
 
 
@@ -50,9 +52,24 @@ def state_with_history(recipe: Recipe, history: Any, rng: np.random.Generator) -
     for readings in ReadingTable(*columns).in_turn():
         state = update(inference, state, readings, rng)
     if state.model.noise is not None:  # estimates are due in the first rewards only
-        state = inference.learn_noise(state, largest_noise(table, times))
+        noise = None
+        if recipe.options.control is None:  # what all share may jump, beside a control
+            noise = noise_of_table(less_season(table, times), times)
+        state = state.with_noise(noise or estimate_noise(recipe, state.rewards))
     skip_numbers(rng, len(rewards))
     return replace(state, random=rng.bit_generator.state)
+
+
+def less_season(table: Array, times: Array) -> Array:
+    """Return a table (T, A) of readings at times (T,) less its season, if it has one.
+
+    A cycle of a few steps changes as fast as noise.
+    """
+    rows, places = np.nonzero(~np.isnan(table))
+    period = SeasonSearch().period_of(times[rows], places, table[rows, places])
+    if period is None:
+        return table
+    return without_season(table, (times - times[0]) / period, SEASON_CONFIG.harmonics)
 
 
 def readings_of(domain: Any, table: Array, times: Array) -> tuple[Array, Array, Array]:

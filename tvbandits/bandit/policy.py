@@ -17,7 +17,13 @@ from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from tvbandits.acquisition.batches import USUAL_LARGEST, Batching, BatchRule
-from tvbandits.acquisition.rules import LastingBound, RandomFirst, SpreadFirst, ThompsonSampling
+from tvbandits.acquisition.rules import (
+    LastingBound,
+    RandomFirst,
+    SampledBound,
+    SpreadFirst,
+    ThompsonSampling,
+)
 from tvbandits.acquisition.widths import (
     DEFAULT_WIDTH as DEFAULT_WIDTH,
     Confidence,
@@ -426,7 +432,7 @@ def box_model(box: Any, beta: Width | None, options: Options) -> Model:
     others = {
         "learn": replace(rule, in_steps=True, rivals=(*rule.rivals, joint_box_kernel(box))),
         "aging": Window(last=CONFIG.box_rewards),
-        "acquisition": RandomFirst(CONFIG.initial_points * box_coordinates(box)),
+        "acquisition": RandomFirst(CONFIG.initial_points * box_coordinates(box), SampledBound()),
         "beta": PlaysAtATime(box_width(box)) if beta is None else beta,
     }
     return Model(box_kernel(box), Exact(), others)

@@ -241,6 +241,11 @@ class State:
             parts["next_model"] = replace(upcoming, **parts)
         return replace(self, model=replace(self.model, **parts), info=info)
 
+    def with_noise(self, estimate: NoiseEstimate | None) -> State:
+        """Return the state with an estimate of the noise variance, without a posterior."""
+        changed = self.with_model(noise=estimate, next_model=None, about={"noise": estimate})
+        return replace(changed, posterior=None)
+
     def with_outliers(self, readings: Dataset, is_outlier: NDArray[np.bool_]) -> State:
         """Return the state that knows all of these readings but the outliers.
 

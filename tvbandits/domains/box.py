@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from tvbandits.domains.domain import INSTEAD_OF_WORDS, Acquisition, Domain, as_context_parameters
 from tvbandits.domains.parameters import TOLERANCE, Parameter, Real, as_bounds
+from tvbandits.domains.sampled import SampledDomain
 from tvbandits.domains.search import best_point
 from tvbandits.validation import Array, as_points, describe, of_kind, refuse, settle
 
@@ -154,3 +155,7 @@ class Box(Domain):
         """Return the part of the box within a distance of `x` (d,) along each coordinate."""
         around = np.column_stack([x - distance, x + distance])
         return replace(self, bounds=np.clip(around, *self.bounds.T[:, :, None]))
+
+    def by_sample(self, centres: Array) -> SampledDomain:
+        """Return the box, searched by a random sample and neighbours of some points (n, d)."""
+        return SampledDomain(self, centres)

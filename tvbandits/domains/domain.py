@@ -204,6 +204,14 @@ class Domain(ABC):
         del x, distance
         return self
 
+    def by_sample(self, centres: Array) -> Domain:
+        """Return the domain, searched by a random sample and neighbours of some points (n, d).
+
+        A domain that looks at all of its points is returned as it is.
+        """
+        del centres
+        return self
+
 
 # --- the context ----------------------------------------------------------------------------------
 
@@ -431,6 +439,16 @@ class AtContext(Domain):
     def near(self, x: Array, distance: float) -> AtContext:
         """Return a part of the domain with all points within a distance of `x` (d,)."""
         return replace(self, part=self.actions.near(x[: -len(self.values)], distance))
+
+    def by_sample(self, centres: Array) -> AtContext:
+        """Return the domain, searched by a random sample.
+
+        Neighbours of earlier plays, which other contexts called for, are no part of it: they made the
+        decisions of a heat pump worse.
+        """
+        del centres
+        actions = self.actions
+        return replace(self, part=actions.by_sample(np.empty((0, actions.dimension))))
 
 
 def move_to_context(domain: Domain, whole: Domain, X: Array) -> Array:

@@ -23,6 +23,7 @@ from tvbandits.domains.parameters import (
     rows_by_name,
     texts,
 )
+from tvbandits.domains.sampled import SampledDomain
 from tvbandits.domains.search import best_point
 from tvbandits.ties import row_of_largest
 from tvbandits.validation import (
@@ -291,6 +292,10 @@ class Space(Domain):
         samples = 256 if any(size for size, _ in kinds) else 512
         x, value = best_point(acquisition, self, kinds, samples, rng)
         return self.check(x)[0], value
+
+    def by_sample(self, centres: Array) -> Domain:
+        """Return the space, searched by a random sample and neighbours of some points (n, d)."""
+        return self if self._every is not None else SampledDomain(self, centres)
 
     def near(self, x: Array, distance: float) -> Space:
         """Return the part of the space within a distance of `x` (d,) along each number.

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtri, logsumexp
+from scipy.special import logsumexp
 
 from tvbandits.data import Dataset, at_times, step_of
 from tvbandits.gp.kernel_matrix import inputs
@@ -56,8 +56,6 @@ class NoiseConfig:
         Values of s, in variances of the readings.
     quantiles : pair of float
         Of the posterior, the ends of the interval.
-    most_differences, fewest_differences : int
-        A largest noise follows from differences of orders up to the first, each known at so many times.
     last : int
         The noise is estimated at every doubling of the number of rewards, up to this.
     most_readings : int
@@ -80,8 +78,6 @@ class NoiseConfig:
     largest_noise: float = 30.0
     noises: int = 201
     quantiles: tuple[float, float] = (0.025, 0.975)
-    most_differences: int = 3
-    fewest_differences: int = 12
     last: int = 256
     most_readings: int = 128
     most_places: int = 8
@@ -202,45 +198,6 @@ def estimated_noise(
     quantiles = np.exp(np.interp(CONFIG.quantiles, cumulative, np.log(noise)))
     low, high, posterior_mean = usable_variances(np.append(quantiles, density @ noise)).tolist()
     return NoiseEstimate(posterior_mean, low, high, len(unknown))
-
-
-def largest_noise(table: Array, times: Array) -> float:
-    """Return a variance that the noise of a table's readings hardly exceeds; infinite if it is short.
-
-    The k-th difference of successive readings of a place has comb(2 k, k) times the noise variance, and
-    what the reward adds [Ga]. So has the median over the times, for chi-square variables, if the reward
-    changes for a part of the day only. The posterior of `estimated_noise` reads few of the times, and
-    has one size of changes for all of them: it takes a morning of light for noise.
-
-    Parameters
-    ----------
-    table : array of shape (T, A)
-        A row for each time, a column for each place, NaN where nothing was read.
-    times : array of shape (T,)
-        In order. Where they are not a step apart, there is no difference.
-
-    References
-    ----------
-    [Ga] T. Gasser, L. Sroka and C. Jennen-Steinmetz. Residual variance and residual pattern in nonlinear
-        regression. Biometrika 1986.
-    """
-    smallest = CONFIG.smallest_noise * float(np.nanvar(table))
-    bounds = [math.inf]
-    differences = np.diff(table, axis=0)
-    if len(differences):
-        differences[~np.isclose(np.diff(times), step_of(times))] = np.nan
-    for order in range(1, CONFIG.most_differences + 1):
-        counts = np.isfinite(differences).sum(axis=1)
-        rows = np.flatnonzero(counts)
-        if len(rows) < CONFIG.fewest_differences:
-            break
-        squares = np.nansum(differences[rows] ** 2, axis=1) / math.comb(2 * order, order)
-        median = float(np.median(squares / chdtri(counts[rows], 0.5)))
-        # Two standard errors of a median of squares.
-        error = 2.5 * math.sqrt(2.0 / counts.sum())
-        bounds.append(max(median, smallest) * (1.0 + error))
-        differences = np.diff(differences, axis=0)
-    return min(bounds)
 
 
 def _squared_unit(y: Array, values: Array) -> float:

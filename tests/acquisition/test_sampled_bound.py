@@ -1,0 +1,126 @@
+"""Upper bounds among random points of a box or a space."""
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+
+from tests.helpers.refusals import refused
+from tvbandits import Bandit, Box, Candidates, Options, Recipe, Space, policies
+from tvbandits.acquisition.rules import RandomFirst, SampledBound, UpperConfidenceBound
+from tvbandits.domains.domain import AtContext
+from tvbandits.domains.sampled import SampledDomain
+from tvbandits.validation import Array
+
+SQUARE = Box([(0.0, 1.0), (10.0, 30.0)])
+PUMP = Space(supply=(25.0, 55.0), mode=["eco", "boost"], context={"outside": (-15.0, 20.0)})
+NO_CENTRES = np.empty((0, 2))
+
+
+def seen_by(domain: SampledDomain) -> Array:
+    """All points at which an acquisition is evaluated, except the centres."""
+    seen: list[Array] = []
+
+    def acquisition(X: Array) -> Array:
+        if X is not domain.centres:
+            seen.append(X)
+        return np.asarray(-np.abs(X - 0.3).sum(axis=1))
+
+    x, value = domain.maximize(acquisition, np.random.default_rng(0))
+    X = np.concatenate(seen)
+    assert value == acquisition(X).max()
+    assert (x == X[acquisition(X).argmax()]).all()
+    return X
+
+
+def test_sample_is_uniform_on_the_box_and_its_best_point_is_returned() -> None:
+    X = seen_by(SQUARE.by_sample(NO_CENTRES))
+    assert X.shape == (2000, 2)
+    U = SQUARE.to_unit(X)
+    assert np.histogram(U, bins=4, range=(0.0, 1.0))[0] == pytest.approx(np.full(4, 1000), rel=0.1)
+
+
+def test_neighbours_lie_about_the_best_centres_and_inside_the_box() -> None:
+    centres = np.random.default_rng(1).uniform((0.0, 10.0), (1.0, 30.0), (40, 2))
+    centres[0] = 0.0, 10.0
+    X = seen_by(SQUARE.by_sample(centres))[2000:]
+    assert X.shape == (64, 2)
+    order = np.argsort(np.abs(centres - 0.3).sum(axis=1))[:16]
+    away = SQUARE.to_unit(X) - SQUARE.to_unit(centres[order]).repeat(4, axis=0)
+    assert 0.02 < away[4:].std() < 0.04
+    assert ((X >= (0.0, 10.0)) & (X <= (1.0, 30.0))).all()
+
+
+def test_sample_at_a_context_has_that_context_and_no_neighbours() -> None:
+    domain = PUMP.at_context(PUMP.context_values({"outside": 5.0})).by_sample(PUMP.sample(9, rng()))
+    assert isinstance(domain, AtContext)
+    seen: list[Array] = []
+    domain.maximize(lambda X: (seen.append(X), X[:, 0])[1], rng())  # type: ignore[func-returns-value]
+    (X,) = seen
+    assert len(X) == 2000
+    assert (PUMP.decode(X)["outside"] == 5.0).all()
+
+
+def test_domain_that_looks_at_all_of_its_points_is_not_sampled() -> None:
+    few = Space(rate=[1, 2, 4], mode=["a", "b"])
+    assert few.by_sample(NO_CENTRES) is few
+    line = Candidates([[0.0], [1.0]])
+    assert line.by_sample(np.empty((0, 1))) is line
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def test_sampled_bound_plays_close_to_the_largest_upper_bound() -> None:
+    parts = {"mean": 0.0, "beta": 1.0}
+    X = SQUARE.sample(12, rng())
+    y = np.sin(5.0 * X[:, 0]) + 0.1 * X[:, 1]
+    kernel = RBF((0.3, 6.0))
+    exact = Bandit(Recipe(SQUARE, kernel, 0.01, acquisition=UpperConfidenceBound(), **parts))
+    sampled = Bandit(Recipe(SQUARE, kernel, 0.01, acquisition=SampledBound(), **parts))
+    bounds = []
+    for bandit in (exact, sampled):
+        bandit.tell(X, y, np.arange(12.0))
+        mean, deviation = exact.predict(bandit.ask(12), 12)
+        bounds.append(float(mean[0] + deviation[0]))
+    assert bounds[1] == pytest.approx(bounds[0], abs=0.02)
+    assert bounds[1] <= bounds[0] + 1e-9
+
+
+def test_random_first_hands_over_to_the_rule_that_follows() -> None:
+    parts = {"mean": 0.0, "beta": 1.0}
+    first = RandomFirst(2, SampledBound())
+    made = [
+        Bandit(Recipe(SQUARE, RBF((0.3, 6.0)), 0.01, acquisition=rule, **parts), seed=4)
+        for rule in (first, SampledBound(), UpperConfidenceBound())
+    ]
+    X = SQUARE.sample(3, rng())
+    for bandit in made:
+        bandit.tell(X, [0.0, 1.0, 0.5], [1, 1, 1])
+    handed, sampled, exact = (bandit.ask(2) for bandit in made)
+    assert (handed == sampled).all()
+    assert (handed != exact).any()
+
+
+def test_random_first_refuses_what_is_no_rule() -> None:
+    refused(ValueError, "then must be an acquisition.*got 7", RandomFirst, 2, 7)
+
+
+def test_batch_on_a_box_has_different_points_that_are_available() -> None:
+    bandit = policies.adaptive_gp_ucb(SQUARE, noise_variance=0.01)
+    X = SQUARE.sample(12, rng())
+    bandit.tell(X, X[:, 0], np.arange(12.0))
+    batch = bandit.ask(12, n=5, available=lambda X: X[:, 0] < 0.2)
+    assert (batch[:, 0] < 0.2).all()
+    assert len(np.unique(batch, axis=0)) == 5
+
+
+def test_saved_bandit_goes_on_with_the_same_sample(tmp_path: object) -> None:
+    from tvbandits import load
+
+    bandit = policies.adaptive_gp_ucb(SQUARE, noise_variance=0.01, options=Options())
+    X = SQUARE.sample(12, rng())
+    bandit.tell(X, X[:, 0], np.arange(12.0))
+    path = f"{tmp_path}/bandit.tvb"
+    bandit.save(path)
+    assert (load(path).ask(12) == bandit.ask(12)).all()
