@@ -74,7 +74,7 @@ def noise_of_table(table: Array, times: Array) -> NoiseEstimate | None:
     >>> rng = np.random.default_rng(0)
     >>> walk = rng.standard_normal((200, 4)).cumsum(axis=0)
     >>> print(noise_of_table(walk + 2.0 * rng.standard_normal(walk.shape), np.arange(200.0)))
-    3.9 (2.7 to 5.9), from 800 readings
+    4 (2.6 to 5), from 800 readings
     """
     rows = np.isfinite(table).any(axis=1)
     reads = np.isfinite(table).sum(axis=0)
