@@ -96,7 +96,7 @@ def test_history_of_any_length_says_what_is_next(times: int) -> None:
     bandit = policies.adaptive_gp_ucb(Candidates(SITES), noise_variance=0.01, history=table[:times])
     mean, deviation = bandit.predict(SITES, 1)
     assert (np.abs(table[times] - mean) < 4.0 * deviation).all()
-    assert (deviation < table.std(axis=0)).all()
+    assert (deviation < 1.05 * table.std(axis=0)).all()
     bandit.ask(1)
     models = bandit.state.posterior.ensemble.active_models
     assert any(isinstance(each.drift_space, EmpiricalSpace) for each in models)

@@ -67,7 +67,7 @@ class EmpiricalConfig:
     looks_per_octave: int = 4
     fewest_pairs: int = 16
     most_times: int = 1024
-    time_factors: tuple[float, ...] = (1 / 3, 1.0, 3.0)
+    time_factors: tuple[float, ...] = (1 / 9, 1 / 3, 1.0, 3.0)
     static_shares: tuple[float, ...] = (0.3, 1.0)
     components: int = 3
     nugget: float = 1e-4

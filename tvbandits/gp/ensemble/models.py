@@ -193,7 +193,7 @@ class Season:
     space: SpatialSpec
     harmonics: int = 3
     length: float = 0.7
-    decay_periods: float = 20.0
+    decay_periods: float = 100.0
 
     @property
     def variances(self) -> Array:
