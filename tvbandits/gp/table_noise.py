@@ -38,6 +38,9 @@ class TableNoiseConfig:
         half of a noise of a fourth for a faster process. Where all is noise, the process is small.
     noises : triple (smallest, largest, count)
         Noise variances, in the mean variance of the readings, up to the `largest_noise`.
+    smooth_share : float
+        How likely smooth processes are a priori, beside rough ones. Places that vary together count too
+        often as evidence: of daily ozone, smooth ones take what changes from day to day for noise.
     most_differences : int
         The bound follows from differences of orders up to this.
     """
@@ -48,6 +51,7 @@ class TableNoiseConfig:
     memories: tuple[float, float, int] = (0.5, 300.0, 24)
     sizes: tuple[float, float, int] = (0.0625, 16.0, 17)
     noises: tuple[float, float, int] = (1e-6, 2.0, 32)
+    smooth_share: float = 1e-3
     most_differences: int = 3
 
 
@@ -57,8 +61,8 @@ CONFIG = TableNoiseConfig()
 def noise_of_table(table: Array, times: Array) -> NoiseEstimate | None:
     """Return the noise variance of the readings of a table; None if it is too short or constant.
 
-    All processes and their sizes are equally likely a priori; places share the process and the noise,
-    which is at most the `largest_noise`.
+    All rough processes and all sizes are equally likely a priori, and so are all smooth ones; places
+    share the process and the noise, which is at most the `largest_noise`.
 
     Parameters
     ----------
@@ -96,6 +100,7 @@ def noise_of_table(table: Array, times: Array) -> NoiseEstimate | None:
     noises = unit * np.geomspace(smallest, min(largest, max(bound / unit, 2.0 * smallest)), count)
     sizes = np.maximum(squares, noises[0])[:, None] * np.geomspace(*CONFIG.sizes)
     evidence = table_evidence(part - np.nanmean(part, axis=0), times, sizes, noises)
+    evidence[len(evidence) // 2 :] += math.log(CONFIG.smooth_share)
     share = noises / unit / NOISE_CONFIG.prior_share
     log_density = (
         logsumexp(evidence, axis=0) - 0.5 * (np.log(share) / NOISE_CONFIG.prior_spread) ** 2
