@@ -67,6 +67,50 @@ def test_domain_that_looks_at_all_of_its_points_is_not_sampled() -> None:
     assert line.by_sample(np.empty((0, 1))) is line
 
 
+def test_neighbours_in_a_space_differ_in_a_coordinate_of_a_few_values() -> None:
+    """Steps along an interval never reach another category."""
+    space = Space(rate=(0.0, 1.0), **{f"c{i}": ["a", "b", "c", "d"] for i in range(10)})
+    centre = space.sample(1, rng())
+    domain = space.by_sample(centre)
+    assert isinstance(domain, SampledDomain)
+    seen: list[Array] = []
+    for seed in range(50):
+        domain.maximize(
+            lambda X: (seen.append(X), np.zeros(len(X)))[1],  # type: ignore[func-returns-value]
+            np.random.default_rng(seed),
+        )
+    X = np.concatenate([each for each in seen if len(each) == 4])
+    changed = (space.to_unit(X)[:, 1:] != space.to_unit(centre)[:, 1:]).sum(axis=1)
+    assert 0.6 < changed.mean() < 0.9  # one is drawn anew, and in one of four cases it is the same
+
+
+def test_asks_near_the_last_point_of_a_space_see_what_was_read_elsewhere() -> None:
+    space = Space(speed=(10.0, 80.0), rate=(0.0, 1.0), mode=["a", "b"])
+    bandit = policies.adaptive_gp_ucb(space, noise_variance=0.01)
+    X = space.sample(20, rng())
+    bandit.tell(X, np.sin(X[:, 0]), np.arange(20.0))
+    near = bandit.ask(20, near=5.0)
+    assert abs(near[0, 0] - X[-1, 0]) <= 5.0
+
+
+def test_message_that_nothing_is_available_names_the_domain_that_is_sampled() -> None:
+    bandit = Bandit(Recipe(SQUARE, RBF(1.0), 0.01, acquisition=SampledBound()))
+    bandit.tell([[0.5, 20.0]], [1.0], 1)
+    refused(
+        ValueError,
+        r"none of 65536 points of Box\(\[\[0.0, 1.0\], \[10.0, 30.0\]\]\) is",
+        lambda: bandit.ask(2, available=lambda X: X[:, 0] > 2.0),
+    )
+
+
+def test_where_nothing_else_is_available_a_point_is_played_again() -> None:
+    """A random sample never meets a slab of this width."""
+    bandit = Bandit(Recipe(SQUARE, RBF(1.0), 0.01, acquisition=SampledBound()))
+    bandit.tell([[0.5, 20.0], [0.9, 12.0]], [1.0, 0.0], 1)
+    slab = bandit.ask(2, available=lambda X: np.abs(X[:, 0] - 0.5) < 1e-12)
+    assert slab.tolist() == [[0.5, 20.0]]
+
+
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 

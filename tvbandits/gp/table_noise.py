@@ -2,9 +2,10 @@
 
 It is for bandits that begin with a history of a network. A table goes in; out comes a `NoiseEstimate`.
 
-At each place the reward is an Ornstein-Uhlenbeck process about a mean, so that a Kalman filter computes
-the evidence of a noise variance from hundreds of times, where `noise.estimated_noise` is cubic in the
-number of readings.
+At each place the reward is a process about a mean, rough (Ornstein-Uhlenbeck) or smooth (Matern-3/2), so
+that a Kalman filter computes the evidence of a noise variance from hundreds of times, where
+`noise.estimated_noise` is cubic in the number of readings. Rough processes alone take nearly all of the
+noise of a smooth reward for quick changes.
 """
 
 from __future__ import annotations
@@ -31,13 +32,15 @@ class TableNoiseConfig:
     most_times, most_places : int
         The estimate reads so many of the latest times, and of the places.
     memories : triple (smallest, largest, count)
-        Of a geometric grid, as the next two: times after which the correlation of the process has
-        decayed to 1/e, in steps.
+        Of a geometric grid, as the next two: length scales of the process in time, in steps.
     sizes : triple (smallest, largest, count)
         Variances of the process, in variances of the readings of the place: a grid of factors of 4 took
-        half of a noise of a fourth for a faster process.
+        half of a noise of a fourth for a faster process. Where all is noise, the process is small.
     noises : triple (smallest, largest, count)
-        Noise variances, in the mean variance of the readings.
+        Noise variances, in the mean variance of the readings, up to the `largest_noise`.
+    smooth_share : float
+        How likely smooth processes are a priori, beside rough ones. Places that vary together count too
+        often as evidence: of daily ozone, smooth ones take what changes from day to day for noise.
     most_differences : int
         The bound follows from differences of orders up to this.
     """
@@ -46,8 +49,9 @@ class TableNoiseConfig:
     most_times: int = 256
     most_places: int = 8
     memories: tuple[float, float, int] = (0.5, 300.0, 24)
-    sizes: tuple[float, float, int] = (0.25, 16.0, 13)
-    noises: tuple[float, float, int] = (1e-6, 1.0, 31)
+    sizes: tuple[float, float, int] = (0.0625, 16.0, 17)
+    noises: tuple[float, float, int] = (1e-6, 2.0, 32)
+    smooth_share: float = 1e-3
     most_differences: int = 3
 
 
@@ -57,8 +61,8 @@ CONFIG = TableNoiseConfig()
 def noise_of_table(table: Array, times: Array) -> NoiseEstimate | None:
     """Return the noise variance of the readings of a table; None if it is too short or constant.
 
-    All memories and sizes of the process are equally likely a priori; places share the memory and the
-    noise, which is at most the `largest_noise`.
+    All rough processes and all sizes are equally likely a priori, and so are all smooth ones; places
+    share the process and the noise, which is at most the `largest_noise`.
 
     Parameters
     ----------
@@ -74,24 +78,29 @@ def noise_of_table(table: Array, times: Array) -> NoiseEstimate | None:
     >>> rng = np.random.default_rng(0)
     >>> walk = rng.standard_normal((200, 4)).cumsum(axis=0)
     >>> print(noise_of_table(walk + 2.0 * rng.standard_normal(walk.shape), np.arange(200.0)))
-    4 (2.6 to 5), from 800 readings
+    3.7 (2.6 to 5.3), from 800 readings
     """
     rows = np.isfinite(table).any(axis=1)
-    reads = np.isfinite(table).sum(axis=0)
     if np.count_nonzero(rows) < CONFIG.fewest_times:
         return None
-    spread = np.linspace(0, len(reads) - 1, min(CONFIG.most_places, len(reads)))
-    places = np.argsort(-reads, kind="stable")[spread.round().astype(int)]
-    places = places[reads[places] > 1]
-    part = table[rows][-CONFIG.most_times :, places]
+    bound = largest_noise(table, times)
+    table, times = table[rows][-CONFIG.most_times :], times[rows][-CONFIG.most_times :]
+    reads = np.isfinite(table).sum(axis=0)
+    places = np.argsort(-reads, kind="stable")[: np.count_nonzero(reads > 1)]
+    if len(places) == 0:
+        return None
+    spread = np.linspace(0, len(places) - 1, min(CONFIG.most_places, len(places)))
+    places = places[spread.round().astype(int)]
+    part = table[:, places]
     squares = np.nanvar(part, axis=0)
     unit = float(np.mean(squares))
     if not unit > SMALLEST_VARIANCE:
         return None
-    noises = unit * np.geomspace(*CONFIG.noises)
+    smallest, largest, count = CONFIG.noises
+    noises = unit * np.geomspace(smallest, min(largest, max(bound / unit, 2.0 * smallest)), count)
     sizes = np.maximum(squares, noises[0])[:, None] * np.geomspace(*CONFIG.sizes)
-    above = part - np.nanmean(part, axis=0)
-    evidence = table_evidence(above, times[rows][-CONFIG.most_times :], sizes, noises)
+    evidence = table_evidence(part - np.nanmean(part, axis=0), times, sizes, noises)
+    evidence[len(evidence) // 2 :] += math.log(CONFIG.smooth_share)
     share = noises / unit / NOISE_CONFIG.prior_share
     log_density = (
         logsumexp(evidence, axis=0) - 0.5 * (np.log(share) / NOISE_CONFIG.prior_spread) ** 2
@@ -100,14 +109,31 @@ def noise_of_table(table: Array, times: Array) -> NoiseEstimate | None:
     cumulative = np.cumsum(density) - density / 2
     quantiles = np.exp(np.interp(NOISE_CONFIG.quantiles, cumulative, np.log(noises)))
     low, high, mean = usable_variances(np.append(quantiles, density @ noises)).tolist()
-    estimate = NoiseEstimate(mean, low, high, int(np.isfinite(part).sum()))
-    return estimate.at_most(largest_noise(table, times))
+    return NoiseEstimate(mean, low, high, int(np.isfinite(part).sum()))
+
+
+def without_repeats(table: Array) -> Array:
+    """Return a table (T, A) of readings less those of stuck sensors, which are NaN then.
+
+    These are equal to the one before them at their place, and no other part of its column has that
+    value. Counts, and what is rounded, come back to a value.
+    """
+    table = table.copy()
+    for column in range(table.shape[1]):
+        rows = np.flatnonzero(np.isfinite(table[:, column]))
+        begins = np.diff(table[rows, column], prepend=np.nan) != 0
+        starts = table[rows[begins], column]
+        _, number, counts = np.unique(starts, return_inverse=True, return_counts=True)
+        once = (counts[number] == 1)[np.cumsum(begins) - 1]
+        table[rows[once & ~begins], column] = np.nan
+    return table
 
 
 def table_evidence(above: Array, times: Array, sizes: Array, noises: Array) -> Array:
-    """Return the log density (memories, n) of readings under noise variances (n,), up to a constant.
+    """Return the log density (2 memories, n) of readings under noise variances (n,), up to a constant.
 
-    By one Kalman filter for each memory, place, size and noise.
+    By one Kalman filter for each process, place, size and noise. The first half of the processes are
+    Ornstein-Uhlenbeck, which are rough, the others of a Matern-3/2 kernel, which have slopes.
 
     Parameters
     ----------
@@ -118,20 +144,36 @@ def table_evidence(above: Array, times: Array, sizes: Array, noises: Array) -> A
         Variances of the process at each place, equally likely.
     noises : array of shape (n,)
     """
-    prior = sizes[:, :, None]
-    memories = np.geomspace(*CONFIG.memories)[:, None, None, None]
-    mean = np.zeros((len(memories), *sizes.shape, len(noises)))
-    variance, log_density = prior + mean, mean.copy()
+    memories = np.geomspace(*CONFIG.memories)
+    prior = sizes[:, :, None] + np.zeros((2 * len(memories), 1, 1, len(noises)))
+    # Value and slope; a slope is in such a unit that its prior variance is that of the value.
+    value, slope, log_density = np.zeros((3, *prior.shape))
+    variance, both, variance_of_slope = prior.copy(), np.zeros(prior.shape), prior.copy()
     for values, steps in zip(above, np.diff(times, prepend=times[0]) / step_of(times), strict=True):
-        decay = np.exp(-steps / memories)
-        mean, variance = decay * mean, decay**2 * (variance - prior) + prior
+        lags = steps / memories
+        decay, zero = np.exp(-lags), np.zeros(len(lags))
+        moves = [[1.0 + lags, lags], [-lags, 1.0 - lags]]
+        rough = [[decay, zero], [zero, zero]]
+        (a, b), (c, d) = (
+            [np.append(r, decay * m)[:, None, None, None] for r, m in zip(*rows, strict=True)]
+            for rows in zip(rough, moves, strict=True)
+        )
+        value, slope = a * value + b * slope, c * value + d * slope
+        p, q, r = variance - prior, both, variance_of_slope - prior
+        variance = a**2 * p + 2.0 * a * b * q + b**2 * r + prior
+        both = a * c * p + (a * d + b * c) * q + b * d * r
+        variance_of_slope = c**2 * p + 2.0 * c * d * q + d**2 * r + prior
         read = np.isfinite(values)
-        total = variance[:, read] + noises
-        innovation = values[read, None, None] - mean[:, read]
-        log_density[:, read] -= 0.5 * (np.log(total) + innovation**2 / total)
-        gain = variance[:, read] / total
-        mean[:, read] += gain * innovation
-        variance[:, read] *= 1.0 - gain
+        at = slice(None) if read.all() else read  # a view is faster
+        total = variance[:, at] + noises
+        innovation = values[read, None, None] - value[:, at]
+        log_density[:, at] -= 0.5 * (np.log(total) + innovation**2 / total)
+        gain, gain_of_slope = variance[:, at] / total, both[:, at] / total
+        value[:, at] += gain * innovation
+        slope[:, at] += gain_of_slope * innovation
+        variance_of_slope[:, at] -= gain_of_slope * both[:, at]
+        both[:, at] *= 1.0 - gain
+        variance[:, at] *= 1.0 - gain
     return np.asarray(logsumexp(log_density, axis=2).sum(axis=1))
 
 
@@ -159,16 +201,28 @@ def largest_noise(table: Array, times: Array) -> float:
     bounds = [math.inf]
     differences = np.diff(table, axis=0)
     if len(differences):
-        differences[~np.isclose(np.diff(times), step_of(times))] = np.nan
+        differences[~np.isclose(np.diff(times), step_of(times), atol=0.0)] = np.nan
     for order in range(1, CONFIG.most_differences + 1):
-        counts = np.isfinite(differences).sum(axis=1)
-        rows = np.flatnonzero(counts)
+        share = math.comb(2 * order, order)
+        squares = np.nansum(differences**2, axis=1) / share
+        rows = np.flatnonzero(squares > 0)  # at night, and where counts are 0, nothing changes
         if len(rows) < CONFIG.fewest_times:
             break
-        squares = np.nansum(differences[rows] ** 2, axis=1) / math.comb(2 * order, order)
-        median = float(np.median(squares / chdtri(counts[rows], 0.5)))
-        # Two standard errors of a median of squares.
-        error = 2.5 * math.sqrt(2.0 / counts.sum())
-        bounds.append(max(median, smallest) * (1.0 + error))
+        counts = np.isfinite(differences[rows]).sum(axis=1)
+        median = float(np.median(squares[rows] / chdtri(counts, 0.5)))
+        # Differences share readings, so that fewer of them are independent.
+        independent = len(rows) * share**2 / math.comb(4 * order, 2 * order)
+        error = 2.0 * _error_of_median(float(counts.mean())) / math.sqrt(independent)
+        bounds.append(max(median, smallest) * math.exp(error))
         differences = np.diff(differences, axis=0)
     return min(bounds)
+
+
+def _error_of_median(freedom: float) -> float:
+    """Return the relative standard error of a median of chi-square variables, times sqrt(n).
+
+    It is 1 / (2 m f(m)) with the density f at the median m.
+    """
+    half = 0.5 * float(chdtri(freedom, 0.5))
+    shape = 0.5 * freedom
+    return 0.5 * math.exp(half - shape * math.log(half) + math.lgamma(shape))
