@@ -182,8 +182,8 @@ def largest_noise(table: Array, times: Array) -> float:
 
     The k-th difference of successive readings of a place has comb(2 k, k) times the noise variance, and
     what the reward adds [Ga]. So has the median over the times, for chi-square variables, if the reward
-    changes for a part of the day only. The process of `noise_of_table` has
-    one size of changes for all times: it takes a morning of light for noise.
+    changes for a part of the day only. The processes of `noise_of_table` change by as much at all times:
+    they take a morning of light for noise.
 
     Parameters
     ----------
