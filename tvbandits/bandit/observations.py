@@ -523,8 +523,9 @@ def signs_of_trouble(
     signs: list[str] = []
     if len(rewards) >= PLAYS:
         signs += _edges(domain, rewards.X[-PLAYS:])
-        readings = rewards.with_noise(noise_variance)
-        if _spread(readings.y, readings.variance) <= FLAT and _is_flat(readings):
+        # The latest first: a long history is rarely looked at, then.
+        latest = rewards.take(slice(-MOST_PLAYS, None)).with_noise(noise_variance)
+        if _is_flat(latest) and _is_within_noise(rewards.with_noise(noise_variance)):
             signs.append(
                 "no reading has differed from the others by more than the noise: "
                 "the plays may all be where the reward is flat"
@@ -543,17 +544,23 @@ def _spread(y: Array, variance: Array) -> float:
     return float(np.mean((y - mean) ** 2 / variance))
 
 
+def _is_within_noise(rewards: Dataset) -> bool:
+    """Return whether rewards differ from each other by no more than their noise."""
+    return _spread(rewards.y, rewards.variance) <= FLAT
+
+
 def _is_flat(rewards: Dataset) -> bool:
-    """Return whether the latest plays were at several points whose means do not differ, either.
+    """Return whether rewards are within noise, and of several points whose means do not differ, either.
 
     A click tells nothing beyond its noise, and many clicks of each arm do.
     """
-    latest = slice(-MOST_PLAYS, None)
-    points, of_point = np.unique(rewards.X[latest], axis=0, return_inverse=True)
+    if not _is_within_noise(rewards):
+        return False
+    points, of_point = np.unique(rewards.X, axis=0, return_inverse=True)
     if len(points) < FEWEST_POINTS:
         return False
-    weights = 1.0 / rewards.variance[latest]
-    sums = np.bincount(of_point, weights), np.bincount(of_point, weights * rewards.y[latest])
+    weights = 1.0 / rewards.variance
+    sums = np.bincount(of_point, weights), np.bincount(of_point, weights * rewards.y)
     return _spread(sums[1] / sums[0], 1.0 / sums[0]) <= FLAT
 
 
