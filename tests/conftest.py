@@ -11,11 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # In the background of a shell Ctrl-C is ignored, also by every process that is started here.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Examples of a property that says no number itself.
+settings.register_profile("tests", max_examples=40)
+settings.load_profile("tests")
 
 THREADS = int(os.environ.get("BLAS_THREADS", "1"))
 # For processes that tests start; here numpy may have been loaded long ago.

@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tvbandits.clock import is_date_text
+from tvbandits.datasets.tables.cells import plain_numbers, remedy_of
 from tvbandits.datasets.tables.headings import as_id, latitude_and_longitude, plain
 from tvbandits.datasets.tables.other_rows import GAPS, end_lines, sum_lines, unit_lines
 from tvbandits.datasets.tables.spreadsheets import (
@@ -227,10 +228,12 @@ class Layout:
     def value(self) -> str:
         """The column of the value; a `ValueError` if several may be it, or none."""
         if len(self.values) != 1:
-            possible = ", ".join(self.values) or "no column of numbers that is there"
-            raise ValueError(
-                f"the value may be any of {possible}: say which by {option_text('value', 'COLUMN')}"
+            found = (
+                f"may be any of {', '.join(self.values)}"
+                if self.values
+                else "is in no column of numbers"
             )
+            raise ValueError(f"the value {found}: say which by {option_text('value', 'COLUMN')}")
         return self.values[0]
 
     @property
@@ -295,11 +298,13 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
     empty = _unnamed_columns(body, names, header, separator)
     body, above, names = (body.drop(columns=empty), above.drop(columns=empty), names.drop(empty))
     cells = body.set_axis(list(names), axis=1)
-    time, is_long = _time_place(cells, options), bool(station_columns(cells, NO_OPTIONS))
+    stations = station_columns(cells, NO_OPTIONS)
+    cells = plain_numbers(cells, {*stations, *columns_of_option(options, "station")})
+    time, is_long = _time_place(cells, options), bool(stations)
     units = [] if is_long and time is not None else unit_lines(cells, time)
     ends = end_lines(cells)
     sums = sum_lines(cells.drop(index=[*units, *ends]), time)
-    unit_of = cells.loc[units[0]].str.strip().to_dict() if units else {}
+    unit_of = dict(zip(names, cells.loc[units[0]].str.strip(), strict=True)) if units else {}
     # A mean such as 1.004,9 shows what the marks of its column mean.
     cells, decimal = _with_points(cells.drop(index=[*units, *ends]), separator, options)
     cells = cells.drop(index=sums)
@@ -704,11 +709,8 @@ def as_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Seri
     wrong = (numbers.isna() & ~gap) | np.isinf(numbers)
     if wrong.any():
         place, cell = cells.index[wrong.to_numpy()][0], cells[wrong].iloc[0]
-        where = f" {'in line' if cells.index.name == LINE else 'at'} {place}"
-        remedy = f"if it stands for no reading, say {option_text('missing', cell)}"
-        if isinstance(cell, str) and re.fullmatch(r"[-+]?\d[\d.]*,\d+", cell.strip()):
-            remedy = f"say {option_text('decimal', 'comma')} or {option_text('decimal', 'point')}"
-        raise ValueError(f"{name} must hold finite numbers, got {describe(cell)}{where}: {remedy}")
+        where = f" {'in line' if cells.index.name == LINE else 'at'} {place}: {remedy_of(cell)}"
+        raise ValueError(f"{name} must hold finite numbers, got {describe(cell)}{where}")
     return numbers
 
 
@@ -721,7 +723,7 @@ def _check_is_station(column: pd.Series[Any], options: FileOptions) -> None:
             f"times by {option_text('time', 'COLUMN')}, and leave the other one out by "
             f"{option_text('without', str(column.name))}"
         )
-    if len(words) and not words.astype(str).str.match(r"\s*[-+]?\d").any():
+    if len(words) and not words.astype(str).str.match(r"\s*[-+<>≤≥]?\s*\d").any():
         raise ValueError(
             f"column {column.name} has words alone, such as {describe(words.iloc[0])}: if each row is "
             f"a reading of one station, name their column by {option_text('station', 'COLUMN')}, and "

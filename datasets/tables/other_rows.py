@@ -10,8 +10,8 @@ from tvbandits.clock import is_date_text
 
 # Texts of no reading, in small letters.
 GAPS = {
-    *("", "na", "nan", "n/a", "#n/a", "null", "none", "<na>", "nat", "-", "--", "---", "no data"),
-    "missing",
+    *("", "na", "nan", "n/a", "#n/a", "null", "none", "<na>", "nat", "-", "--", "---", "–", "—"),
+    *("−", "no data", "missing"),
 }
 
 # What stands for the unit of a time in lines of units, "TS" of Campbell or "dd.mm.yyyy hh:mm".

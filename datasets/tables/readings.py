@@ -41,7 +41,7 @@ from tvbandits.datasets.tables.layout import (
 )
 from tvbandits.datasets.tables.sentinels import check_sentinels
 from tvbandits.datasets.tables.spreadsheets import File
-from tvbandits.datasets.tables.times import iso_times
+from tvbandits.datasets.tables.times import iso_times, with_long_years
 from tvbandits.io import naming
 from tvbandits.option_text import option_text
 from tvbandits.validation import Array, describe, file_path, is_date, is_finite_number, text
@@ -139,9 +139,16 @@ def as_times(column: Iterable[Any], name: str = "time", dates: str | None = None
     place = int((wrong if wrong.any() else moments.isna()).to_numpy().argmax())
     raise ValueError(
         f"{name} must be numbers, or dates like 2008-01-31 12:00, 01/31/2008 12:00 or "
-        f"31.01.2008 12:00, got {describe(series[place])} in {_place_in(column, place)}: remove it if "
-        f"it is no reading; {option_text('time', 'COLUMN')} names another column"
+        f"31.01.2008 12:00, got {describe(series[place])} in {_place_in(column, place)}: "
+        f"{_remedy_of_time(series[place])}{option_text('time', 'COLUMN')} names another column"
     )
+
+
+def _remedy_of_time(cell: object) -> str:
+    """Return what to do about a cell that is no time, up to a semicolon."""
+    dates = with_long_years(str(cell))
+    what = f"write years with four digits, as {' or '.join(dates)}" if dates else ""
+    return f"{what or 'remove it if it is no reading'}; "
 
 
 def _place_in(column: Iterable[Any], place: int) -> str:

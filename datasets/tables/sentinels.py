@@ -35,6 +35,39 @@ def check_sentinels(values: pd.DataFrame, options: FileOptions) -> None:
         raise ValueError(sentinel_text(code, f"comes {count} time{'s' * (count > 1)}"))
 
 
+# A value is a spike if it has this share of all values, and comes so many times as often as the values
+# beside it usually do, among so many different ones.
+SPIKE_SHARE, SPIKE_TIMES, SPIKE_BESIDE, FEWEST_VALUES = 0.05, 10, 5, 20
+
+
+def spike_notes(values: pd.DataFrame, options: FileOptions) -> list[str]:
+    """Return a sentence for each value far more frequent than those beside it, such as 0 of rain.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from tvbandits.datasets.tables.layout import FileOptions
+    >>> from tvbandits.datasets.tables.sentinels import spike_notes
+    >>> values = pd.DataFrame({"value": [*np.linspace(-3, 3, 180), *[0.0] * 20]})
+    >>> print(spike_notes(values, FileOptions())[0].partition(",")[0])
+    0 is 10.0% of the values
+    """
+    counts = pd.Series(values.to_numpy(float).ravel()).dropna().value_counts().sort_index()
+    if len(counts) < FEWEST_VALUES or "none" in options.missing:
+        return []
+    different, numbers, notes = counts.index.to_numpy(), counts.to_numpy(), list[str]()
+    for i in np.flatnonzero(numbers > SPIKE_SHARE * numbers.sum()):
+        beside = [*numbers[max(i - SPIKE_BESIDE, 0) : i], *numbers[i + 1 :][:SPIKE_BESIDE]]
+        if numbers[i] >= SPIKE_TIMES * np.median(beside):
+            text = f"{different[i]:.10g}"
+            notes.append(
+                f"{text} is {numbers[i] / numbers.sum():.1%} of the values, far more than those near "
+                f"it: if it stands for no reading, say {option_text('missing', text)}"
+            )
+    return notes
+
+
 def sentinel_text(code: str, what: str = "is there") -> str:
     """Return the question about a number that may stand for no reading: "-999" or "-999 of Nord"."""
     number = code.partition(" ")[0]

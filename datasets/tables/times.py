@@ -37,6 +37,9 @@ _PARTS = (
 _HOURS_AND_MINUTES = r"\d|(?:\d|[01]\d|2[0-4])?[0-5]\d"
 _DATED = re.compile(r"date|datum|fecha|data|timestamp|datetime|zeitstempel|zeitpunkt")
 
+# The start of a date with a year of two digits: 31.01.24, 01/31/24, 24-01-31, 31-Jan-24.
+_SHORT = re.compile(r"\s*(\d\d?([./ -])(?:\d\d?|[^\W\d]{3,9})\2)(\d\d)(?![\d./-])")
+
 # Days since the end of 1899 in which spreadsheets count: these are from 1954 to 2119.
 SERIALS = 20_000, 80_000
 
@@ -132,6 +135,24 @@ def check_offsets(column: pd.Series[Any]) -> None:
             f"{with_offset} has an offset from UTC and {without} has none: write it in all times, or in "
             "none"
         )
+
+
+def with_long_years(date: str) -> list[str]:
+    """Return the dates that one with a year of two digits may be; none for any other text.
+
+    Examples
+    --------
+    >>> from tvbandits.datasets.tables.times import with_long_years
+    >>> print(with_long_years("31.01.24 12:00"), with_long_years("31.01.2024"))
+    ['31.01.2024', '31.01.1924'] []
+    """
+    match = _SHORT.match(date)
+    if match is None:
+        return []
+    start, mark, year = match.groups()
+    dates = [f"{start}20{year}", f"{start}19{year}"]
+    # With hyphens the year may come first.
+    return [f"20{start}{year}", dates[0]] if mark == "-" and start[-2].isdigit() else dates
 
 
 def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any]:

@@ -120,7 +120,7 @@ def test_a_tell_without_a_time_belongs_to_the_time_asked_for() -> None:
     offset=st.sampled_from([-1024.0, 0.5, 2.0**20]),
     policy=st.sampled_from(sorted(set(MAKERS) - {"sparq-gp-ucb"})),
 )
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 def test_only_differences_of_times_matter(times: list[int], offset: float, policy: str) -> None:
     here, there = make(policy, seed=4), make(policy, seed=4)
     for i, t in enumerate(times):

@@ -31,7 +31,7 @@ from tvbandits.acquisition.widths import BBKBWidth, BKBWidth, Confidence, Fixed
 from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.validation import Array
 
-STEPS, DELTA = 200, 1 / 200
+STEPS, DELTA = 120, 1 / 200
 
 
 @dataclass(frozen=True)

@@ -108,14 +108,15 @@ def test_the_variance_stays_unless_it_is_said() -> None:
     "options", [Options(mean=20.0), Options(control=SITES.X[0])], ids=["mean", "control"]
 )
 def test_a_correction_after_the_noise_was_learned_is_told_right_at_once(options: Options) -> None:
-    lost = 0
-    for last in range(6, 18):  # at some of these the noise is learned, and the posterior goes
-        wrong, right = (policies.adaptive_gp_ucb(SITES, options=options) for _ in range(2))
-        for bandit, y in ((wrong, 30.0), (right, 24.0)):
-            for t in range(1, last + 1):
-                bandit.drop(bandit.ask(t, n=2))
-                told = reward(SITES.X[[0, t % 5]], t)
-                bandit.tell(SITES.X[[0, t % 5]], [told[0], y] if t == last else told, t)
+    lost, bandit = 0, policies.adaptive_gp_ucb(SITES, options=options)
+    for last in range(1, 18):  # at some of these the noise is learned, and the posterior goes
+        wrong, right = (Bandit.from_state(bandit.recipe, bandit.state) for _ in range(2))
+        told = reward(SITES.X[[0, last % 5]], last)
+        for each, y in ((wrong, 30.0), (right, 24.0), (bandit, told[1])):
+            each.drop(each.ask(last, n=2))
+            each.tell(SITES.X[[0, last % 5]], [told[0], y], last)
+        if last < 6:
+            continue
         lost += wrong.state.posterior is None
         wrong.correct(SITES.X[[last % 5]], [24.0], last)
         assert wrong.info.posterior.in_use == right.info.posterior.in_use > 0

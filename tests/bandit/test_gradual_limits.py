@@ -50,7 +50,7 @@ def play_prices(domain: Any, safe: Any, seed: int, steps: int) -> tuple[np.ndarr
     return X, COMPLAINTS.excess(complaints_at(X))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_beside_safe_prices_each_play_on_a_box_is_near_earlier_ones(seed: int) -> None:
     X, excess = play_prices(BOX, PRICES[:, None], seed, 12)
     moves = [np.abs(X[:i] - X[i]).min() for i in range(5, len(X))]
@@ -75,7 +75,7 @@ def test_beside_safe_prices_each_play_is_near_earlier_ones(domain: Any, safe: np
     assert excess.max() <= 4.0
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("domain", [BOX, GRID], ids=["box", "candidates"])
 def test_few_safe_prices_are_played_first_and_each_play_after_them_is_near_earlier_ones(
     domain: Any, count: int

@@ -91,7 +91,7 @@ def played(bandit: Bandit, start: int, end: int, looks: bool = False) -> list[An
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_one_that_was_resumed_goes_on_as_the_other_does(name: str) -> None:
-    steps = 60 if name == "frugal" else 150
+    steps = 60 if name == "frugal" else 110
     bandit = MAKERS[name]()
     played(bandit, 1, steps)
     stored = pickle.dumps(bandit.state)
@@ -169,7 +169,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("short")
 def test_what_no_decision_needs_leaves_and_decisions_stay(name: str) -> None:
     whole, bounded = BOUNDED[name](), BOUNDED[name]().with_options(max_history=KEEP)
-    steps = 105 if name == "frugal" else 168
+    steps = 91 if name == "frugal" else 126
     expected, _ = played_in_order(whole, steps)
     X, held = played_in_order(bounded, steps)
     np.testing.assert_array_equal(X, expected)

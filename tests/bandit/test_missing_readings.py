@@ -107,7 +107,7 @@ def test_the_expert_is_asked_all_the_same() -> None:
 def test_readings_that_come_and_go(variant: str, domain: Any) -> None:
     """Told together, what is read is told as if it had come alone."""
     mixed, apart = (warmed(made(variant, domain, Mute()), domain) for _ in range(2))
-    for t in (10.0, 11.0, 12.0):
+    for t in (10.0, 11.0):
         X = mixed.ask(t, n=3)
         np.testing.assert_array_equal(X, apart.ask(t, n=3))
         y = noisy(X, t)
@@ -116,6 +116,6 @@ def test_readings_that_come_and_go(variant: str, domain: Any) -> None:
         apart.tell(X[[0, 2]], y[[0, 2]], t)
         apart.drop(X[[1]])
         assert mixed.info.failed == t - 9.0
-    np.testing.assert_array_equal(mixed.ask(13.0), apart.ask(13.0))
+    np.testing.assert_array_equal(mixed.ask(12.0), apart.ask(12.0))
     if isinstance(mixed, Bandit):
         assert fingerprint(mixed.state.rewards) == fingerprint(apart.state.rewards)

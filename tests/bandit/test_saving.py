@@ -51,7 +51,7 @@ from tvbandits.io import is_registered
 OWN = "tests.helpers.players:Known"
 
 
-def goes_on_alike(player: Any, path: Path, trusted: Any = None, steps: int = 8) -> None:
+def goes_on_alike(player: Any, path: Path, trusted: Any = None, steps: int = 5) -> None:
     """Save, load, and play on with both."""
     player.save(path)
     other = load(path, trusted)

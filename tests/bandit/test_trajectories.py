@@ -16,7 +16,7 @@ from tvbandits.datasets import DriftingBump
 from tvbandits.queries import KDPP, LogSchedule, Pool, QueryPlan
 from tvbandits.validation import Array, Index
 
-STEPS = 130
+STEPS = 100
 Mean = float | Literal["online"]
 
 

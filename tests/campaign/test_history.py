@@ -26,23 +26,23 @@ BANDITS = {
 @pytest.mark.parametrize("name", BANDITS)
 def test_a_bounded_history_is_on_the_disk(name: str, tmp_path: Path, monkeypatch: Any) -> None:
     """Memory and snapshots hold the latest; the journal, status and what is told again know all."""
-    monkeypatch.setattr(options, "SHORTEST_HISTORY", 10)
+    monkeypatch.setattr(options, "SHORTEST_HISTORY", 8)
     monkeypatch.setattr(store, "PAGE", 16)
     whole, bounded = (
         Campaign.create(tmp_path / f"{n}.db", bandit, snapshot_every=20)
-        for n, bandit in enumerate((BANDITS[name](), BANDITS[name]().with_options(max_history=10)))
+        for n, bandit in enumerate((BANDITS[name](), BANDITS[name]().with_options(max_history=8)))
     )
     for campaign in (whole, bounded):
-        for t in range(1, 46):
+        for t in range(1, 34):
             campaign.tell(campaign.ask(t), [np.sin(t) if t % 9 else np.nan])
     sizes = [len(each._store.snapshot().data) for each in (whole, bounded)]
-    assert sizes[1] < sizes[0] - 16 * 20  # twenty rewards and more of two numbers and more
+    assert sizes[1] < sizes[0] - 16 * 12  # twelve rewards and more of two numbers and more
     old = whole.state.rewards
     for campaign in (bounded, Campaign.open(tmp_path / "1.db")):
-        assert 10 <= len(campaign.state.rewards) < 20
+        assert 8 <= len(campaign.state.rewards) < 16
         assert campaign.status == replace(whole.status, rows=campaign.status.rows)
         told = [row.body["result"][0] for row in campaign.journal() if row.kind == "tell"]
-        assert told == list(range(1, 46))
+        assert told == list(range(1, 34))
         for y, same in ((7.0, False), (old.y[0], True)):
             with pytest.raises(ConflictError, match="already a reading") as error:
                 campaign.tell(old.X[:1], [y], old.t[:1])

@@ -1,5 +1,6 @@
 """Predictions of a campaign: conditioned once for all processes, and without a trace in decisions."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,12 @@ import pytest
 
 from tests.helpers.networks import shared_weather
 from tvbandits import Bandit, Campaign, Candidates, policies
+from tvbandits.gp.ensemble import posterior
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.validation import Array
 
 SITES = np.arange(6.0)[:, None]
-TABLE = shared_weather(310, seed=7)
+TABLE = shared_weather(110, seed=7)
 
 
 def bandit(history: Array | None = None) -> Bandit:
@@ -59,19 +61,22 @@ def test_predict_in_another_process_conditions_only_what_is_new(
             np.testing.assert_allclose(there, same.predict(SITES, t), rtol=1e-9)
 
 
-def test_predict_leaves_no_trace_in_what_others_decide(tmp_path: Path) -> None:
-    # Of 310 times an ensemble reads the latest 256: one that was conditioned before has read others.
+def test_predict_leaves_no_trace_in_what_others_decide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of 100 times an ensemble reads the latest 64: one that was conditioned before has read others.
+    monkeypatch.setattr(posterior, "CONFIG", replace(posterior.CONFIG, latest_times=64))
     places = [tmp_path / "predicted.db", tmp_path / "silent.db"]
     for place in places:
-        Campaign.create(place, bandit(TABLE[:290])).close()
+        Campaign.create(place, bandit(TABLE[:88])).close()
     predicted, silent = (Campaign.open(place) for place in places)
     with predicted, silent, Campaign.open(places[0]) as other:
-        for t in range(1, 20):
+        for t in range(1, 13):
             predicted.predict(SITES)
             for each in (other, silent):
-                each.tell(SITES[:2], TABLE[289 + t, :2], float(t))
-        points = other.ask(20.0)
-        np.testing.assert_array_equal(points, silent.ask(20.0))
+                each.tell(SITES[:2], TABLE[87 + t, :2], float(t))
+        points = other.ask(13.0)
+        np.testing.assert_array_equal(points, silent.ask(13.0))
         here, there = predicted.predict(SITES), silent.predict(SITES)
         np.testing.assert_array_equal(here, there)
         assert predicted.verify().consistent

@@ -90,7 +90,8 @@ def test_status_and_pending_are_what_a_bandit_knows(name: str, tmp_path: Path) -
                 campaign.answer(Q[:1], [0.1]) if len(Q) else None
             if step == 6:
                 campaign.correct(X[:1], [0.25])
-            same_without_a_bandit(place)
+            if step in (1, 3, 4, 5, 6, 10):
+                same_without_a_bandit(place)
 
 
 class Station:
@@ -232,6 +233,7 @@ def test_what_cannot_be_told_cannot_be_recorded(case: str, tmp_path: Path) -> No
         assert len(campaign.journal()) == 1
 
 
+@pytest.mark.slow
 def test_status_on_the_command_line_imports_no_model(tmp_path: Path) -> None:
     place = tmp_path / "c.db"
     with Campaign.create(place, RECIPES["limits"](), clock=Clock("1h", "2024-01-01")) as campaign:

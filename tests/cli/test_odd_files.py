@@ -124,3 +124,18 @@ def test_a_remedy_can_be_copied_into_a_shell(command: Command) -> None:
     Path("r.csv").write_text(text.replace(f",{VALUES[3, 1]},", ",<0.5,"), encoding="utf-8")
     assert "--missing '<0.5'" in fine(command("data", "info", "r.csv"))
     assert info(command, "--missing", "<0.5")["questions"] == []
+
+
+def test_data_info_names_a_value_far_more_frequent_than_those_beside_it(command: Command) -> None:
+    rows = [f"{i},{0 if i % 7 == 0 else i / 10 - 9}" for i in range(200)]
+    Path("zeros.csv").write_text("\n".join(["time,a", *rows]), encoding="utf-8")
+    info = fine(command("data", "info", "zeros.csv"))
+    assert "note: 0 is 15.0% of the values" in info
+    assert "then: " in info
+
+
+def test_data_info_takes_short_years_for_no_names_of_sites(command: Command) -> None:
+    Path("short.csv").write_text("time,a,b\n31.01.24,1,2\n01.02.24,2,3\n", encoding="utf-8")
+    assert "write years with four digits, as 31.01.2024 " in fine(
+        command("data", "info", "short.csv")
+    )

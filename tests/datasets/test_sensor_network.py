@@ -266,7 +266,7 @@ cells = st.lists(
 ).filter(lambda rows: all(any(row[k] is not None for row in rows) for k in (1, 2)))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(cells, st.booleans())
 def test_gaps_are_filled_linearly_in_time(rows: list[tuple[Any, ...]], dates: bool) -> None:
     table = pd.DataFrame(rows, columns=["t", "7", "8"]).astype(float)
@@ -282,7 +282,7 @@ def test_gaps_are_filled_linearly_in_time(rows: list[tuple[Any, ...]], dates: bo
         np.testing.assert_allclose(problem.values[:, place], expected, rtol=1e-12, atol=1e-10)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(
     st.lists(st.tuples(st.integers(0, 300), st.integers(-98, 98)), min_size=2, max_size=30),
     st.integers(1, 90),

@@ -14,7 +14,7 @@ from tvbandits.ties import draw_of_largest, first_of_largest, row_of_largest, ti
 from tvbandits.validation import Array
 
 seeds = st.integers(0, 10_000)
-modest = settings(max_examples=100, deadline=None)
+modest = settings(max_examples=60, deadline=None)
 
 
 def shaken(values: Array, seed: int, noise: float = 1e-13) -> Array:

@@ -173,7 +173,7 @@ def test_few_pairs() -> None:
     n=st.integers(1, 12),
     seed=st.integers(0, 99),
 )
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 def test_whatever_the_scale_it_can_be_used(scale: float, stated: float, n: int, seed: int) -> None:
     found = estimate(scale * RNG(seed).standard_normal(n), np.full(n, stated), np.full(n, 1e-4))
     low, high = found.interval

@@ -70,7 +70,7 @@ def plainly(
 
 
 @given(seed=st.integers(0, 10_000), tolerance=st.sampled_from([0.0, 0.05, 0.2, 3.0]))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 def test_answers_are_those_of_the_nearest_stations(seed: int, tolerance: float) -> None:
     rng = np.random.default_rng(seed)
     d = int(rng.integers(1, 4))

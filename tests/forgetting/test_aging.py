@@ -38,7 +38,7 @@ from tvbandits.queries import RandomPoints
 from tvbandits.queries.plans import Asking
 from tvbandits.validation import Array
 
-modest = settings(deadline=None, max_examples=80)
+modest = settings(deadline=None, max_examples=40)
 
 
 def observed(t: list[float], source: list[int] | None = None) -> Dataset:

@@ -252,7 +252,7 @@ def test_kernel_rows_of_a_surface(kernel: Kernel) -> None:
 # --- rows that grow
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.booleans(), st.integers(0, 20))
 def test_any_tree_of_appends(parents: list[int], square: bool, first: int) -> None:
     """Each step appends to some earlier view: all views stay what they were."""

@@ -334,7 +334,7 @@ def test_noise_estimate_prints_interval() -> None:
 
 # --- calibration
 
-modest = settings(deadline=None, max_examples=40)
+modest = settings(deadline=None, max_examples=25)
 ERRORS = st.lists(st.tuples(st.floats(-20, 20), st.floats(0.01, 10)), max_size=30)
 
 

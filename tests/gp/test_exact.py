@@ -176,7 +176,7 @@ def test_appended_rows_stay_with_a_factor_and_a_new_scale_too() -> None:
 
 # --- one factorisation
 
-modest = settings(deadline=None, max_examples=40)
+modest = settings(deadline=None, max_examples=25)
 seeds = st.integers(0, 2**32 - 1)
 
 

@@ -183,13 +183,13 @@ def test_every_route_is_a_new_start(kernel: str, map_: Aging, keep: bool) -> Non
     stream = Stream(KERNELS[kernel], 5, map_)
     part, rng = Nystrom(1.0, keep=keep), np.random.default_rng(8)
     p: SparsePosterior | None = None
-    for step in range(20):
+    for step in range(12):
         data, now = stream.step()
         for later in (0.0, 0.7):  # the second time nothing is new but the time of the decision
             data, now = stream.at(now + later)
             p = part.condition(Conditioning(stream.kernel, data, stream.grid, now, p, rng))
             assert_surface_is(p, stream.grid, now)
-        if step % 5 == 4 and len(data):
+        if step % 4 == 3 and len(data):
             assert_is(p, dense(p), stream.grid.at(now))
 
 

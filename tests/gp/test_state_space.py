@@ -146,8 +146,10 @@ def among_few(n: int, seed: int) -> Data:
     return data
 
 
-@pytest.mark.parametrize("n", [25, 3 * CONFIG.stride], ids=["few", "kept"])
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    ("name", "n"),
+    [*((name, 25) for name in KERNELS), *((name, 3 * CONFIG.stride) for name in ("drift", "all"))],
+)
 def test_the_past_is_the_exact_posterior_given_all_rewards(name: str, n: int) -> None:
     kernel, data = KERNELS[name], among_few(n, 8)
     rule, grid, made = StateSpace(anchors=FEW), CandidateGrid(kernel, FEW), None

@@ -498,14 +498,14 @@ def test_many_trials_are_told_at_once_in_bounded_time(monkeypatch: pytest.Monkey
     monkeypatch.setattr(PerParameter, "__call__", counted)
     study = optuna.create_study(sampler=TVSampler(time=numbered, seed=0))
     x = FloatDistribution(0.0, 1.0)
-    values = np.random.default_rng(0).random(2000)
+    values = np.random.default_rng(0).random(1000)
     study.add_trials(
         optuna.create_trial(params={"x": each}, distributions={"x": x}, value=(each - 0.3) ** 2)
         for each in values
     )
     study.ask({"x": x})
-    assert len(study.sampler.bandit.state.rewards) == 2000
-    assert 0 < max(sizes) < 2000 * 500
+    assert len(study.sampler.bandit.state.rewards) == 1000
+    assert 0 < max(sizes) < 1000 * 500
 
 
 def play_by_hand(trials: Any, space: Any) -> Any:
@@ -676,6 +676,7 @@ def test_recommend_of_a_study_without_a_value_or_without_a_choice() -> None:
     refused(ValueError, "multi-objective", study.sampler.recommend, two)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*is chosen at random:UserWarning")
 class TestSamplersOfOptuna(
     pytest_samplers.BasicSamplerTestCase,

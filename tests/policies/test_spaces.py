@@ -64,7 +64,7 @@ def play(bandit: Bandit, plays: int) -> None:
 def test_it_learns(name: str, table: bool) -> None:
     drawn = OVEN.sample(150, np.random.default_rng(0))
     bandit = POLICIES[name](OVEN.table(OVEN.decode(drawn)) if table else OVEN)
-    play(bandit, 12 if name in ("learned tv", "frugal") and not table else 25)
+    play(bandit, 12 if name in ("learned tv", "frugal") else 20)
     now = 1.0 + (bandit.state.time or 0.0)
     lost = BEST - reward(bandit.recommend(now)[None, :], now)[0]
     assert lost < 0.5 * float((BEST - reward(drawn, now)).mean())

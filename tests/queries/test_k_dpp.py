@@ -204,7 +204,7 @@ def test_greedy_takes_the_largest_determinant_each_time() -> None:
         assert max(options, key=options.__getitem__) == Z[m - 1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     points=arrays(float, st.integers(1, 12), elements=st.integers(-4, 4).map(float)),
     length=st.sampled_from([1e-3, 1.0, 30.0, 1e5]),
@@ -350,7 +350,7 @@ def test_log_schedule_of_the_paper() -> None:
 
 
 @given(n=st.integers(1, 25), k=st.integers(0, 30), seed=st.integers(0, 99))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 def test_as_many_distinct_rows_as_the_budget_says(n: int, k: int, seed: int) -> None:
     rows = KDPP(lambda told, _: k + told).choose(pool(n, 2, seed), np.random.default_rng(seed))
     assert len(rows) == len(set(rows.tolist())) == min(k + 2, n)
@@ -427,6 +427,7 @@ def test_sparq_with_exact_draws_is_reproduced_by_its_seed() -> None:
     assert played(1) == played(1) != played(2)
 
 
+@pytest.mark.slow
 def test_dppy_is_imported_by_an_exact_draw_alone() -> None:
     code = (
         "import sys, numpy as np, tvbandits; from tvbandits import policies, queries; "

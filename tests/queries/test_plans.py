@@ -184,7 +184,7 @@ def by_hand(k: int, asked: int, mean: Array, beta: float, ties: Sequence[int] = 
     beta=st.floats(0.05, 3.0),
     asked=st.integers(0, 9),
 )
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 def test_plausible_maximizers_of_any_pool(seed: int, k: int, beta: float, asked: int) -> None:
     mean = np.random.default_rng(seed).normal(0.0, 1.0, N)
     rows = PlausibleMaximizers(k).choose(uneven(asked, mean, beta), rng()).tolist()

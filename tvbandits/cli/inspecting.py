@@ -39,8 +39,8 @@ from tvbandits.datasets.tables.layout import (
 )
 from tvbandits.datasets.tables.readings import as_times, averages_text, few, flags_text
 from tvbandits.datasets.tables.rounds import doubts_about, find_step
-from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
-from tvbandits.datasets.tables.times import doubts_about_times
+from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text, spike_notes
+from tvbandits.datasets.tables.times import doubts_about_times, with_long_years
 from tvbandits.io import naming
 from tvbandits.option_text import option_text
 
@@ -151,7 +151,8 @@ def _are_places(cells: pd.DataFrame) -> bool:
     if len(cells.columns) not in (3, 4) or cells.empty:
         return False
     names = cells.iloc[:, 0].astype(str).str.strip()
-    is_name = pd.to_numeric(names, errors="coerce").isna() & ~names.map(is_date_text)
+    is_date = names.map(lambda name: is_date_text(name) or bool(with_long_years(name)))
+    is_name = pd.to_numeric(names, errors="coerce").isna() & ~is_date
     numbers = cells.iloc[:, 1:].apply(pd.to_numeric, errors="coerce")
     return bool(is_name.all() and names.is_unique and numbers.notna().all(axis=None))
 
@@ -215,7 +216,7 @@ def _value_facts(
         table = _table_by_time(readings, options)
         times = as_times(readings["time"], "time", options.dates)
         doubts = doubts_about_times(times) + similar_names(table.columns)
-        facts["notes"] = doubts + doubts_about(table)
+        facts["notes"] = doubts + doubts_about(table) + spike_notes(readings[["value"]], options)
     return facts
 
 

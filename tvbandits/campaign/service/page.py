@@ -681,6 +681,8 @@ def _problems(played: pd.DataFrame) -> tuple[str, ...]:
         stuck = int(np.argmin([*(read == read[-1:])[::-1], False]))
         if stuck >= SETTINGS.equal_readings:
             problems.append(f"stuck: {read[-1]:g} for {stuck} {what}")
+    if played["source"].nunique() < 2:
+        return tuple(problems)
     both = played.pivot_table("reward", "time", "source").reindex(columns=["expert", "bandit"])
     differences = (both["expert"] - both["bandit"]).dropna().to_numpy(dtype=float)
     if len(differences) >= SETTINGS.pairs:

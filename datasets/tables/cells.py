@@ -1,0 +1,84 @@
+"""Cells of numbers as spreadsheets and laboratories write them: −5, 1 012,5, <0.5 and 12.5 ppb."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+import pandas as pd
+
+from tvbandits.option_text import option_text
+
+_MINUS = re.compile(r"[−–](?=[.,]?\d)")
+# One space, also a narrow one or one without a break, or an apostrophe, between all thousands.
+_BETWEEN = " \u00a0\u2009\u202f'’"
+_MARKS = f"−–{_BETWEEN}"
+_GROUPED = rf"[1-9]\d{{0,2}}([{_BETWEEN}])\d{{3}}(?:\1\d{{3}})*(?:[.,]\d*)?"
+_NUMBER = re.compile(rf"[-+]?(?:{_GROUPED}|[\d.,]*\d[.,]?)(?:[eE][-+]?\d+)?")
+
+_LIMIT = re.compile(r"(?:([<≤])|[>≥])\s*=?\s*([-+]?[\d.,]*\d)")
+_WITH_WORD = re.compile(r"[-+]?[\d.,]*\d\s*([^\W\d]\D*|[%°*].*)")
+_WITH_COMMA = re.compile(r"[-+]?\d[\d.]*,\d+")
+
+
+def plain_numbers(frame: pd.DataFrame, names: Collection[str] = ()) -> pd.DataFrame:
+    """Return a frame whose numbers have a plain minus and nothing but marks between their digits.
+
+    Parameters
+    ----------
+    frame : DataFrame of str
+    names : collection of str
+        Columns of names, which stay as they are, as the first column does.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tvbandits.datasets.tables.cells import plain_numbers
+    >>> frame = pd.DataFrame({"t": ["1", "2"], "a": ["−1 012,5", "5–7"]})
+    >>> print(plain_numbers(frame)["a"].tolist())
+    ['-1012,5', '5–7']
+    """
+    frame = frame.copy()
+    for i in range(1, frame.shape[1]):
+        if frame.columns[i] in names:
+            continue
+        cells = frame.iloc[:, i]
+        written = "".join(cells.tolist())  # to look at each cell takes as long as to read the file
+        if any(mark in written for mark in _MARKS):
+            texts = {cell: _plain_number(cell) for cell in cells.unique()}
+            frame.isetitem(i, [texts[cell] for cell in cells])
+    return frame
+
+
+def _plain_number(cell: str) -> str:
+    """Return the text of a number with a plain minus and no space; any other text as it is."""
+    text = _MINUS.sub("-", cell.strip())
+    return re.sub(f"[{_BETWEEN}]", "", text) if _NUMBER.fullmatch(text) else cell
+
+
+def remedy_of(cell: object) -> str:
+    """Return what to do about a cell that is no number.
+
+    Examples
+    --------
+    >>> from tvbandits.datasets.tables.cells import remedy_of
+    >>> print(remedy_of("12.5 ppb").partition(",")[0])
+    if 'ppb' is a unit
+    """
+    text = str(cell).strip()
+    missing = option_text("missing", text)
+    if _WITH_COMMA.fullmatch(text):
+        return f"say {option_text('decimal', 'comma')} or {option_text('decimal', 'point')}"
+    if limit := _LIMIT.fullmatch(text):
+        number = f"half of {limit[2]}" if limit[1] else limit[2]
+        side = "below" if limit[1] else "above"
+        return (
+            f"it is {side} the limit of detection: write a number for it, such as {number}, or leave it "
+            f"out by {missing}"
+        )
+    if word := _WITH_WORD.fullmatch(text):
+        return (
+            f"if {word[1]!r} is a unit, remove it from all cells; if this one stands for no reading, "
+            f"say {missing}"
+        )
+    return f"if it stands for no reading, say {missing}"
