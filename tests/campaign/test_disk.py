@@ -15,6 +15,7 @@ import pytest
 
 from tests.attack.postgresql import Server, why_not
 from tests.campaign.test_campaign import Dies, Wrong, asking, execute, plain, play, truth
+from tests.helpers.disks import AS_SHIPPED
 from tests.helpers.folders import made_once
 from tests.helpers.players import noisy
 from tests.helpers.refusals import refused
@@ -27,6 +28,7 @@ from tvbandits.campaign import (
     StorageError,
 )
 from tvbandits.campaign.service.page import campaign_page
+from tvbandits.campaign.store import databases
 from tvbandits.cli.output import without_formula
 from tvbandits.experts import CallableExpert
 
@@ -42,6 +44,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     made_once("three rewards", tmp_path, new)
     return tmp_path
+
+
+def test_a_commit_waits_for_the_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(databases, "SYNCHRONOUS", AS_SHIPPED)
+    with databases.SQLiteFile(folder / "m.db").engine.connect() as connection:
+        assert (
+            connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+        )  # FULL, in SQLite's words
 
 
 def found(folder: Path) -> dict[str, Any]:

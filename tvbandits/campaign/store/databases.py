@@ -22,6 +22,9 @@ from tvbandits.validation import file_path
 # Ways to open a file. The first reads it as it is and creates no file beside it.
 IMMUTABLE, READ, WRITE, CREATE = "mode=ro&immutable=1", "mode=ro", "mode=rw", "mode=rwc"
 
+# A commit waits for the disk, so that a power cut loses nothing. Tests, which none hits, do not wait.
+SYNCHRONOUS = "FULL"
+
 # Endings of the files that SQLite keeps beside a database, and of the lock of those who write.
 SQLITE_ENDINGS = ("-wal", "-shm", "-journal")
 LOCK_ENDING = "-turn"
@@ -153,7 +156,7 @@ def _open(file: Path, mode: str) -> sqlite3.Connection:
     try:
         if mode in (WRITE, CREATE):
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
         connection.execute("PRAGMA trusted_schema = OFF")
         limit_cells(connection)
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
