@@ -170,7 +170,8 @@ class StubTransport:
         for fault in faults:
             of_kind("faults", fault, Faults, needs)
             for name in fault.stations or ():
-                require(name in ids, "stations of a fault", "in the table", name)
+                is_station = isinstance(name, str) and name in ids
+                require(is_station, "stations of a fault", "in the table", name)
         variance = as_variances(self.noise_variance, A, "noise_variance")
         for array in (values, variance):
             array.setflags(write=False)
@@ -204,7 +205,8 @@ class StubTransport:
     def read(self, station: str, t: float) -> Reading | None:
         """Return the reading of one station at time `t`; None where it does not answer."""
         when = as_time(t)
-        require(station in self.ids, "station", "one of the table", station)
+        is_station = isinstance(station, str) and station in self.ids
+        require(is_station, "station", "one of the table", station)
         column, latest = self.ids.index(station), self._row(when)
         offset, variance, row = 0.0, float(self._variance[column]), max(latest, 0)
         for place, fault in enumerate(self._faults):

@@ -431,6 +431,8 @@ class SampledBound(Acquisition):
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """Return the next points (b, d)."""
+        if isinstance(decision.domain, Candidates):
+            return UpperConfidenceBound().choose(decision, rng)
         bound = decision.view.bound(decision.beta)
         centres = np.empty((0, decision.domain.dimension))
         if isinstance(bound, SmoothAcquisition):

@@ -158,4 +158,6 @@ class Box(Domain):
 
     def by_sample(self, centres: Array) -> SampledDomain:
         """Return the box, searched by a random sample and neighbours of some points (n, d)."""
-        return SampledDomain(self, centres, np.zeros(self.dimension, dtype=np.int64))
+        return SampledDomain(
+            self, self.check(centres, "centres"), np.zeros(self.dimension, dtype=np.int64)
+        )

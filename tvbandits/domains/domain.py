@@ -209,7 +209,7 @@ class Domain(ABC):
 
         A domain that looks at all of its points is returned as it is.
         """
-        del centres
+        as_points(centres, self.dimension, "centres")
         return self
 
 
@@ -446,7 +446,7 @@ class AtContext(Domain):
         Neighbours of earlier plays, which other contexts called for, are no part of it: they made the
         decisions of a heat pump worse.
         """
-        del centres
+        as_points(centres, self.dimension, "centres")
         actions = self.actions
         return replace(self, part=actions.by_sample(np.empty((0, actions.dimension))))
 

@@ -295,9 +295,10 @@ class Space(Domain):
 
     def by_sample(self, centres: Array) -> Domain:
         """Return the space, searched by a random sample and neighbours of some points (n, d)."""
+        points = self.check(centres, "centres")
         if self._every is not None:
             return self
-        return SampledDomain(self, centres, np.array([part.size for part in self.parameters]))
+        return SampledDomain(self, points, np.array([part.size for part in self.parameters]))
 
     def near(self, x: Array, distance: float) -> Space:
         """Return the part of the space within a distance of `x` (d,) along each number.
