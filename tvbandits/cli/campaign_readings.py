@@ -226,10 +226,6 @@ def read_history(
     """
     import pandas as pd
 
-    from tvbandits.datasets.tables.readings import few
-    from tvbandits.datasets.tables.rounds import doubts_about
-    from tvbandits.datasets.tables.times import doubts_about_times
-
     # Without a noise of the policy's, a variance is one that the table states. Outliers are judged when
     # the bandit learns its history: time by time it would take as long as all times before.
     options = replace(bandit.recipe.options, robust=False)
@@ -270,12 +266,20 @@ def read_history(
     history = history.reindex(columns=range(len(places.X)))
     index: Any = history.index if clock is None else clock.time(history.index.to_numpy())
     named = history.set_axis([name(x) for x in places.X], axis=1).set_axis(index)
-    empty = named.columns[named.isna().all()]
-    if len(empty):
-        print(escape(f"note: no reading of {few(empty)}"))
-    for note in doubts_about_times(index) + doubts_about(named.drop(columns=empty)):
+    for note in _history_notes(named):
         print(escape(f"note: {note}"))
     return history
+
+
+def _history_notes(history: pd.DataFrame) -> list[str]:
+    """Return what a person should know about a history, whose columns have the names of the sites."""
+    from tvbandits.datasets.tables.readings import few
+    from tvbandits.datasets.tables.rounds import doubts_about
+    from tvbandits.datasets.tables.times import doubts_about_times
+
+    empty = history.columns[history.isna().all()]
+    notes = [f"no reading of {few(empty)}"] if len(empty) else []
+    return notes + doubts_about_times(history.index) + doubts_about(history.drop(columns=empty))
 
 
 def _record(
