@@ -170,8 +170,7 @@ class StubTransport:
         for fault in faults:
             of_kind("faults", fault, Faults, needs)
             for name in fault.stations or ():
-                is_station = isinstance(name, str) and name in ids
-                require(is_station, "stations of a fault", "in the table", name)
+                require(_is_one_of(ids, name), "stations of a fault", "in the table", name)
         variance = as_variances(self.noise_variance, A, "noise_variance")
         for array in (values, variance):
             array.setflags(write=False)
@@ -205,8 +204,7 @@ class StubTransport:
     def read(self, station: str, t: float) -> Reading | None:
         """Return the reading of one station at time `t`; None where it does not answer."""
         when = as_time(t)
-        is_station = isinstance(station, str) and station in self.ids
-        require(is_station, "station", "one of the table", station)
+        require(_is_one_of(self.ids, station), "station", "one of the table", station)
         column, latest = self.ids.index(station), self._row(when)
         offset, variance, row = 0.0, float(self._variance[column]), max(latest, 0)
         for place, fault in enumerate(self._faults):
@@ -237,3 +235,8 @@ class StubTransport:
             return False
         draw = keyed_normal(self.seed, _LOSS + place, np.array([[float(column)]]), t)[0]
         return bool(draw <= ndtri(fault.loss))  # with probability `loss`
+
+
+def _is_one_of(ids: Sequence[str], name: object) -> bool:
+    """Return whether this is the name of a station; a missing value of pandas equals nothing."""
+    return isinstance(name, str) and name in ids
