@@ -22,7 +22,7 @@ from tvbandits import Answers, Candidates, policies
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.datasets import TableProblem, sensor_field
 from tvbandits.gp.lookahead import EVERY, JointPosterior
-from tvbandits.queries.plans import questions
+from tvbandits.queries.plans import choose_questions
 from tvbandits.validation import Array, Index
 
 ANSWERS = 3
@@ -175,7 +175,7 @@ def play_filter(network: Network, answers: int) -> float:
         regret += values.max() - values[row]
         plain.read(np.array([row]), values[[row]])
         if answers:
-            rows = questions(plain.joint_posterior(), answers, asked)
+            rows = choose_questions(plain.joint_posterior(), answers, asked)
             asked += len(rows)
             plain.read(rows, values[rows])
         plain.step()

@@ -22,7 +22,7 @@ from tvbandits.comparison.summary import summarise
 from tvbandits.datasets import TableProblem, ozone, sensor_field
 from tvbandits.domains.problem import noise_to_add
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
-from tvbandits.queries.plans import questions
+from tvbandits.queries.plans import choose_questions
 
 STATES = (
     "Georgia", "North Carolina", "Michigan", "Wisconsin", "Missouri", "Oklahoma", "Tennessee",
@@ -79,7 +79,7 @@ def play(problem: TableProblem, answers: int, seed: int) -> tuple[float, float]:
         regret.append(truth.max() - truth[row])
         ensemble = ensemble.update([row], truth[[row]] + noise * rng.standard_normal(1), None, step)
         if answers:
-            rows = questions(ensemble.joint_posterior(step + 1.0), answers, asked)
+            rows = choose_questions(ensemble.joint_posterior(step + 1.0), answers, asked)
             asked += len(rows)
             told = truth[rows] + noise * rng.standard_normal(len(rows))
             ensemble = ensemble.update(rows, told, None, step)

@@ -534,18 +534,18 @@ def test_runs_come_one_by_one() -> None:
 
 
 def test_who_asks_nobody_gets_as_many_answers() -> None:
-    asking = "sparq-gp-ucb:queries_per_step=2"
-    policies = ["gp-ucb", "uniform", asking, "adaptive-gp-ucb"]
+    sparq = "sparq-gp-ucb:queries_per_step=2"
+    policies = ["gp-ucb", "uniform", sparq, "adaptive-gp-ucb"]
     parts: dict[str, Any] = {"seeds": 2, "horizon": 15, "beta": 2.0}
     table = compare(LONGER, policies, **parts, equal_information=True)
     assert list(dict.fromkeys(table["policy"])) == policies
     counts = table.pivot_table(index=["seed", "t"], columns="policy", values="answered")
-    assert counts[asking].sum() > 40
+    assert counts[sparq].sum() > 40
     for policy in ("gp-ucb", "adaptive-gp-ucb"):
-        assert counts[policy].to_list() == counts[asking].to_list()
+        assert counts[policy].to_list() == counts[sparq].to_list()
     assert (counts["uniform"] == 0).all()
-    alone = compare(LONGER, [asking], **parts)
-    asks = table["policy"] == asking
+    alone = compare(LONGER, [sparq], **parts)
+    asks = table["policy"] == sparq
     assert table[asks]["regret"].to_list() == alone["regret"].to_list()  # it is the same run
 
 

@@ -123,7 +123,7 @@ class Bandit:
         check_state(recipe, state)
         bandit = cls.__new__(cls)
         bandit._initialize(recipe, state_for(recipe, state))
-        expert = None if recipe.asking is None else recipe.asking.expert
+        expert = None if recipe.query_config is None else recipe.query_config.expert
         memory, saved = state_of(expert), state.queries.expert
         if memory is not None and saved and memory["kind"] == saved["kind"]:
             restore_state(expert, saved)
@@ -158,8 +158,8 @@ class Bandit:
         return self._whole() if self._turns.mine else in_turn(Bandit._whole)(self)
 
     def _whole(self) -> State:
-        asking = self._recipe.asking
-        memory = None if asking is None else state_of(asking.expert)
+        query_config = self._recipe.query_config
+        memory = None if query_config is None else state_of(query_config.expert)
         if memory is not None and not same_value(memory, self._state.queries.expert):
             self._state = self._state.with_queries(expert=memory)
         return self._state
@@ -421,8 +421,8 @@ class Bandit:
         # Where it may play is checked first: an expert is not paid for a call that is refused.
         place = find_place(recipe, state, request)
         domain, mask = request.domain, request.available
-        if recipe.asking is not None and concerns_questions(recipe, state, domain, mask):
-            if recipe.asking.expert is not None:
+        if recipe.query_config is not None and concerns_questions(recipe, state, domain, mask):
+            if recipe.query_config.expert is not None:
                 check_reachable(request, place)
             state = query_before_ask(self._inference, state, now, domain, mask, rng)
         state, X = suggest(self._inference, self._outcome_models, state, request, place, rng)
@@ -719,8 +719,10 @@ class Bandit:
             If the recipe has no query plan, or `t` or `available` cannot be used.
         """
         recipe, state = self._recipe, self._state
-        if recipe.asking is None:
-            raise ValueError("there is nothing to ask: the recipe has no query plan (asking=None)")
+        if recipe.query_config is None:
+            raise ValueError(
+                "there is nothing to ask: the recipe has no query plan (query_config=None)"
+            )
         about = question_time(recipe, state, t)
         mask = availability_of(recipe.domain, available, None, any_context=True)
         rng = self._inference.generator(state.random)
@@ -755,11 +757,11 @@ class Bandit:
             If the recipe has no query plan, or an argument has a wrong form.
         """
         recipe, state = self._recipe, self._state
-        if recipe.asking is None:
+        if recipe.query_config is None:
             raise ValueError("there is nothing to answer: the recipe has no query plan")
         about = question_time(recipe, state, state.queries.latest if t is None else t)
         answers, refused = validate_answers(recipe, X, values, about, noise_variance)
-        self._state = update_answers(recipe.asking, state, answers, refused, replaces=False)
+        self._state = update_answers(recipe.query_config, state, answers, refused, replaces=False)
         return self._state.info
 
     @in_turn

@@ -484,7 +484,7 @@ class Inference:
             others = ~recipe.is_control(waiting.X)
             waiting = waiting.take(others)
             same_time = np.concatenate([same_time, np.array(recipe.options.control)[None]])
-        most = None if recipe.asking is None else recipe.asking.informed_width
+        most = None if recipe.query_config is None else recipe.query_config.informed_width
         pending, noise = waiting.X[:0], np.empty(0)
         if recipe.acquisition.counts_pending and len(waiting.t):
             noise = self.pending_noise(state, view, waiting)
@@ -621,12 +621,12 @@ class Inference:
 
     def query_pool(self, state: State, visited: Array) -> PlayedPool:
         """Return the points that a query plan may choose from, with those of `visited` that are new."""
-        asking = self.recipe.asking
-        return state.queries.pool.grown(
+        query_config = self.recipe.query_config
+        return state.queries.pool.extend(
             visited,
             state.model.kernel,
             lambda X: self.inputs(X, 0.0),
-            None if asking is None else asking.pool_size,
+            None if query_config is None else query_config.pool_size,
         )
 
     def _age(
@@ -727,7 +727,7 @@ class Inference:
         if not (t < until).any():
             return state
         state = state.since_time(until, posterior)
-        if not self._finite and self.recipe.asking is None:  # of such points there is no end
+        if not self._finite and self.recipe.query_config is None:  # of such points there is no end
             X = np.concatenate([state.rewards.X, state.failed.X])
             _, first = np.unique(X, axis=0, return_index=True)
             state = replace(state, visited=X[np.sort(first)])

@@ -79,8 +79,10 @@ def _play_a_step(bandit: Any) -> None:
         Whatever it meets, or a `ValueError` for a number that is none.
     """
     fitted = isinstance(bandit, Bandit)
-    if fitted and bandit.recipe.asking is not None:
-        alone = replace(bandit.recipe, asking=replace(bandit.recipe.asking, expert=None))
+    if fitted and bandit.recipe.query_config is not None:
+        alone = replace(
+            bandit.recipe, query_config=replace(bandit.recipe.query_config, expert=None)
+        )
         bandit = Bandit.from_state(alone, bandit.state)
     repr((bandit, bandit.info, bandit.history))
     _check_numbers(bandit)

@@ -16,9 +16,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
-from tvbandits.acquisition.batches import USUAL_LARGEST, Batching, BatchRule
+from tvbandits.acquisition.batches import DEFAULT_LARGEST, Batching, BatchRule
 from tvbandits.acquisition.rules import (
-    LastingBound,
+    PersistentBound,
     RandomFirst,
     SampledBound,
     SpreadFirst,
@@ -125,7 +125,7 @@ def make_bandit(
     sizes = options.minimum_batch, options.largest_batch
     if batch_rule is not None:
         parts["batching"] = Batching(batch_rule, *sizes)
-    elif sizes != (1, USUAL_LARGEST):
+    elif sizes != (1, DEFAULT_LARGEST):
         raise ValueError(
             "minimum_batch and largest_batch are for a policy that says when a batch ends, "
             f"got {sizes[0]} and {sizes[1]}"
@@ -400,7 +400,7 @@ def model_of(
         posterior = ModelEnsemble(both=True)
         if not asks:
             network = len(domain) <= MODEL_CONFIG.largest_network  # type: ignore[arg-type]
-            others["acquisition"] = LastingBound() if network else SpreadFirst()
+            others["acquisition"] = PersistentBound() if network else SpreadFirst()
             if network and has_history and beta is None:
                 others["beta"] = CONFIG.history_width
     every = Every() if asks else Every(space_spread=CONFIG.length_spread)
@@ -415,7 +415,7 @@ def model_of(
 def arms_model(arms: Arms, beta: Width | None) -> Model:
     """Return filters of arms that share nothing, played by Thompson sampling."""
     others = {
-        "acquisition": ThompsonSampling(lasting=True, sharing=CONFIG.sharing_width),
+        "acquisition": ThompsonSampling(persistent=True, sharing_width=CONFIG.sharing_width),
         "batching": Batching(largest=1),
         "beta": CONFIG.arms_width if beta is None else beta,
     }

@@ -31,7 +31,7 @@ from tvbandits.experts.protocol import (
     inform,
     is_mistake,
 )
-from tvbandits.queries.plans import Asking, Pool
+from tvbandits.queries.plans import Pool, QueryConfig
 from tvbandits.validation import Array, as_rows, as_time, error_line
 
 # Points drawn from a domain that is not finite, for a plan to choose from; and the latest rewards, the
@@ -53,10 +53,10 @@ def query_after_tell(
     own, if their time is.
     """
     recipe, latest = inference.recipe, new.latest
-    if recipe.asking is None or recipe.asking.expert is None:
+    if recipe.query_config is None or recipe.query_config.expert is None:
         return state
     if len(new.rewards.t):
-        show(recipe.asking.expert, inference.with_noise(state, new.rewards))
+        show(recipe.query_config.expert, inference.with_noise(state, new.rewards))
     if recipe.consult != "after tell" or (before.time is not None and latest < before.time):
         return state
     # The present, as far as it is known.
@@ -94,7 +94,7 @@ def query_before_ask(
         available = Available(domain, None, None)  # for questions: nobody else looks at that
     state = _remember_available(inference, state, available, rng)
     queries, last = state.queries, state.record.pending_time
-    if recipe.asking is None or recipe.asking.expert is None:
+    if recipe.query_config is None or recipe.query_config.expert is None:
         return state
     if recipe.consult == "before ask" and _is_new(queries, now):
         return query_expert(inference, state, now, rng)
@@ -112,7 +112,7 @@ def query_expert(
     inference: Inference, state: State, about: float, rng: np.random.Generator
 ) -> State:
     """Return the state once the plan has chosen and the expert was asked about the time `about`."""
-    config = inference.recipe.asking
+    config = inference.recipe.query_config
     assert config is not None
     expert = config.expert
     assert expert is not None  # otherwise nothing is due
@@ -153,10 +153,10 @@ def choose_questions(
     state : State
     points : array of shape (q, d)
     """
-    recipe, config = inference.recipe, inference.recipe.asking
+    recipe, config = inference.recipe, inference.recipe.query_config
     assert config is not None
     decision = about if recipe.consult == "before ask" else about + _usual_step(recipe, state)
-    if state.queries.pool.seen < len(state.visited):  # some were played without a plan
+    if state.queries.pool.visited < len(state.visited):  # some were played without a plan
         state = state.with_queries(pool=inference.query_pool(state, state.visited))
     points, beliefs = query_candidates(recipe, state, rng), None
     if config.plan.looks_at_posterior and len(points):
@@ -194,7 +194,7 @@ def _remember_available(
     pool, and points drawn from the domain.
     """
     if available is not None and (available.test is not None or available.within is not None):
-        if state.queries.pool.seen < len(state.visited):
+        if state.queries.pool.visited < len(state.visited):
             state = state.with_queries(pool=inference.query_pool(state, state.visited))
         points = _pool_points(inference.recipe, state, available.domain, rng)
         available = Available(available.domain, None, None, points=points[available(points)])
@@ -203,22 +203,22 @@ def _remember_available(
 
 def _pool_points(recipe: Recipe, state: State, domain: Domain, rng: np.random.Generator) -> Array:
     """Return the points of the pool, and more of a domain that is not finite unless they are enough."""
-    config = recipe.asking
+    config = recipe.query_config
     assert config is not None
     played = move_to_context(domain, recipe.domain, state.visited[state.queries.pool.rows])
-    if config.about == "played":
+    if config.pool == "played":
         return played
     return np.concatenate([played, domain.sample(POINTS, rng)])
 
 
 def query_candidates(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
     """Return the points that may be asked about, shape (N, d)."""
-    config, available = recipe.asking, state.queries.available
+    config, available = recipe.query_config, state.queries.available
     assert config is not None
     domain = recipe.domain if available is None else available.domain
-    if available is not None and available.points is not None and config.about != "played":
+    if available is not None and available.points is not None and config.pool != "played":
         return available.points
-    if config.about == "played" or not isinstance(domain, Candidates):
+    if config.pool == "played" or not isinstance(domain, Candidates):
         points = _pool_points(recipe, state, domain, rng)
     else:
         points = domain.X
@@ -258,7 +258,13 @@ def queries_to_carry(
 
 
 def update_answers(
-    config: Asking, state: State, answers: Dataset, refused: int, *, replaces: bool, **about: Any
+    config: QueryConfig,
+    state: State,
+    answers: Dataset,
+    refused: int,
+    *,
+    replaces: bool,
+    **about: Any,
 ) -> State:
     """Return the state with answers about one time: of a query, or such as somebody brought.
 

@@ -34,7 +34,7 @@ from tvbandits.gp.noise import NoiseEstimate, estimated_noise, first_guess, nois
 from tvbandits.gp.online import Every, at_step
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.predictions import has_slopes
-from tvbandits.queries.plans import Asking
+from tvbandits.queries.plans import QueryConfig
 from tvbandits.validation import (
     Array,
     check_part,
@@ -88,10 +88,10 @@ class Recipe:
         standardised reward.
     acquisition : Acquisition
         How beliefs become the next point: `UpperConfidenceBound`, `ThompsonSampling`, on candidates
-        `SpreadFirst`, or `LastingBound` on an ensemble of models.
+        `SpreadFirst`, or `PersistentBound` on an ensemble of models.
     batching : Batching
         What ends a batch of points; one point by default.
-    asking : Asking, optional
+    query_config : QueryConfig, optional
         What asks an expert.
     consult : "after tell" or "before ask"
         When the expert is asked: once the rewards of a decision are told, about their time, for the next
@@ -137,7 +137,7 @@ class Recipe:
     mean: float | Literal["online"] = "online"
     acquisition: Acquisition = field(default_factory=UpperConfidenceBound)
     batching: Batching = field(default_factory=Batching)
-    asking: Asking | None = None
+    query_config: QueryConfig | None = None
     consult: Literal["after tell", "before ask"] = "after tell"
     learn: Every | None = None
     reset: EventTrigger | None = None
@@ -158,7 +158,7 @@ class Recipe:
             mean: float | Literal["online"] = "online",
             acquisition: Acquisition = ...,
             batching: Batching = ...,
-            asking: Asking | None = None,
+            query_config: QueryConfig | None = None,
             consult: Literal["after tell", "before ask"] = "after tell",
             learn: Every | None = None,
             reset: EventTrigger | None = None,
@@ -242,7 +242,7 @@ class Recipe:
             and self.posterior.on_dictionary(self.kernel)
             and isinstance(self.acquisition, UpperConfidenceBound)
             and not isinstance(self.batching.rule, LocalRatio)
-            and self.asking is None
+            and self.query_config is None
             and self.options.control is None
             and not self.options.limits
         )
@@ -254,9 +254,11 @@ class Recipe:
         for name, plain in usual.items():
             value = getattr(self, name)
             require(value == plain, f"an ensemble learns by itself: {name}", f"{plain!r}", value)
-        asking = self.asking
-        if asking is not None and not (asking.reuse_answers and asking.most_answers is None):
-            needs = "Asking(reuse_answers=True, most_answers=None)"
+        query_config = self.query_config
+        if query_config is not None and not (
+            query_config.reuse_answers and query_config.most_answers is None
+        ):
+            needs = "QueryConfig(reuse_answers=True, most_answers=None)"
             raise ValueError(f"an ensemble keeps every answer: give {needs}")
         situation = Situation(math.nan, 1, count, math.nan, lambda: math.nan)
         if not math.isfinite(self.beta(situation)):
@@ -389,7 +391,7 @@ _PARTS: tuple[tuple[str, str, str | type], ...] = (
     ("acquisition", "UpperConfidenceBound() or another such rule", "choose"),
     ("learn", "a rule such as Every(30), or None", "due"),
     ("batching", "Batching(...)", Batching),
-    ("asking", "Asking(...) or None", Asking),
+    ("query_config", "QueryConfig(...) or None", QueryConfig),
     ("reset", "EventTrigger(...) or None", EventTrigger),
     ("options", "Options(...)", Options),
 )
@@ -403,7 +405,7 @@ def estimate_noise(recipe: Recipe, data: Dataset) -> NoiseEstimate | None:
     if recipe.noise_variance is not None:
         return None
     own = data.variance[data.source == Source.REWARD]
-    if recipe.asking is None or not recipe.asking.reuse_answers:
+    if recipe.query_config is None or not recipe.query_config.reuse_answers:
         # Answers that do not stay would be missing once a reward is corrected.
         data = data.take(np.isnan(data.variance))
     mean = None if isinstance(recipe.mean, str) else recipe.mean

@@ -87,7 +87,7 @@ class ModelState:
         of its batch, where the width is that of [BB] Theorem 2; 0 elsewhere.
     risk : float
         Of an outcome that has a limit: violations that are expected of the plays so far, less those
-        allowed (`acquisition.constraints.OutcomeBeliefs`); 0 elsewhere.
+        allowed (`acquisition.constraints.OutcomePosterior`); 0 elsewhere.
     reset_index : pair of int
         How many of the first rewards and of the first answers an event has made forgotten.
     next_model : ModelState or None

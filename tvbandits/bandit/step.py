@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.constraints import (
     CONFIG as LIMIT_CONFIG,
-    Beliefs,
-    OutcomeBeliefs,
+    OutcomePosterior,
+    OutcomePosteriors,
     add_price,
     expand,
     feasible_part,
@@ -201,7 +201,7 @@ def update(
         failed = state.failed.exclude(all_rewards.X, all_rewards.t)
         record = replace(record, failed=failed.append(new.failed.X, new.failed.t))
     queries = state.queries
-    if recipe.asking is not None:
+    if recipe.query_config is not None:
         due = query_due_after("tell", recipe, state)
         queries = replace(queries, pool=inference.query_pool(state, visited), due=due)
     expired, outliers = state.expired, 0 if state.outliers is None else len(state.outliers)
@@ -578,7 +578,7 @@ class OutcomeModels:
         _, view = inference.condition(before, now, generator_of(before.random))
         return view.predict_reward(X, test=True)
 
-    def condition(self, state: State, now: float) -> tuple[State, Beliefs]:
+    def condition(self, state: State, now: float) -> tuple[State, OutcomePosteriors]:
         """Return the state with outcomes conditioned, and what is believed of them."""
         states, outcomes = {}, []
         for name, (limit, inference) in self._parts.items():
@@ -590,11 +590,11 @@ class OutcomeModels:
             readings, risk = inner.rewards, inner.model.risk
             domain = inference.recipe.domain
             far = max(LIMIT_CONFIG.far * inner.info.model.scale, 1e-150)
-            outcomes.append(OutcomeBeliefs(limit, domain, readings, view, joint, risk, far))
-        return replace(state, outcomes=states), Beliefs(outcomes, own)
+            outcomes.append(OutcomePosterior(limit, domain, readings, view, joint, risk, far))
+        return replace(state, outcomes=states), OutcomePosteriors(outcomes, own)
 
     def choose(
-        self, decision: Decision, beliefs: Beliefs, start: Array, rng: np.random.Generator
+        self, decision: Decision, beliefs: OutcomePosteriors, start: Array, rng: np.random.Generator
     ) -> Array:
         """Return points as the rule chooses, among those that are known to satisfy all limits.
 
@@ -634,7 +634,7 @@ class OutcomeModels:
             X = expand(decision, beliefs, feasible.available, X)
         return X
 
-    def add_risk(self, state: State, beliefs: Beliefs, X: Array) -> State:
+    def add_risk(self, state: State, beliefs: OutcomePosteriors, X: Array) -> State:
         """Return the state once the risk of playing points (n, d) counts, where plays share it."""
         states = dict(state.outcomes)
         for each in beliefs.outcomes:
@@ -723,7 +723,7 @@ def _learn_there(recipe: Recipe, other: State) -> State:
     if recipe.posterior.self_learning and not isinstance(domain, Candidates):
         domain = Candidates(np.unique(other.rewards.X, axis=0))
     options = replace(recipe.options, limits=(), safe=(), control=None)
-    beliefs = replace(recipe, domain=domain, asking=None, options=options)
+    beliefs = replace(recipe, domain=domain, query_config=None, options=options)
     inference, rng = Inference(beliefs), np.random.default_rng(0)
     state = first_state(beliefs, rng)
     for new in ReadingTable.of(other, recipe.noise_variance).in_turn():

@@ -173,7 +173,7 @@ class Campaign:
             check_sites("names of sites", names.sites)
         _check_options(trusted, who, timeout, snapshot_every)
         recipe, state = bandit.recipe, bandit.state
-        expert = None if recipe.asking is None else recipe.asking.expert
+        expert = None if recipe.query_config is None else recipe.query_config.expert
         expert_state = None if expert is None else state_of(JournaledExpert(expert))
         parts = None if clock is None else [clock.unit, clock.origin, clock.origin.tz]
         body = {

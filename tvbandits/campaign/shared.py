@@ -380,7 +380,7 @@ class SharedBandit:
         """Resolve and check a request, perform it, and write it."""
         bandit, kind, payload = writer.replay.bandit, request.kind, request.payload
         resolved = request.resolve(bandit, names)
-        if kind == "answer" and bandit.recipe.asking is not None:
+        if kind == "answer" and bandit.recipe.query_config is not None:
             resolved |= self._answered_time(payload, resolved, names, key)
         resolution = {name: value for name, value in resolved.items() if value != payload.get(name)}
         arguments = {**payload, **resolution}

@@ -229,7 +229,7 @@ def read_history(
     # Without a noise of the policy's, a variance is one that the table states. Outliers are judged when
     # the bandit learns its history: time by time it would take as long as all times before.
     options = replace(bandit.recipe.options, robust=False)
-    recipe = replace(bandit.recipe, asking=None, noise_variance=None, options=options)
+    recipe = replace(bandit.recipe, query_config=None, noise_variance=None, options=options)
     places = as_finite(recipe.domain, "--history")
     with (
         TemporaryDirectory() as folder,
@@ -294,7 +294,7 @@ def _record(
     """
     new, starts = 0, range(0, len(rows), CHUNK)
     # An expert is asked after each reading.
-    is_joined = campaign.recipe.asking is None
+    is_joined = campaign.recipe.query_config is None
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", OutlierWarning)  # a person was asked, or has said yes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvbandits.comparison.arguments import PROBLEMS, settable
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import parameter_text, parameters_of
-from tvbandits.policies.setting import written_options
+from tvbandits.policies.setting import text_options
 
 
 def list_policies() -> None:
@@ -15,7 +15,7 @@ def list_policies() -> None:
         options = ", options" if len(each.parameters) > len(each.own_parameters) else ""
         entries.append((each.name, each.title, parameter_text(each.own_parameters) + options))
     _print_list(entries)
-    print(f"\noptions: {parameter_text(written_options())}")
+    print(f"\noptions: {parameter_text(text_options())}")
 
 
 def list_problems() -> None:
@@ -24,7 +24,7 @@ def list_problems() -> None:
     for name, each in PROBLEMS.items():
         files = 1 if each.files is None or name == "table" else each.files
         entries.append(
-            (name, each.summary, parameter_text(settable(parameters_of(each.make, given=files))))
+            (name, each.summary, parameter_text(settable(parameters_of(each.make, skip=files))))
         )
     _print_list(entries)
 

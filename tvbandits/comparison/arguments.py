@@ -268,7 +268,7 @@ def _call_maker(
     make: Callable[..., Problem], text: str, arguments: list[Any], horizon: int | None, length: str
 ) -> Problem:
     """Make a problem with the parameters in the text, and the horizon if it has one."""
-    options = settable(parameters_of(make, given=len(arguments)))
+    options = settable(parameters_of(make, skip=len(arguments)))
     parameters = parse_call(options, text)
     if horizon is not None and length in options:
         parameters.setdefault(length, horizon)
