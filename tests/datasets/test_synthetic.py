@@ -217,7 +217,7 @@ def test_a_reward_without_a_switch_does_not_vary() -> None:
 @pytest.mark.parametrize("t", [0.0, 0.99, -1.0, 31.0, math.nan, math.inf])
 def test_drift_is_known_at_its_steps_and_switching_until_its_horizon(t: float) -> None:
     drift, switching = MADE_UP[2:4]
-    at_steps = r"gp-drift is known at t = 1, 2, \.\.\., 30; got t = "
+    at_steps = r"gp-drift is defined at t = 1, 2, \.\.\., 30; got t = "
     refused(ValueError, rf"{at_steps}2.5", drift.best, 2.5)
     for problem, says in ((drift, at_steps), (switching, "known for 1 <= t < 31; got t = ")):
         refused(ValueError, f"{says}{t}", problem.value, problem.domain.X, t)
@@ -225,7 +225,7 @@ def test_drift_is_known_at_its_steps_and_switching_until_its_horizon(t: float) -
 
 
 def test_a_landscape_that_no_memory_holds() -> None:
-    refused(ValueError, f"of {2**53 * 500} numbers, more than", GeneralisedMovingPeaks, peaks=2**53)
+    refused(ValueError, f"store {2**53 * 500} numbers, more than", GeneralisedMovingPeaks, peaks=2**53)
 
 
 @pytest.mark.parametrize("make", [AutoregressiveArms, BannersByDay, TimedParabola])

@@ -65,7 +65,7 @@ def test_time_and_place_beyond_what_is_known() -> None:
     points = drift.domain.X[:4]
     found = remarks(check_expert(SimulatorExpert(drift), points, 9.0, outside=[[7.0, 7.0]]))
     times = found["answers, refuses or declines other times"]
-    assert times.startswith("t = 10 raised ValueError: gp-drift is known at t = 1, 2, ..., 9; got")
+    assert times.startswith("t = 10 raised ValueError: gp-drift is defined at t = 1, 2, ..., 9; got")
     assert "t = 9.5 raised" in times
     assert "t = 8" not in times
     beyond = found["refuses or declines points outside"]
