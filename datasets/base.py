@@ -126,7 +126,7 @@ class RandomProblem(Synthetic):
 
 
 class IntervalProblem(Synthetic, ABC):
-    """A formula on an interval, played at `candidates` evenly spaced points; 0: on the whole interval."""
+    """A formula on an interval; its domain is `candidates` evenly spaced points, or, if 0, all of it."""
 
     ends: ClassVar[tuple[float, float]]
     candidates: Any
