@@ -105,9 +105,9 @@ def autoregressive_coefficients(
 class AutoregressiveArms(PathProblem):
     """Arms on a grid that drift with a memory of 20 steps, which no first-order model describes.
 
-    f(x, t) = m(x) + z(x, t); z is an AR(20) process in time with unit variance. Its correlation over the
-    grid is C = (I + 5 L)^-1, scaled to a unit diagonal, where L is the Laplacian of the grid's graph. The
-    means m are a draw of N(0, C / 4). The noise has standard deviation 0.3.
+    f(x, t) = m(x) + z(x, t); z is an AR(20) process in time with unit variance. Its correlation over
+    the grid is C = (I + 5 L)^-1, scaled to a unit diagonal, where L is the Laplacian of the grid's
+    graph. The means m are a draw of N(0, C / 4). The noise has standard deviation 0.3.
 
     Parameters
     ----------

@@ -111,7 +111,7 @@ class Environment:
         return reward, reward + float(noise_to_add_at(problem, x)[0]) ** 0.5 * noise
 
     def stated_noise(self, X: Array) -> Array | None:
-        """Return the noise variances (n,) at points (n, d), or None unless each candidate has its own."""
+        """Return the noise variances (n,) at points (n, d); None unless each candidate has its own."""
         variance = self.problem.noise_variance
         return None if variance is None or np.ndim(variance) == 0 else noise_at(self.problem, X)
 
