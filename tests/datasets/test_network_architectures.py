@@ -214,5 +214,6 @@ def test_policies_of_the_paper_play_it_on_the_command_line(
     assert all(name in said.out for name in POLICIES)
     one_line(say(*words), '"nas-bench" reads files: give 1 by --data FILE, got 0')
     one_line(
-        say("--data", str(csv(tmp_path / "wrong.csv", TABLE[["accuracy"]]))), "wrong.csv: this is not a"
+        say("--data", str(csv(tmp_path / "wrong.csv", TABLE[["accuracy"]]))),
+        "wrong.csv: this is not a",
     )
