@@ -34,7 +34,7 @@ from tvbandits.datasets import (
     ozone,
     sensor_field,
 )
-from tvbandits.datasets.base import autoregressive
+from tvbandits.datasets.base import make_autoregressive
 from tvbandits.domains.problem import Problem, usual_noise
 from tvbandits.gp.ensemble import filters, mixture, models, seasons
 from tvbandits.gp.ensemble.models import ModelSpec
@@ -128,7 +128,9 @@ def day(seed: int, steps: int) -> TableProblem:
     angle = 2.0 * np.pi * (hours - 15.0) / 24.0
     apart = np.linalg.norm(points[:, None] - points[None], axis=2)
     root = np.linalg.cholesky(np.exp(-apart / 10.0))
-    weather = autoregressive(rng.standard_normal((len(hours), 12)) @ root.T, math.exp(-1.0 / 8.0))
+    weather = make_autoregressive(
+        rng.standard_normal((len(hours), 12)) @ root.T, math.exp(-1.0 / 8.0)
+    )
     level = 40.0 + 5.0 * rng.standard_normal(12) + 4.0 * weather
     values = level + 15.0 * (np.cos(angle) + 0.3 * np.cos(2.0 * angle))
     return TableProblem(values, points, "made day", "ug/m3", noise_variance=4.0)

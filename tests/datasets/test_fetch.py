@@ -391,5 +391,7 @@ def test_a_file_beyond_all_measure_is_given_up(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, largest=300))
-    refused(OSError, rf"^{served.url}/{ZIP}: more bytes than 300", get, served, tmp_path)
+    refused(
+        OSError, rf"^{served.url}/{ZIP}: the file has more bytes than 300", get, served, tmp_path
+    )
     assert ZIP not in names(tmp_path)

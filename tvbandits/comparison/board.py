@@ -135,7 +135,7 @@ def action_regret(problem: Problem, run: pd.DataFrame, *, parts: int = 2) -> flo
     problem, dimension = environment.problem, environment.problem.domain.dimension
     points = run[[f"x{j}" for j in range(dimension)]].to_numpy(dtype=float)
     times = run["t"].to_numpy(dtype=float)
-    continuous = not environment.wears and _is_continuous(problem, points[:1], times)
+    continuous = not environment.is_changed_by_plays and _is_continuous(problem, points[:1], times)
     widths = np.diff(times, append=times[-1] + 1.0) / parts
     total = 0.0
     for x, start, width in zip(points[:, None], times.tolist(), widths.tolist(), strict=True):

@@ -318,7 +318,7 @@ def problem_references(
     where they hold nowhere, all is allowed.
     """
     environment = Environment.of(problem)
-    numbers = as_seeds(seeds) if environment.random else [0]
+    numbers = as_seeds(seeds) if environment.is_random else [0]
     each = [_references(environment.realise(seed), horizon, points or 1) for seed in numbers]
     means: dict[str, Any] = {
         name: float(np.mean([getattr(one, name) for one in each]))

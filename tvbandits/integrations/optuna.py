@@ -406,7 +406,7 @@ class TVSampler(optuna.samplers.BaseSampler):
 
     def reseed_rng(self) -> None:
         """Change the random numbers, as Optuna demands of a sampler that several workers use."""
-        with self._lock.now:
+        with self._lock.current:
             self._seed = _random_seed()
 
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:  # noqa: ARG002
@@ -448,7 +448,7 @@ class TVSampler(optuna.samplers.BaseSampler):
         asked = self._played(trial, _start(trials))
         if not search_space:
             return {}
-        with self._lock.now:
+        with self._lock.current:
             run = self._follow(study, trials, search_space)
             # Exactly the running trials are pending, whoever has asked for them.
             running = self._played_of(run, trials, TrialState.RUNNING)
@@ -521,7 +521,7 @@ class TVSampler(optuna.samplers.BaseSampler):
             )
         if not space:
             return single
-        with self._lock.now:
+        with self._lock.current:
             run = self._follow(study, trials, space)
             if t is None:
                 latest = run.bandit.state.time
@@ -572,7 +572,7 @@ class TVSampler(optuna.samplers.BaseSampler):
         if name in self._warned:
             return
         trials = study.get_trials(deepcopy=False)
-        with self._lock.now:
+        with self._lock.current:
             if self._ranges.study != study.study_name:
                 self._ranges = RangesOfStudy(study.study_name)
             self._ranges.follow(trials)
