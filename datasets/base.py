@@ -18,10 +18,10 @@ from tvbandits.gp.linalg import square_root
 from tvbandits.validation import (
     LARGEST_WHOLE,
     Array,
+    check_text,
     describe,
     is_finite_number,
     noise_variance_number,
-    text,
     whole_number,
 )
 
@@ -72,7 +72,7 @@ class Synthetic:
             if each.type == "int":
                 least, most = ranges.get(each.name, (1, LARGEST_WHOLE))
                 whole_number(each.name, getattr(self, each.name), least, most)
-        text("name", self.name)
+        check_text("name", self.name)
         noise_variance_number("noise_variance", self.noise_variance)
 
     def _check_size(self, numbers: int, most: int) -> None:

@@ -21,7 +21,15 @@ from tvbandits.experts.protocol import (
     check_answers,
     is_mistake,
 )
-from tvbandits.validation import Array, Index, as_points, as_time, error_line, flag, whole_number
+from tvbandits.validation import (
+    Array,
+    Index,
+    as_bool,
+    as_points,
+    as_time,
+    describe_error,
+    whole_number,
+)
 
 
 class Outcome(StrEnum):
@@ -145,7 +153,7 @@ def check_expert(
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
     far = None if outside is None else as_points(outside, points.shape[1], "outside")
     whole_number("threads", threads, at_least=0)
-    kit = _Kit(expert, points, as_time(t), flag("deterministic", deterministic), far, threads)
+    kit = _Kit(expert, points, as_time(t), as_bool("deterministic", deterministic), far, threads)
     kit.check("has a method query(X, t)", _has_query, needs=())
     kit.check("returns valid Answers, one for each point", _answers, needs=(_has_query,))
     if kit.deterministic:
@@ -261,7 +269,7 @@ Run = Callable[[_Kit], str | None]
 def _describe(error: Exception) -> str:
     """Return an error, and how a bandit reacts to it."""
     what = "stops, as it is broken" if is_mistake(error) else "goes on without it, as it is down"
-    return f"raised {error_line(error)} (a bandit {what})"
+    return f"raised {describe_error(error)} (a bandit {what})"
 
 
 def _is_clear(error: Exception) -> bool:
@@ -365,7 +373,9 @@ def _pickles(kit: _Kit) -> str:
     try:
         copy = _copy(kit.expert)
     except Exception as error:
-        return f"{error_line(error)}; a bandit with it cannot be saved, nor run in other processes"
+        return (
+            f"{describe_error(error)}; a bandit with it cannot be saved, nor run in other processes"
+        )
     return kit.compare(kit.ask(), kit.ask(expert=copy), "a copy")
 
 

@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvbandits.experts.sensors.expert import Reading
-from tvbandits.io import no_constant
+from tvbandits.io import refuse_constant
 from tvbandits.validation import (
+    check_instance,
+    check_optional,
     describe,
     finite_number,
     is_finite_number,
     is_whole,
-    of_kind,
-    optional,
     positive_number,
     require,
 )
@@ -54,10 +54,10 @@ def parse_object(payload: bytes | bytearray, longest: int = 65536) -> dict[str, 
     if len(payload) > longest:
         raise ValueError(f"a message of {len(payload)} bytes, more than {longest}")
     try:
-        content = json.loads(payload, parse_constant=no_constant)
+        content = json.loads(payload, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"malformed JSON: {error}") from error
-    of_kind("a message", content, dict, "a JSON object")
+    check_instance("a message", content, dict, "a JSON object")
     return dict(content)
 
 
@@ -72,11 +72,11 @@ def parse_reading(content: Mapping[str, Any], station: str) -> Reading | None:
     """Return the reading of an answer; None if the station has none and gives no reason."""
     name, note = _field(content, "station"), content.get("note", "")
     require(name == station, '"station"', f"{station!r}, as in the topic", name)
-    of_kind('"note"', note, str, "a text")
+    check_instance('"note"', note, str, "a text")
     if _field(content, "value") is None:
         return Reading(station, math.nan, math.nan, note=note) if note else None
     value, when = (finite_number(f'"{each}"', _field(content, each)) for each in ("value", "time"))
-    variance = optional(positive_number, '"variance"', content.get("variance"))
+    variance = check_optional(positive_number, '"variance"', content.get("variance"))
     return Reading(station, when, value, variance, note)
 
 

@@ -207,7 +207,7 @@ def free(bandit: Bandit) -> bool:
 
 def blas_threads() -> list[int]:
     """How many threads each BLAS library takes."""
-    return [library.get_num_threads() for library in threads._libraries()]
+    return [library.get_num_threads() for library in threads._find_libraries()]
 
 
 class Duel:

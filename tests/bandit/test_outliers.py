@@ -256,7 +256,7 @@ def test_outliers_go_back_to_where_they_were_told() -> None:
     rng = np.random.default_rng(0)
     told = Dataset(rng.random((9, 2)), np.arange(9.0), rng.random(9), np.ones(9))
     out = rng.random(9) < 0.4
-    aside = Outliers.of(told, out)
+    aside = Outliers.from_mask(told, out)
     assert len(aside) == out.sum()
     again = aside.merge(told.take(~out))
     for name in ("X", "t", "y", "variance", "source"):

@@ -36,7 +36,7 @@ from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.gp import linalg
 from tvbandits.gp.posterior import AppendBuffer, CandidateGrid, Data, Groups, Posterior, Prior
-from tvbandits.ties import TOLERANCE, draw_of_largest
+from tvbandits.ties import TOLERANCE, random_argmax
 from tvbandits.validation import Array, Index, finite_number, require, whole_number
 
 # So many candidates at the least are up to date in a batch.
@@ -433,7 +433,7 @@ class SparseFantasy(FantasyModel):
                 rows = np.sort(rows[np.argpartition(self.stale[rows], -size)[-size:]])
             self._bring_up_to_date(rows)
         order = np.argsort(self.rows)  # a draw among ties is that of the candidates' order
-        return np.asarray(self.domain.X[self.rows[order[draw_of_largest(bound[order], rng)]]])
+        return np.asarray(self.domain.X[self.rows[order[random_argmax(bound[order], rng)]]])
 
     def _bring_up_to_date(self, rows: Index) -> None:
         """Compute the variances of these candidates as of now; none of them is up to date yet."""

@@ -43,7 +43,7 @@ from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.predictions import ScaledPosterior
-from tvbandits.ties import first_of_largest
+from tvbandits.ties import first_argmax
 from tvbandits.validation import Array, Index
 
 
@@ -368,5 +368,5 @@ def expand(decision: Decision, beliefs: Beliefs, feasible: Available | None, bes
     chance = np.prod([each.opening(X, looks, closed) for each in outcomes], axis=0)
     worth = gain[looks] + CONFIG.opening_horizon * (chance * gain[closed]).max(axis=1)
     here = int(np.flatnonzero(looks == row)[0])
-    there = first_of_largest(worth)
+    there = first_argmax(worth)
     return best if worth[there] <= worth[here] else X[looks[there]][None]

@@ -30,13 +30,13 @@ from tvbandits.validation import (
     LARGEST_VALUE,
     Array,
     Seed,
+    as_bool,
     as_generator,
     as_time,
+    check_optional,
     describe,
     finite_number,
-    flag,
     noise_variance_number,
-    optional,
     require,
     whole_number,
 )
@@ -215,7 +215,7 @@ class PolicyAdapter:
         """
         points = add_context(self.domain, X, context, self.record.pending, t)
         new = validate_observations(self, self.record, points, y, t, noise_variance)
-        rewards, record = new.rewards, replace(self.record, **self.record.changes_from(new))
+        rewards, record = new.rewards, replace(self.record, **self.record.compute_update(new))
         if isinstance(self.rule, Bounded):
             self.rule.check(rewards)
         trials = np.ones(len(new.X))
@@ -311,7 +311,7 @@ def first_noise(noise_variance: float | None, unit: float) -> float:
         If one of them cannot be used.
     """
     finite_number("scale", unit, low=1 / LARGEST_VALUE, high=LARGEST_VALUE)
-    optional(noise_variance_number, "noise_variance", noise_variance)
+    check_optional(noise_variance_number, "noise_variance", noise_variance)
     return NOISE_CONFIG.prior_share if noise_variance is None else noise_variance / unit**2
 
 
@@ -345,7 +345,7 @@ def adapt(
         raise ValueError(
             "a noise variance is learned with a kernel, got kernel=None: give it or noise_variance"
         )
-    rng, sign = as_generator(seed), -1.0 if flag("minimize", minimize) else 1.0
+    rng, sign = as_generator(seed), -1.0 if as_bool("minimize", minimize) else 1.0
     record = Record.empty(domain.dimension)
     return PolicyAdapter(domain, rule, rng, sign, record, kernel, noise_variance, unit)
 
@@ -390,4 +390,4 @@ def unit_of_rule(
     check_mean(mean)
     if mean == "online":
         return scale, first_noise(noise_variance, scale), mean
-    return 1.0, first_noise(noise_variance, 1.0), -mean if flag("minimize", minimize) else mean
+    return 1.0, first_noise(noise_variance, 1.0), -mean if as_bool("minimize", minimize) else mean

@@ -71,8 +71,8 @@ from tvbandits.experts.protocol import restore_state, state_of
 from tvbandits.gp.noise import NoiseEstimate
 from tvbandits.io import save_value
 from tvbandits.text import as_html
-from tvbandits.threads import Turns, in_turn
-from tvbandits.validation import Array, as_generator, as_time, flag, of_kind, whole_number
+from tvbandits.threads import CallLock, lock_calls
+from tvbandits.validation import Array, as_bool, as_generator, as_time, check_instance, whole_number
 
 
 class Bandit:
@@ -100,11 +100,11 @@ class Bandit:
     """
 
     def __init__(self, recipe: Recipe, *, seed: int | np.random.Generator = 0) -> None:
-        of_kind("recipe", recipe, Recipe, "a Recipe")
+        check_instance("recipe", recipe, Recipe, "a Recipe")
         self._initialize(recipe, first_state(recipe, as_generator(seed)))
 
     def _initialize(self, recipe: Recipe, state: State) -> None:
-        self._recipe, self._state, self._turns = recipe, state, Turns()
+        self._recipe, self._state, self._call_lock = recipe, state, CallLock()
         self._inference, self._outcome_models = Inference(recipe), OutcomeModels(recipe)
 
     @classmethod
@@ -155,7 +155,7 @@ class Bandit:
     def state(self) -> State:
         """Everything it has learned, frozen, with what its expert knows where that can be taken."""
         # From inside of a call, such as by its expert: the state from before that call.
-        return self._whole() if self._turns.mine else in_turn(Bandit._whole)(self)
+        return self._whole() if self._call_lock.is_within_call else lock_calls(Bandit._whole)(self)
 
     def _whole(self) -> State:
         asking = self._recipe.asking
@@ -217,7 +217,7 @@ class Bandit:
         )
         return pd.DataFrame(columns)
 
-    @in_turn
+    @lock_calls
     def predict(
         self,
         X: ArrayLike | Named,
@@ -257,7 +257,7 @@ class Bandit:
         ValueError
             If a point or the time is not finite, or there is no limit on such an outcome; or no control.
         """
-        if flag("relative", relative) and self._recipe.options.control is None:
+        if as_bool("relative", relative) and self._recipe.options.control is None:
             raise ValueError("nothing is relative without a control: see Options")
         points = as_inputs(self._recipe.domain, X, context)
         state, now = self._state, self._decision_time(t)
@@ -276,7 +276,7 @@ class Bandit:
         level, spread = level_of_control(self._recipe, state.rewards, view.scale)
         return mean + level, np.hypot(deviation, spread)
 
-    @in_turn
+    @lock_calls
     def recommend(
         self, t: float | None = None, available: Availability = None, context: Context = None
     ) -> Array:
@@ -301,7 +301,7 @@ class Bandit:
         rng = generator_of(self._state.random)
         return recommend(self._inference, self._outcome_models, self._state, request, rng)
 
-    @in_turn
+    @lock_calls
     def best_point(self, t: float | None = None) -> Array:
         """Return the point (d,) of the best mean at a time, of any context, whatever was told so far."""
         request = Request(self._decision_time(t), None, self._recipe.domain)
@@ -350,7 +350,7 @@ class Bandit:
     def __setstate__(self, parts: dict[str, Any]) -> None:
         self._initialize(parts["_recipe"], parts["_state"])
 
-    @in_turn
+    @lock_calls
     def ask(
         self,
         t: float | None = None,
@@ -489,7 +489,7 @@ class Bandit:
         """
         return Bandit.from_state(*warm_start(self._recipe, self.state, other))
 
-    @in_turn
+    @lock_calls
     def tell(
         self,
         X: ArrayLike | Named,
@@ -551,7 +551,7 @@ class Bandit:
         self._state = replace(state, random=self._inference.random_state(rng))
         return self._state.info
 
-    @in_turn
+    @lock_calls
     def correct(
         self,
         X: ArrayLike | Named,
@@ -607,7 +607,7 @@ class Bandit:
         self._state = replace(state, outcomes=states)
         return self._state.info
 
-    @in_turn
+    @lock_calls
     def retract(self, X: ArrayLike | Named, t: ArrayLike | None = None) -> Info:
         """Take rewards back, as if you had never told them; see `correct`.
 
@@ -642,7 +642,7 @@ class Bandit:
         """Points with the context that they were played at last, by a time, where one is measured."""
         return add_context(self._recipe.domain, X, None, self._state.record.plays, t)
 
-    @in_turn
+    @lock_calls
     def with_candidates(self, X: ArrayLike | Sequence[str]) -> Bandit:
         """A bandit that goes on with other candidates: it adds some and retires others.
 
@@ -677,7 +677,7 @@ class Bandit:
         """The same bandit on candidates that hold all that it knows of; see `with_candidates`."""
         return Bandit.from_state(*move_to_candidates(self._recipe, self._whole(), domain))
 
-    @in_turn
+    @lock_calls
     def drop(self, X: ArrayLike | Named) -> None:
         """Give up on pending points that nobody will play.
 
@@ -695,7 +695,7 @@ class Bandit:
         points = domain.check(add_context(domain, X, None, state.pending))
         self._state = state.with_record(pending=state.pending.drop(points))
 
-    @in_turn
+    @lock_calls
     def questions(self, t: float | None = None, available: Availability = None) -> Array:
         """The questions of the query plan now, for experts whose answers take time.
 
@@ -728,7 +728,7 @@ class Bandit:
         self._state = replace(state, random=self._inference.random_state(rng))
         return points.copy()
 
-    @in_turn
+    @lock_calls
     def answer(
         self,
         X: ArrayLike | Named,
@@ -762,7 +762,7 @@ class Bandit:
         self._state = update_answers(recipe.asking, state, answers, refused, replaces=False)
         return self._state.info
 
-    @in_turn
+    @lock_calls
     def correct_answers(
         self,
         X: ArrayLike | Named,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.limits import Limit
-from tvbandits.data import Dataset, Plays, at_times
+from tvbandits.data import Dataset, Plays, append_times
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import MoveCost, costs_along
 from tvbandits.validation import Array
@@ -75,9 +75,9 @@ def history_columns(
     columns["kind"] = np.repeat(np.array([each for _, _, each in parts], dtype=object), counts)
     if control is not None:
         columns["relative"] = columns["reward"] - _level(rewards, control, columns["time"])
-    plays = at_times(points, columns["time"])
+    plays = append_times(points, columns["time"])
     plays[columns["source"] == "expert"] = np.nan  # nobody was there
-    read = {limit: rows.values_at(plays) for limit, rows in outcomes.items()}
+    read = {limit: rows.look_up_values(plays) for limit, rows in outcomes.items()}
     columns |= {limit.name: values for limit, values in read.items()}
     if read:
         broken = [~limit.holds(values) for limit, values in read.items()]

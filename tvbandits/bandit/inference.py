@@ -18,7 +18,7 @@ from tvbandits.acquisition.widths import BBKBWidth, Situation
 from tvbandits.bandit.info import Info, PosteriorInfo
 from tvbandits.bandit.recipe import Recipe, estimate_noise, first_kernel
 from tvbandits.bandit.state import ModelState, State, generator_of
-from tvbandits.data import Dataset, Plays, at_times
+from tvbandits.data import Dataset, Plays, append_times
 from tvbandits.domains.availability import Available
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
@@ -49,7 +49,7 @@ from tvbandits.gp.posterior import (
 from tvbandits.gp.predictions import ScaledPosterior
 from tvbandits.gp.top_candidates import TopCandidates
 from tvbandits.queries.plans import PlayedPool
-from tvbandits.validation import Array, Index, describe, flag, is_finite_number
+from tvbandits.validation import Array, Index, as_bool, describe, is_finite_number
 
 
 @dataclass(frozen=True)
@@ -324,7 +324,7 @@ class Inference:
         if learns:
             some, those = data, used
             if self._has_control:  # of differences within a time
-                some = data.take(used).time_contrasts()
+                some = data.take(used).compute_time_contrasts()
                 those = np.ones(len(some), dtype=bool)
             least, left = self.noise_variance(state), state.expired.rewards + state.expired.answers
             scaling = standardisation.learn(model.scaling, model.kernel, some, those, least, left)
@@ -381,7 +381,7 @@ class Inference:
             counts = self.recipe.posterior_with_control.counts_trials
             trials = np.where(np.isfinite(data.trials), data.trials, 0.0)
             columns = (data.y, self._sign * trials) if counts else (data.y,)
-            return Data(at_times(data.X, data.t), np.column_stack(columns), effective)
+            return Data(append_times(data.X, data.t), np.column_stack(columns), effective)
         noise = state.model.scaling.in_prior_units(effective)
         if self._has_control:
             y = without_levels(data.t, data.y[:, None], noise)
@@ -431,7 +431,7 @@ class Inference:
         """
         state, view = self.condition(state, t, generator_of(state.random))
         mean, deviation = view.predict(data.X)
-        Z = at_times(data.X, data.t) if self._self_learning else self.inputs(data.X, data.t)
+        Z = append_times(data.X, data.t) if self._self_learning else self.inputs(data.X, data.t)
 
         def prior(rows: Index) -> Array:
             return np.asarray(view.scale**2 * view.prior.covariance(Z[rows]))
@@ -547,7 +547,7 @@ class Inference:
             count = len(state.rewards) - state.model.reset_index[0] + i + 1
             error = self._sign * float(new.y[i]) - float(mean[0])
             noise = float(new.variance[i])
-            if flag("the reset", trigger(error, float(deviation[0]), noise, count)):
+            if as_bool("the reset", trigger(error, float(deviation[0]), noise, count)):
                 # The reward that was the event is the first that stays.
                 index = len(state.rewards) + i, len(state.answers)
                 resets = {"resets": state.info.model.resets + 1}
@@ -769,7 +769,7 @@ class Inference:
         """Return kernel inputs of points (n, d) at one time, or at their times (n,)."""
         if not self._space_time:
             return X
-        return at_times(X, t)
+        return append_times(X, t)
 
     def _grid(self, state: State) -> CandidateGrid | None:
         domain = self.recipe.domain

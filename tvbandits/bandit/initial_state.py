@@ -26,7 +26,7 @@ from tvbandits.gp.calibration import IntervalCalibration
 from tvbandits.gp.kernels.space_time import same_form
 from tvbandits.gp.standardisation import Scaling
 from tvbandits.queries.plans import PlayedPool
-from tvbandits.validation import as_points, of_kind
+from tvbandits.validation import as_points, check_instance
 
 
 def first_state(recipe: Recipe, rng: np.random.Generator) -> State:
@@ -109,7 +109,7 @@ def move_to_candidates(
     recipe: Recipe, state: State, domain: Candidates | CandidatesInContext
 ) -> tuple[Recipe, State]:
     """Return recipe and state on other candidates, with more coordinates where arms were added."""
-    of_kind("domain", domain, (Candidates, CandidatesInContext), "candidates")
+    check_instance("domain", domain, (Candidates, CandidatesInContext), "candidates")
     columns, learn = domain.dimension - recipe.domain.dimension, recipe.learn
     if columns == 0:
         return replace(recipe, domain=domain), state

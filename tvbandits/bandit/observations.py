@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.counts import Counted, variance_of_shares, with_variance
-from tvbandits.data import Dataset, NewObservations, Plays, Record, Source, answers_of, row_keys
+from tvbandits.counts import Counted, estimate_proportion_variances, split_variance
+from tvbandits.data import Dataset, NewObservations, Plays, Record, Source, make_answers, row_keys
 from tvbandits.domains.domain import Domain
 from tvbandits.errors import PlayError
 from tvbandits.validation import (
@@ -25,7 +25,7 @@ from tvbandits.validation import (
     as_values,
     as_variances,
     describe,
-    is_of,
+    is_library_instance,
 )
 
 
@@ -84,11 +84,11 @@ def validate_observations(
     trials = trials_of(y, n)
     refuse_mixture(points, rewards, trials, record.rewards.trials[-1:])
     if t is not None:
-        return NewObservations.of(points, as_times(t, n), rewards, variances, trials)
+        return NewObservations.from_columns(points, as_times(t, n), rewards, variances, trials)
     usual = record.decision_time if record.pending_time is None else record.pending_time
-    rows = record.pending.rows_of(points)
+    rows = record.pending.find_rows(points)
     times = np.array([usual if row is None else record.pending.t[row] for row in rows])
-    return NewObservations.of(points, times, rewards, variances, trials)
+    return NewObservations.from_columns(points, times, rewards, variances, trials)
 
 
 def zero_or_one(y: Any) -> Any:
@@ -96,7 +96,7 @@ def zero_or_one(y: Any) -> Any:
     if isinstance(y, list | tuple):
         return [float(each) if isinstance(each, bool | np.bool_) else each for each in y]
     kind = getattr(y, "dtype", None)
-    if is_of(kind, "pandas", "BooleanDtype"):
+    if is_library_instance(kind, "pandas", "BooleanDtype"):
         return y.to_numpy(dtype=np.float64, na_value=np.nan)
     plain = isinstance(y, bool) or (kind == np.dtype(bool) and not np.ma.isMaskedArray(y))
     return np.asarray(y, dtype=np.float64) if plain else y
@@ -115,7 +115,7 @@ def validate_answers(
     points = recipe.domain.check(X)
     usual = recipe.noise_variance
     column, variances = values_and_variance("values", values, len(points), noise_variance, usual)
-    answers = answers_of(points, t, column, variances)
+    answers = make_answers(points, t, column, variances)
     return answers, len(points) - len(answers)
 
 
@@ -165,7 +165,7 @@ def values_and_variance(
 ) -> tuple[Array, Array]:
     """Return columns (n,) of values, which may be NaN, and of positive variances, or a usual one."""
     if isinstance(values, Counted):
-        values, variance = with_variance(values, variance)
+        values, variance = split_variance(values, variance)
     elif type(values) is not np.ndarray or values.dtype != np.float64:
         values = zero_or_one(values)
     column = as_values(values, n, name, missing=True)
@@ -350,7 +350,7 @@ class ReadingTable:
         """Yield what is told at once: the readings of one time, as far as they follow each other."""
         for rows in np.split(np.arange(len(self.t)), np.flatnonzero(np.diff(self.t)) + 1):
             if len(rows):
-                yield NewObservations.of(*(each[rows] for each in vars(self).values()))
+                yield NewObservations.from_columns(*(each[rows] for each in vars(self).values()))
 
 
 @dataclass(frozen=True)
@@ -463,7 +463,7 @@ def _with_shared_mean(before: ReadingTable, after: ReadingTable, rows: Index) ->
         fresh = _is_estimate(before, np.flatnonzero(before.t == t))
         fresh[rows] = changed[rows]
         there = np.flatnonzero(_are_shares(after) & (after.t == t))
-        estimates = variance_of_shares(after.y[there], after.trials[there])
+        estimates = estimate_proportion_variances(after.y[there], after.trials[there])
         variance[there] = np.where(fresh[there], estimates, variance[there])
     return replace(after, variance=variance)
 
@@ -476,7 +476,7 @@ def _is_estimate(table: ReadingTable, rows: Index) -> NDArray[np.bool_]:
     """Return which of all readings are shares of these rows with the variance of `rate` of these."""
     result = np.zeros(len(table.t), dtype=bool)
     rows = rows[_are_shares(table)[rows]]
-    estimates = variance_of_shares(table.y[rows], table.trials[rows])
+    estimates = estimate_proportion_variances(table.y[rows], table.trials[rows])
     result[rows] = np.isclose(table.variance[rows], estimates, rtol=1e-9)
     return result
 

@@ -122,7 +122,7 @@ def set_outliers_aside(
     if (is_outlier[:before] != was).any():
         state = state.with_outliers(readings, is_outlier[:before])
     if is_outlier[before:].any():
-        state = replace(state, outliers=Outliers.of(every, is_outlier))
+        state = replace(state, outliers=Outliers.from_mask(every, is_outlier))
     return state, replace(new, rewards=fresh.take(~is_outlier[before:]))
 
 
@@ -150,7 +150,7 @@ def _extend(
         return state
     rewards = state.rewards.append(every.take(m + np.flatnonzero(~is_outlier[m:])))
     rest = np.zeros(len(every) - n, dtype=bool)
-    outliers = Outliers.of(every, np.append(is_outlier, rest)) if is_outlier.any() else None
+    outliers = Outliers.from_mask(every, np.append(is_outlier, rest)) if is_outlier.any() else None
     time = float(every.t[m:n].max())
     latest = time if state.time is None else max(time, state.time)
     return replace(state.with_record(rewards=rewards, time=latest), outliers=outliers)

@@ -61,11 +61,11 @@ from tvbandits.gp.state_space import StateSpace
 from tvbandits.validation import (
     Seed,
     as_generator,
-    choice,
+    check_choice,
+    check_instance,
+    check_optional,
     describe,
     finite_number,
-    of_kind,
-    optional,
     require,
 )
 
@@ -157,7 +157,7 @@ def prior_kernel(domain: Domain, kernel: Any | None) -> Any:
     check_domain(domain)
     if kernel is None:
         return default_kernel(domain)
-    of_kind("kernel", kernel, Kernel, "a scikit-learn kernel")
+    check_instance("kernel", kernel, Kernel, "a scikit-learn kernel")
     return kernel
 
 
@@ -176,7 +176,7 @@ def options_or_default(options: Options | None) -> Options:
     """Return the options, or the usual ones in place of None; raise a `ValueError` for anything else."""
     if options is None:
         return Options()
-    of_kind("options", options, Options, "Options(...)")
+    check_instance("options", options, Options, "Options(...)")
     return options
 
 
@@ -259,7 +259,7 @@ def learning_rule(
         return None, value
     if value is not None and not isinstance(value, str):
         return value, None
-    optional(choice, f"{name}, if it is no number,", value, ("learn",))
+    check_optional(check_choice, f"{name}, if it is no number,", value, ("learn",))
     return None, default or Every()
 
 

@@ -17,7 +17,7 @@ from tvbandits.bandit.inference import Inference
 from tvbandits.bandit.observations import count_unasked
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import QueryState, State
-from tvbandits.data import Dataset, NewObservations, answers_of, step_of
+from tvbandits.data import Dataset, NewObservations, make_answers, median_time_step
 from tvbandits.domains.availability import Available, availability_of
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain, move_to_context
@@ -32,7 +32,7 @@ from tvbandits.experts.protocol import (
     is_mistake,
 )
 from tvbandits.queries.plans import Asking, Pool
-from tvbandits.validation import Array, as_rows, as_time, error_line
+from tvbandits.validation import Array, as_rows, as_time, describe_error
 
 # Points drawn from a domain that is not finite, for a plan to choose from; and the latest rewards, the
 # usual time between which is that between two decisions.
@@ -52,7 +52,7 @@ def query_after_tell(
     decision, which is due or has had its questions. Those of points that nobody asked are news of their
     own, if their time is.
     """
-    recipe, latest = inference.recipe, new.latest
+    recipe, latest = inference.recipe, new.latest_time
     if recipe.asking is None or recipe.asking.expert is None:
         return state
     if len(new.rewards.t):
@@ -118,7 +118,7 @@ def query_expert(
     assert expert is not None  # otherwise nothing is due
     state, points = choose_questions(inference, state, about, rng)
     reply, failure = ask_expert(expert, points, about)
-    answers = answers_of(points, about, reply.values, reply.variance)
+    answers = make_answers(points, about, reply.values, reply.variance)
     answers = answers.with_noise(inference.recipe.noise_variance)  # where the expert states none
     down = failure is not None
     before, q = state.info.queries, len(points)
@@ -182,7 +182,7 @@ def _usual_step(recipe: Recipe, state: State) -> float:
     in_steps = recipe.posterior.self_learning or (
         recipe.learn is not None and recipe.learn.in_steps
     )
-    return step_of(state.rewards.t[-LATEST:]) if in_steps else 1.0
+    return median_time_step(state.rewards.t[-LATEST:]) if in_steps else 1.0
 
 
 def _remember_available(
@@ -326,9 +326,9 @@ def ask_expert(expert: Expert, points: Array, t: float) -> tuple[Answers, Except
         answers = expert.query(points.copy(), t)
     except Exception as error:
         if is_mistake(error):
-            why = f"the expert failed on {q} points at t = {t}: {error_line(error)}"
+            why = f"the expert failed on {q} points at t = {t}: {describe_error(error)}"
             raise ExpertError(why) from error
-        return Answers.none(q, notes=(error_line(error),)), error
+        return Answers.none(q, notes=(describe_error(error),)), error
     return check_answers(answers, q), None
 
 
@@ -337,14 +337,14 @@ def show(expert: Expert, rewards: Dataset) -> None:
     try:
         inform(expert, rewards)
     except Exception as error:
-        why = f"the expert failed on being shown {len(rewards)} rewards: {error_line(error)}"
+        why = f"the expert failed on being shown {len(rewards)} rewards: {describe_error(error)}"
         raise ExpertError(why) from error
 
 
 def warn_of(failure: Exception, t: float) -> None:
     """Tell people that the expert is down."""
     message = (
-        f"the expert cannot be reached at t = {t:g} ({error_line(failure)}); "
+        f"the expert cannot be reached at t = {t:g} ({describe_error(failure)}); "
         "going on without its answers until it can"
     )
     try:

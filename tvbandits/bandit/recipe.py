@@ -18,7 +18,7 @@ from tvbandits.acquisition.rules import Acquisition, UpperConfidenceBound
 from tvbandits.acquisition.widths import DEFAULT_WIDTH, Confidence, Fixed, Situation, as_confidence
 from tvbandits.bandit.history import COLUMNS, excess_column
 from tvbandits.bandit.options import NEEDED_POSTERIOR, Options, check_mean
-from tvbandits.data import Dataset, Source, step_of
+from tvbandits.data import Dataset, Source, median_time_step
 from tvbandits.domains.candidates import Candidates, as_finite
 from tvbandits.domains.domain import AtContext, Domain, append_context
 from tvbandits.domains.space import Arms
@@ -37,15 +37,15 @@ from tvbandits.gp.predictions import has_slopes
 from tvbandits.queries.plans import Asking
 from tvbandits.validation import (
     Array,
+    as_bool,
+    check_choice,
+    check_instance,
     check_part,
-    choice,
     describe,
-    flag,
     noise_variance_number,
-    not_negative,
-    of_kind,
+    nonnegative_number,
     require,
-    settle,
+    set_fields,
 )
 
 # On so many candidates at the most an outcome's kernel is fitted; exact on so many readings.
@@ -177,7 +177,7 @@ class Recipe:
             if isinstance(by, str):
                 check_part(name, part, needs, by)
             else:
-                of_kind(name, part, by, needs)
+                check_instance(name, part, by, needs)
         if isinstance(self.domain, AtContext):
             raise ValueError(
                 f"a bandit plays on the whole domain, got {self.domain!r}: give "
@@ -281,7 +281,7 @@ class Recipe:
         safe = [] if none else self.domain.check(points, "safe").tolist()
         if safe and not options.limits:
             raise ValueError("safe points are for limits, and there are none")
-        settle(self, options=replace(options, safe=tuple(map(tuple, safe))))
+        set_fields(self, options=replace(options, safe=tuple(map(tuple, safe))))
 
     def _check_control(self) -> None:
         """One point, that the posterior can hold others against."""
@@ -304,7 +304,7 @@ class Recipe:
             most = f"at most {MOST_BESIDE} candidates against a control"
             raise ValueError(f"an ensemble holds {most}, got {domain!r}: give a kernel to gp_ucb")
         control = tuple(point[0].tolist())
-        settle(self, options=replace(self.options, control=control))
+        set_fields(self, options=replace(self.options, control=control))
 
     def _check_history(self) -> None:
         """So long that whatever is learned anew has enough to learn from; and something may leave it."""
@@ -363,11 +363,11 @@ class Recipe:
         if self.noise_variance is not None:
             noise_variance_number("noise_variance", self.noise_variance)
         check_mean(self.mean)
-        not_negative("age_lag", self.age_lag)
-        flag("minimize", self.minimize)
+        nonnegative_number("age_lag", self.age_lag)
+        as_bool("minimize", self.minimize)
         if self.options.move_cost is not None and not self.acquisition.weighs_reward:
             raise ValueError(f"{self.acquisition!r} weighs no rewards to take a move_cost from")
-        choice("consult", self.consult, ("after tell", "before ask"))
+        check_choice("consult", self.consult, ("after tell", "before ask"))
 
 
 # Of more candidates than this, a sparse posterior looks at those that lead.
@@ -408,7 +408,7 @@ def estimate_noise(recipe: Recipe, data: Dataset) -> NoiseEstimate | None:
         data = data.take(np.isnan(data.variance))
     mean = None if isinstance(recipe.mean, str) else recipe.mean
     if recipe.options.control is not None:
-        data, mean = data.time_contrasts(), None if mean is None else 0.0
+        data, mean = data.compute_time_contrasts(), None if mean is None else 0.0
     if np.isnan(data.variance).any():
         # The kernel that an ensemble of models has before any reading may be far too smooth.
         ensemble = recipe.posterior.self_learning and not recipe.posterior.points_apart
@@ -424,4 +424,4 @@ def estimate_noise(recipe: Recipe, data: Dataset) -> NoiseEstimate | None:
 def first_kernel(recipe: Recipe, rewards: Dataset) -> Any:
     """Return the kernel before the first fit: the recipe's, or that at the steps of these rewards."""
     in_steps = recipe.learn is not None and recipe.learn.in_steps
-    return at_step(recipe.kernel, step_of(rewards.t)) if in_steps else recipe.kernel
+    return at_step(recipe.kernel, median_time_step(rewards.t)) if in_steps else recipe.kernel

@@ -267,7 +267,7 @@ class State:
             self.with_record(
                 rewards=readings.take(~is_outlier), time=max(float(readings.t.max()), latest)
             ),
-            outliers=Outliers.of(readings, is_outlier) if is_outlier.any() else None,
+            outliers=Outliers.from_mask(readings, is_outlier) if is_outlier.any() else None,
             model=replace(self.model, reset_index=(rewards, answers)),
         )
 
@@ -288,9 +288,9 @@ class State:
             readings, aside = self.readings, np.zeros(len(rewards) + len(outliers), dtype=bool)
             aside[outliers.rows] = True
             stays = aside | (readings.t >= until)
-            outliers = Outliers.of(readings.take(stays), aside[stays])
+            outliers = Outliers.from_mask(readings.take(stays), aside[stays])
         return replace(
-            self.with_record(**self.record.changes_by_expiry(until)),
+            self.with_record(**self.record.compute_expiry(until)),
             model=replace(model, reset_index=left_of(model.reset_index)),
             posterior=posterior,
             outliers=outliers,
@@ -307,7 +307,7 @@ class State:
         if model.fit is not None:
             model = replace(model, fit=model.fit.widened(columns))
         return replace(
-            self.with_record(**self.record.with_coordinates(columns)),
+            self.with_record(**self.record.compute_padding(columns)),
             model=model,
             outliers=outliers
             and replace(outliers, observations=outliers.observations.add_coordinates(columns)),

@@ -50,7 +50,7 @@ from tvbandits.forgetting.aging import has_rate
 from tvbandits.gp.calibration import IntervalCalibration
 from tvbandits.gp.online import at_step
 from tvbandits.gp.top_candidates import Request as TopRequest
-from tvbandits.validation import Array, of_kind
+from tvbandits.validation import Array, check_instance
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +196,7 @@ def update(
     model = replace(state.model, calibration=calibration, bbkb_information=total)
     state = inference.reset_at_events(replace(state, model=model), rewards, rng)
     visited, count_before = append_visited(state.visited, new.X), state.count
-    record = replace(state.record, **state.record.changes_from(new))
+    record = replace(state.record, **state.record.compute_update(new))
     if len(all_rewards.t) > len(new.rewards.t):  # nobody has to read the outliers once more
         failed = state.failed.exclude(all_rewards.X, all_rewards.t)
         record = replace(record, failed=failed.append(new.failed.X, new.failed.t))
@@ -237,10 +237,10 @@ def replay(inference: Inference, before: State, table: ReadingTable) -> State:
     # Who was only ever told has conditioned nothing; a posterior goes once the noise is learned anew.
     decides = before.posterior is not None or before.info.posterior.in_use > 0
     for new in table.in_turn():
-        count = max(count, int(np.searchsorted(about, new.latest, side)))
+        count = max(count, int(np.searchsorted(about, new.latest_time, side)))
         state = state.with_record(answers=before.answers.take(slice(count)))
-        if decides and (state.time is None or new.latest >= state.time):
-            state, _ = inference.condition(state, new.latest, rng)
+        if decides and (state.time is None or new.latest_time >= state.time):
+            state, _ = inference.condition(state, new.latest_time, rng)
         state = update(inference, state, new, rng)
     expired = before.expired
     if expired.rewards and len(state.rewards):
@@ -516,7 +516,9 @@ class OutcomeModels:
             check_outcome(name, self._parts)
             inference, before = self._parts[name][1], states[name]
             usual = len(new.X), None, inference.recipe.noise_variance
-            read = NewObservations.of(new.X, new.t, *values_and_variance(name, values, *usual))
+            read = NewObservations.from_columns(
+                new.X, new.t, *values_and_variance(name, values, *usual)
+            )
             rng = generator_of(before.random)
             after = update(inference, before, read, rng)
             states[name] = replace(after, random=rng.bit_generator.state)
@@ -680,7 +682,7 @@ def warm_start(recipe: Recipe, state: State, other: object) -> tuple[Recipe, Sta
       taken: what changes passes for noise, which did harm.
     """
     source: Any = getattr(other, "state", other)
-    of_kind("other", source, State, "a bandit or a campaign, or its state")
+    check_instance("other", source, State, "a bandit or a campaign, or its state")
     recipe = learn_prior(recipe, source)
     table = ReadingTable.of(state, recipe.noise_variance)
     return recipe, replay(Inference(recipe), state_for(recipe, state), table)

@@ -18,7 +18,7 @@ from tvbandits.campaign.store.journal import to_array, to_points
 from tvbandits.campaign.store.store import Row
 from tvbandits.campaign.withdrawals import Withdrawal, Withdrawals
 from tvbandits.counts import Counted
-from tvbandits.data import Dataset, NewObservations, Plays, at_times, row_keys
+from tvbandits.data import Dataset, NewObservations, Plays, append_times, row_keys
 from tvbandits.validation import Array, as_times, as_values
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class RecordedReadings:
         counts: dict[bytes, Any] = {}
         for row in self._rows:
             if "counts" in row.arguments:
-                plays = row_keys(at_times(self._points(row), to_array(row.body["result"])))
+                plays = row_keys(append_times(self._points(row), to_array(row.body["result"])))
                 counts |= zip(plays, row.arguments["counts"], strict=True)
         return counts
 
@@ -176,7 +176,7 @@ class RecordedReadings:
         by_play = self._readings_at(state, t)
         failed = {*_play_keys(state.failed.take(_are_at(state.failed.t, t)))}
         verdicts = list[Verdict]()
-        for i, play in enumerate(row_keys(at_times(X, t))):
+        for i, play in enumerate(row_keys(append_times(X, t))):
             if np.isnan(y[i]) and (play in by_play or play in failed):
                 verdicts.append("recorded")
                 continue
@@ -218,7 +218,7 @@ class RecordedReadings:
             return
         same = not {"new", "other"} & {*verdicts}
         limits = {limit.name: limit for limit in self._recipe.options.limits}
-        plays = row_keys(at_times(new.X, new.t))
+        plays = row_keys(append_times(new.X, new.t))
         for outcome, values in arguments.get("outcomes", {}).items():
             check_outcome(outcome, limits)
             old = state.outcomes[outcome].rewards
@@ -272,8 +272,8 @@ def refuse_taken_times(
     moved = find_readings(recipe, state, X, None if t is None else to_array(t))
     times = as_times(to_array(arguments["to"]), len(X), "to")
     others = moved.before.without(moved.rows)
-    keys = {*row_keys(at_times(others.X, others.t))}
-    for x, to, key in zip(X, times, row_keys(at_times(X, times)), strict=True):
+    keys = {*row_keys(append_times(others.X, others.t))}
+    for x, to, key in zip(X, times, row_keys(append_times(X, times)), strict=True):
         if key in keys:
             raise ConflictError(
                 f"there is already a reading of {name(x)} at {format_time(float(to))}",
@@ -288,7 +288,7 @@ def _are_at(times: Array, t: Array) -> NDArray[np.bool_]:
 
 def _play_keys(plays: Dataset | Plays) -> list[bytes]:
     """Return keys of places and times."""
-    return row_keys(at_times(plays.X, plays.t))
+    return row_keys(append_times(plays.X, plays.t))
 
 
 def _is_among(readings: list[list[float]], y: float, variance: float, same_counts: bool) -> bool:

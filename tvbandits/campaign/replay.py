@@ -55,7 +55,7 @@ from tvbandits.experts.protocol import (
 from tvbandits.gp.linalg import FactorisationError
 from tvbandits.gp.posterior import Posterior
 from tvbandits.io import to_bytes
-from tvbandits.validation import Array, error_line
+from tvbandits.validation import Array, describe_error
 
 # Returns the answers of an expert about points without those that are beyond belief.
 Review = Callable[[Array, Answers], Answers]
@@ -168,7 +168,7 @@ class JournaledExpert:
         except Exception as error:
             if is_mistake(error):
                 raise
-            return {**question, "failure": error_line(error), "expert_state": state_of(expert)}
+            return {**question, "failure": describe_error(error), "expert_state": state_of(expert)}
         if self.review is not None:
             answers = self.review(X, answers)
         return {
@@ -561,7 +561,7 @@ class Writer:
             raise
         except Exception as error:
             if announced:
-                write("failure", {"error": error_line(error)})
+                write("failure", {"error": describe_error(error)})
             self.uncertain = False
             raise
         row = self._write(kind, {**body, **outcome}, key, who)

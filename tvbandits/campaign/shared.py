@@ -37,7 +37,7 @@ from tvbandits.campaign.store.store import Row, Store, check_name
 from tvbandits.campaign.verbs import Request
 from tvbandits.clock import parse_duration, restore_clock
 from tvbandits.domains.candidates import candidates_of
-from tvbandits.errors import PlayError, time_text
+from tvbandits.errors import PlayError, format_plain_time
 from tvbandits.validation import Array, as_times
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class SharedBandit:
 
     def format_time(self, t: float) -> str:
         """Return a time as text: a date if there is a clock."""
-        return time_text(t) if self.clock is None else self.clock.text(t)
+        return format_plain_time(t) if self.clock is None else self.clock.text(t)
 
     def rows_of(self, *kinds: str) -> list[Row]:
         """Return the rows of some kinds."""

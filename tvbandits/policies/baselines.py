@@ -26,7 +26,7 @@ from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
-from tvbandits.ties import draw_of_largest
+from tvbandits.ties import random_argmax
 from tvbandits.validation import Array, Seed, describe, positive_number, whole_number
 
 
@@ -72,7 +72,7 @@ class EpsilonGreedy:
         if rng.random() < self.exploration:
             return np.asarray(self.domain.sample(1, rng)[0])
         points, means, _ = zip(*self.seen.values(), strict=True)
-        return np.array(points[draw_of_largest(means, rng)])
+        return np.array(points[random_argmax(means, rng)])
 
     def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Means of the points, the new ones among them."""

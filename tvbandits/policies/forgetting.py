@@ -56,10 +56,10 @@ from tvbandits.validation import (
     LARGEST_WHOLE,
     SMALLEST_VARIANCE,
     Seed,
-    choice,
+    check_choice,
+    check_optional,
     describe,
     noise_variance_number,
-    optional,
     positive_number,
     whole_number,
 )
@@ -419,10 +419,10 @@ def ui_gp_ucb(
     >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
-    choice("growth", growth, ("wiener", "linear"))
-    optional(noise_variance_number, "noise_variance", noise_variance)
+    check_choice("growth", growth, ("wiener", "linear"))
+    check_optional(noise_variance_number, "noise_variance", noise_variance)
     rate, rule = learning_rule("forgetting_rate", forgetting_rate)
-    number = optional(positive_number, "forgetting_rate", rate)
+    number = check_optional(positive_number, "forgetting_rate", rate)
     if growth == "linear":
         injected: Aging = aging.Linear(1.0 if number is None else number)
     else:

@@ -10,7 +10,7 @@ from tvbandits.bandit.policy import DEFAULT_WIDTH, History, Width, make_bandit, 
 from tvbandits.domains.domain import Domain
 from tvbandits.experts.protocol import Expert
 from tvbandits.queries.plans import MOST_QUESTIONS, PLANS, Asking, OnAverage, PlanName, QueryPlan
-from tvbandits.validation import Seed, check_part, choice, finite_number
+from tvbandits.validation import Seed, check_choice, check_part, finite_number
 
 
 def frugal_gp_ucb(
@@ -90,7 +90,7 @@ def frugal_gp_ucb(
     if plan is None:
         plan = "next" if is_ensemble else "plausible"
     if isinstance(plan, str):
-        plan = PLANS[choice("plan", plan, PLANS)](OnAverage(queries_per_step))
+        plan = PLANS[check_choice("plan", plan, PLANS)](OnAverage(queries_per_step))
     check_part("plan", plan, "a name, or a query plan such as KDPP()", "choose")
     # After an answer: with an ensemble the best mean is played, since its questions explore. A fitted
     # kernel plays within one deviation; that is plausible under any larger width.

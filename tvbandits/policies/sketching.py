@@ -56,7 +56,7 @@ from tvbandits.domains.domain import Domain
 from tvbandits.gp.online import Every
 from tvbandits.gp.sparse import Nystrom, TheoryOversampling
 from tvbandits.gp.sparse_filter import NystromFilter
-from tvbandits.validation import Seed, choice
+from tvbandits.validation import Seed, check_choice
 
 # q, by which leverage scores are multiplied: a number, or what the theorems ask for.
 Oversampling: TypeAlias = float | Literal["theory"]
@@ -183,7 +183,7 @@ def bbkb(
     >>> print(bandit.recommend())
     [2.]
     """
-    batch_rule = RATIOS[choice("rule", rule, RATIOS)](ratio_bound)
+    batch_rule = RATIOS[check_choice("rule", rule, RATIOS)](ratio_bound)
     width = as_confidence(width_of(beta, BBKB_WIDTHS))
     return make_bandit(
         domain,
@@ -260,7 +260,7 @@ def tv_bbkb(
         domain,
         forgetting_kernel(prior_kernel(domain, kernel), number),
         noise_variance,
-        batch_rule=RATIOS[choice("rule", rule, RATIOS)](ratio_bound),
+        batch_rule=RATIOS[check_choice("rule", rule, RATIOS)](ratio_bound),
         learn=rule_of_rate,
         beta=width_of(beta, BBKB_WIDTHS),
         posterior=NystromFilter(),
@@ -279,6 +279,6 @@ def oversampling_of(
     """
     if not isinstance(value, str):
         return value
-    choice("oversampling that is no number", value, ("theory",))
+    check_choice("oversampling that is no number", value, ("theory",))
     delta = width.delta if isinstance(width, WithProbability) else WithProbability.delta
     return TheoryOversampling(delta, 72.0 * ratio_bound)

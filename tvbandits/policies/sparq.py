@@ -44,11 +44,11 @@ from tvbandits.gp.exact import Exact
 from tvbandits.queries.plans import KDPP, MOST_QUESTIONS, Asking, LogSchedule, QueryPlan
 from tvbandits.validation import (
     Seed,
+    check_optional,
     check_part,
     finite_number,
     is_finite_number,
     noise_variance_number,
-    optional,
     positive_number,
 )
 
@@ -111,10 +111,10 @@ def sparq_gp_ucb(
     """
     # Line 1: the domain D and the kernel k.
     kernel = prior_kernel(domain, kernel)
-    optional(noise_variance_number, "noise_variance", noise_variance)
+    check_optional(noise_variance_number, "noise_variance", noise_variance)
     # Line 3: y_t is told, and its noise grows with its age (eq. 15).
     rate, rule = learning_rule("forgetting_rate", forgetting_rate)
-    growth = aging.Linear(optional(positive_number, "forgetting_rate", rate) or 1.0)
+    growth = aging.Linear(check_optional(positive_number, "forgetting_rate", rate) or 1.0)
     # Line 4: beyond sigma^2 log t it is discarded, but for the newest.
     discard = aging.DiscardAbove(LogThreshold(noise_variance))
     # Line 5: X^E, an approximate k-DPP of ceil(c log t) of the points played (Algorithms 2 and 3).

@@ -49,7 +49,7 @@ from tvbandits.domains.domain import Domain
 from tvbandits.domains.space import space_of
 from tvbandits.gp.additive import ends_of
 from tvbandits.gp.linalg import cholesky, solve_lower
-from tvbandits.validation import Array, Seed, describe, finite_number, optional, whole_number
+from tvbandits.validation import Array, Seed, check_optional, describe, finite_number, whole_number
 
 # So many length scales there are at first.
 FIRST = 5
@@ -292,7 +292,7 @@ def lb_gp_ucb(
     10 [[2.]]
     """
     choices = adapter.domain_of_choice(domain)
-    optional(whole_number, "window", window)
+    check_optional(whole_number, "window", window)
     finite_number("growth", growth, above=0.0, high=1.0)
     finite_number("delta", delta, above=0.0, below=1.0)
     low, high = ends_of(choices)

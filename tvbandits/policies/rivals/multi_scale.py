@@ -40,10 +40,10 @@ from tvbandits.validation import (
     LARGEST_VALUE,
     Array,
     Seed,
+    check_function,
+    check_instance,
     finite_number,
-    function,
-    not_negative,
-    of_kind,
+    nonnegative_number,
     positive_number,
     whole_number,
 )
@@ -76,7 +76,7 @@ class Thresholds:
         whole_number("horizon", self.horizon)
         finite_number("delta", self.delta, above=0.0, below=1.0)
         positive_number("regret", self.regret)
-        not_negative("factor", self.factor)
+        nonnegative_number("factor", self.factor)
 
     def rho(self, t: float) -> float:
         """Average regret of the base over t steps, as it is assumed."""
@@ -288,12 +288,12 @@ def master(
     kernel = prior_kernel(adapter.domain_of_choice(domain), kernel)
     if thresholds is None:
         thresholds = Thresholds()
-    of_kind("thresholds", thresholds, Thresholds, "Thresholds(...)")
+    check_instance("thresholds", thresholds, Thresholds, "Thresholds(...)")
     if base is not None:
-        function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
+        check_function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
     unit, noise, prior = adapter.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
     rule = Master(
         base, adapter.domain_of_choice(domain), kernel, noise, beta, thresholds, RunningMean(prior)
     )
-    of_kind("what base makes", rule._copy_of_base(0), Bandit, "a Bandit")
+    check_instance("what base makes", rule._copy_of_base(0), Bandit, "a Bandit")
     return adapter.adapt(domain, rule, kernel, noise_variance, unit, minimize=minimize, seed=seed)

@@ -44,10 +44,10 @@ from tvbandits.gp.state_space import CONFIG as FILTER_CONFIG
 from tvbandits.validation import (
     Array,
     Seed,
+    as_bool,
+    check_instance,
     finite_number,
-    flag,
-    not_negative,
-    of_kind,
+    nonnegative_number,
     positive_number,
     whole_number,
 )
@@ -183,7 +183,7 @@ class Constants:
         whole_number("horizon", self.horizon)
         finite_number("delta", self.delta, above=0.0, below=1.0)
         for name in ("c0", "c1", "c4"):
-            not_negative(name, getattr(self, name))
+            nonnegative_number(name, getattr(self, name))
         for name in ("c2", "c3", "gain"):
             positive_number(name, getattr(self, name))
 
@@ -413,8 +413,8 @@ def ada_opkb(
     noise = adapter.first_noise(noise_variance, scale)
     if constants is None:
         constants = Constants()
-    of_kind("constants", constants, Constants, "Constants(...)")
-    flag("adaptive", adaptive)
+    check_instance("constants", constants, Constants, "Constants(...)")
+    as_bool("adaptive", adaptive)
     arms = adapter.finite(domain, "OPKB")
     # Each part may be usable, and what is computed of them overflow, or vanish.
     weight = constants.c2 * constants.gain

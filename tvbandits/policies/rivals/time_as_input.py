@@ -31,7 +31,14 @@ from tvbandits.domains.domain import Domain, check_domain
 from tvbandits.gp.additive import ends_of
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime, space_time
 from tvbandits.gp.online import Every
-from tvbandits.validation import LARGEST_TIME, LARGEST_VALUE, Array, Seed, finite_number, optional
+from tvbandits.validation import (
+    LARGEST_TIME,
+    LARGEST_VALUE,
+    Array,
+    Seed,
+    check_optional,
+    finite_number,
+)
 
 
 def time_as_input(domain: Domain, span: float) -> Any:
@@ -205,7 +212,9 @@ class DesiredOutcome(Acquisition):
 
     def __post_init__(self) -> None:
         finite_number("exploration", self.exploration, low=0.0, high=LARGEST_VALUE)
-        optional(finite_number, "outcome", self.outcome, low=-LARGEST_VALUE, high=LARGEST_VALUE)
+        check_optional(
+            finite_number, "outcome", self.outcome, low=-LARGEST_VALUE, high=LARGEST_VALUE
+        )
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """One point after the other, each another one than those before it and those that are out.
