@@ -44,7 +44,7 @@ from tvbandits import (
     load,
     policies,
 )
-from tvbandits.bandit.state import same_value
+from tvbandits.bandit.state import is_same_value
 from tvbandits.domains.space import Table
 from tvbandits.io import is_registered
 
@@ -204,7 +204,7 @@ def test_every_wrapper_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
     trusted = {"tests.helpers.players:wave": wave}
     played(player).save(tmp_path / "saved")
     known = player.state.queries.expert
-    assert same_value(load(tmp_path / "saved", trusted).state.queries.expert, known)
+    assert is_same_value(load(tmp_path / "saved", trusted).state.queries.expert, known)
     goes_on_alike(player, tmp_path / "saved", trusted)
 
 

@@ -56,7 +56,7 @@ def query_after_tell(
     if recipe.asking is None or recipe.asking.expert is None:
         return state
     if len(new.rewards.t):
-        show(recipe.asking.expert, inference.with_noise(state, new.rewards))
+        show_rewards(recipe.asking.expert, inference.with_noise(state, new.rewards))
     if recipe.consult != "after tell" or (before.time is not None and latest < before.time):
         return state
     # The present, as far as it is known.
@@ -138,7 +138,7 @@ def query_expert(
     # An expert that is asked nothing may be down still.
     if q > 0 and state.queries.down != down:
         if failure is not None:
-            warn_of(failure, about)
+            warn_of_outage(failure, about)
         state = state.with_queries(down=down)
     return state
 
@@ -155,17 +155,17 @@ def choose_questions(
     """
     recipe, config = inference.recipe, inference.recipe.asking
     assert config is not None
-    decision = about if recipe.consult == "before ask" else about + _usual_step(recipe, state)
+    decision = about if recipe.consult == "before ask" else about + _usual_time_step(recipe, state)
     if state.queries.pool.seen < len(state.visited):  # some were played without a plan
-        state = state.with_queries(pool=inference.query_pool(state, state.visited))
-    points, beliefs = query_candidates(recipe, state, rng), None
+        state = state.with_queries(pool=inference.extend_query_pool(state, state.visited))
+    points, beliefs = list_query_candidates(recipe, state, rng), None
     if config.plan.looks_at_posterior and len(points):
         state, view = inference.condition(state, decision, rng)
-        beliefs = inference.joint_posterior(state, view, points, about)
+        beliefs = inference.make_joint_posterior(state, view, points, about)
     pool = Pool(
         points,
         state.count,
-        lambda: state.model.kernel(inference.inputs(points, about)),
+        lambda: state.model.kernel(inference.make_inputs(points, about)),
         beliefs,
         state.queries.asked,
         state.queries.decisions + 1,
@@ -177,7 +177,7 @@ def choose_questions(
     return state, points[rows]
 
 
-def _usual_step(recipe: Recipe, state: State) -> float:
+def _usual_time_step(recipe: Recipe, state: State) -> float:
     """Return the time between two decisions: 1, unless the model counts time in steps that it learns."""
     in_steps = recipe.posterior.self_learning or (
         recipe.learn is not None and recipe.learn.in_steps
@@ -195,7 +195,7 @@ def _remember_available(
     """
     if available is not None and (available.test is not None or available.within is not None):
         if state.queries.pool.seen < len(state.visited):
-            state = state.with_queries(pool=inference.query_pool(state, state.visited))
+            state = state.with_queries(pool=inference.extend_query_pool(state, state.visited))
         points = _pool_points(inference.recipe, state, available.domain, rng)
         available = Available(available.domain, None, None, points=points[available(points)])
     return state.with_queries(available=available)
@@ -211,7 +211,7 @@ def _pool_points(recipe: Recipe, state: State, domain: Domain, rng: np.random.Ge
     return np.concatenate([played, domain.sample(POINTS, rng)])
 
 
-def query_candidates(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
+def list_query_candidates(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
     """Return the points that may be asked about, shape (N, d)."""
     config, available = recipe.asking, state.queries.available
     assert config is not None
@@ -227,7 +227,7 @@ def query_candidates(recipe: Recipe, state: State, rng: np.random.Generator) -> 
     return points if available is None else points[available(points)]
 
 
-def question_time(recipe: Recipe, state: State, t: float | None) -> float:
+def find_query_time(recipe: Recipe, state: State, t: float | None) -> float:
     """Return the time that questions are about: `t`, or that of the decision they are for."""
     if t is not None:
         return as_time(t)
@@ -239,7 +239,7 @@ def question_time(recipe: Recipe, state: State, t: float | None) -> float:
     return latest if recipe.consult == "after tell" else latest + 1.0
 
 
-def queries_to_carry(
+def choose_queries_to_carry(
     inference: Inference,
     state: State,
     about: float,
@@ -332,7 +332,7 @@ def ask_expert(expert: Expert, points: Array, t: float) -> tuple[Answers, Except
     return check_answers(answers, q), None
 
 
-def show(expert: Expert, rewards: Dataset) -> None:
+def show_rewards(expert: Expert, rewards: Dataset) -> None:
     """Show rewards to an expert that wants to see them; an `ExpertError` if it fails on them."""
     try:
         inform(expert, rewards)
@@ -341,7 +341,7 @@ def show(expert: Expert, rewards: Dataset) -> None:
         raise ExpertError(why) from error
 
 
-def warn_of(failure: Exception, t: float) -> None:
+def warn_of_outage(failure: Exception, t: float) -> None:
     """Tell people that the expert is down."""
     message = (
         f"the expert cannot be reached at t = {t:g} ({describe_error(failure)}); "

@@ -16,7 +16,7 @@ from tvbandits.acquisition.batches import Batching, LocalRatio
 from tvbandits.acquisition.limits import Limit
 from tvbandits.acquisition.rules import Acquisition, UpperConfidenceBound
 from tvbandits.acquisition.widths import DEFAULT_WIDTH, Confidence, Fixed, Situation, as_confidence
-from tvbandits.bandit.history import COLUMNS, excess_column
+from tvbandits.bandit.history import COLUMNS, name_excess_column
 from tvbandits.bandit.options import NEEDED_POSTERIOR, Options, check_mean
 from tvbandits.data import Dataset, Source, median_time_step
 from tvbandits.domains.candidates import Candidates, as_finite
@@ -269,7 +269,7 @@ class Recipe:
         (point,) = self.domain.sample(1, np.random.default_rng(0))
         columns = self.domain.coordinate_names
         taken_names = set(names) & {*columns, *COLUMNS, *OF_TABLES}
-        taken_names |= set(map(excess_column, options.limits)) & {*columns, *names}
+        taken_names |= set(map(name_excess_column, options.limits)) & {*columns, *names}
         if taken_names:
             raise ValueError(
                 f"an outcome may not be called as a column is, got {', '.join(taken_names)}"
@@ -339,7 +339,7 @@ class Recipe:
             kernel, inputs(kernel, np.zeros((1, self.domain.dimension)), 0.0)
         )
 
-    def of_outcome(self, limit: Limit) -> Recipe:
+    def make_outcome_recipe(self, limit: Limit) -> Recipe:
         """What is believed of an outcome: these beliefs, in a unit that is learned; nobody decides.
 
         On more points than those of a network one kernel is fitted instead, as on a box: an outcome has
@@ -421,7 +421,7 @@ def estimate_noise(recipe: Recipe, data: Dataset) -> NoiseEstimate | None:
     return first_guess(1.0 if mean is None else float(np.mean(prior)))
 
 
-def first_kernel(recipe: Recipe, rewards: Dataset) -> Any:
+def make_initial_kernel(recipe: Recipe, rewards: Dataset) -> Any:
     """Return the kernel before the first fit: the recipe's, or that at the steps of these rewards."""
     in_steps = recipe.learn is not None and recipe.learn.in_steps
     return at_step(recipe.kernel, median_time_step(rewards.t)) if in_steps else recipe.kernel

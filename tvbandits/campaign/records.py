@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.acquisition.limits import check_outcome
-from tvbandits.bandit.history import history_columns, in_time
-from tvbandits.bandit.observations import find_readings, usual_variance, validate_observations
+from tvbandits.bandit.history import make_history_columns, sort_by_time
+from tvbandits.bandit.observations import fill_variance, find_readings, validate_observations
 from tvbandits.campaign.store.errors import ConflictError
 from tvbandits.campaign.store.journal import to_array, to_points
 from tvbandits.campaign.store.store import Row
@@ -36,7 +36,9 @@ def history_with_changes(recipe: Recipe, state: State, changes: Iterable[Row]) -
     outcomes = {limit: state.outcomes[limit.name].rewards for limit in recipe.options.limits}
     plays = state.readings, state.answers, state.failed, state.pending
     parts = [
-        history_columns(domain, *plays, outcomes, recipe.options.control, recipe.options.move_cost)
+        make_history_columns(
+            domain, *plays, outcomes, recipe.options.control, recipe.options.move_cost
+        )
     ]
     empty, no_plays = Dataset.empty(d), Plays.empty(d)
     no_outcomes = dict.fromkeys(outcomes, empty)
@@ -45,7 +47,7 @@ def history_with_changes(recipe: Recipe, state: State, changes: Iterable[Row]) -
         old = Dataset(X, t, np.zeros(len(X)), np.ones(len(X)))
         is_answer = row.kind == "correct_answers"
         rewards, answers = (empty, old) if is_answer else (old, empty)
-        part = history_columns(
+        part = make_history_columns(
             domain, rewards, answers, no_plays, no_plays, no_outcomes, recipe.options.control
         )
         order, missing = np.argsort(t, kind="stable"), np.full(len(X), np.nan)
@@ -61,7 +63,7 @@ def history_with_changes(recipe: Recipe, state: State, changes: Iterable[Row]) -
                 "move_cost": missing,
             }
         )
-    return in_time({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+    return sort_by_time({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 
 def observations_of(recipe: Recipe, state: State, arguments: Mapping[str, Any]) -> NewObservations:
@@ -130,7 +132,7 @@ class RecordedReadings:
         for row in self._rows:
             arguments, t, X = row.arguments, to_array(row.body["result"]), self._points(row)
             y = to_array(arguments["y"]).reshape(-1)
-            variance = usual_variance(len(t), self._recipe.noise_variance)
+            variance = fill_variance(len(t), self._recipe.noise_variance)
             if arguments.get("noise_variance") is not None:
                 variance = np.broadcast_to(to_array(arguments["noise_variance"]), len(t))
             old = (t < until) & ~np.isnan(y)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.bandit.extremes import OutlierWarning
-from tvbandits.bandit.observations import usual_variance, values_and_variance
+from tvbandits.bandit.observations import check_values_and_variance, fill_variance
 from tvbandits.campaign.names import Names, apply_change
 from tvbandits.campaign.records import RecordedReadings, observations_of, refuse_taken_times
 from tvbandits.campaign.status import Outline, PendingPoint, Place
@@ -337,7 +337,7 @@ class SharedBandit:
         """Return which readings the journal has, also if they were corrected or withdrawn since."""
         with self.read() as replay:
             recipe, state = replay.bandit.recipe, replay.bandit.state
-            usual = usual_variance(len(X), recipe.noise_variance)
+            usual = fill_variance(len(X), recipe.noise_variance)
             noise = np.where(np.isnan(variance), usual, variance)
             pairs = None if counts is None else counts.tolist()
             verdicts = self._recorded(recipe).compare(state, X, t, y, noise, pairs)
@@ -442,7 +442,7 @@ class SharedBandit:
         X, to = to_points(arguments["X"], names.domain.dimension), request.payload.get("to")
         said = request.payload.get("t") if to is None else to
         noise = arguments.get("noise_variance")
-        values, variance = values_and_variance(
+        values, variance = check_values_and_variance(
             column,
             to_array(arguments.get(column, [math.nan] * len(X))),
             len(X),

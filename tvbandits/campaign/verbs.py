@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvbandits.acquisition.limits import as_outcomes
-from tvbandits.bandit.observations import zero_or_one
+from tvbandits.bandit.observations import convert_booleans
 from tvbandits.campaign.names import NO_CHANGE, Names, check_sites
 from tvbandits.campaign.store.journal import to_json
 from tvbandits.campaign.store.store import check_name
@@ -270,9 +270,9 @@ def correct_answers(
 
 def _question_time(bandit: Bandit, t: float | None) -> float:
     """Return the time that questions are about, as the bandit takes it."""
-    from tvbandits.bandit.querying import question_time  # not needed to read a status
+    from tvbandits.bandit.querying import find_query_time  # not needed to read a status
 
-    return question_time(bandit.recipe, bandit.state, t)
+    return find_query_time(bandit.recipe, bandit.state, t)
 
 
 def resolve_points(
@@ -317,9 +317,9 @@ def _values(
     columns = as_outcomes(outcomes).items()
     return {
         "trials": trials,
-        name: as_floats(zero_or_one(values), name),
+        name: as_floats(convert_booleans(values), name),
         "noise_variance": None if variance is None else as_floats(variance, "noise_variance"),
-        "outcomes": {each: as_floats(zero_or_one(y), each) for each, y in columns} or None,
+        "outcomes": {each: as_floats(convert_booleans(y), each) for each, y in columns} or None,
     }
 
 

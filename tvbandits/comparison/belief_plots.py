@@ -105,7 +105,7 @@ class Picture:
         latest = bandit.state.time
         if t is None:
             t = 1.0 if latest is None else latest + 1.0
-        best = bandit.best_point(t)  # which checks the time
+        best = bandit.find_best_point(t)  # which checks the time
         return cls(bandit, float(t), _axes_of(bandit.recipe.domain), unit, best)
 
     def predict(self, X: Array) -> tuple[Array, Array]:

@@ -107,7 +107,7 @@ def uniform(domain: Domain, *, minimize: bool = False, seed: Seed = 0) -> adapte
     10 (1, 1)
     """
     return adapter.adapt(
-        domain, Uniform(adapter.domain_of_choice(domain)), minimize=minimize, seed=seed
+        domain, Uniform(adapter.get_action_domain(domain)), minimize=minimize, seed=seed
     )
 
 
@@ -148,7 +148,7 @@ def eps_greedy(
     >>> print(info.readings, bandit.ask(11).shape)
     10 (1, 1)
     """
-    rule = EpsilonGreedy(adapter.domain_of_choice(domain), positive_number("decay", decay))
+    rule = EpsilonGreedy(adapter.get_action_domain(domain), positive_number("decay", decay))
     return adapter.adapt(domain, rule, minimize=minimize, seed=seed)
 
 
@@ -252,7 +252,7 @@ def evolution(
     """
     whole_number("population", population)
     whole_number("tournament", tournament)
-    choices = adapter.domain_of_choice(domain)
+    choices = adapter.get_action_domain(domain)
     if not isinstance(choices, Candidates | Box):
         raise ValueError(f"mutations are known on Candidates and on a Box, got {describe(choices)}")
     rule = RegularisedEvolution(choices, tournament, population)

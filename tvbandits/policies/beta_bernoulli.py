@@ -103,7 +103,7 @@ def discounted_thompson(
     >>> print(bandit.ask(101))
     [[2.]]
     """
-    arms = adapter.finite(domain, "discounted_thompson")
+    arms = adapter.get_finite_action_domain(domain, "discounted_thompson")
     gamma = finite_number("discount", discount, above=0.0, high=1.0)
     worst = -1.0 if as_bool("minimize", minimize) else 0.0
     rule = BetaBernoulli(arms, gamma, worst, np.zeros((len(arms), 2)))

@@ -41,11 +41,11 @@ from tvbandits.bandit.policy import (
     DEFAULT_WIDTH,
     Rate,
     Width,
-    forgetting_kernel,
-    learning_rule,
+    kernel_or_default,
     make_bandit,
-    posterior_of,
-    prior_kernel,
+    make_forgetting_kernel,
+    parse_rate,
+    resolve_posterior,
 )
 from tvbandits.domains.domain import Domain
 from tvbandits.forgetting import aging
@@ -276,7 +276,7 @@ def w_gp_ucb(
     10 [2.]
     """
     # Deng 2022: regression with weights discount^age is one with this noise ([S] section 1.1).
-    number, rule = learning_rule("discount", discount)
+    number, rule = parse_rate("discount", discount)
     weights = aging.Exponential(0.95 if number is None else number)
     return make_bandit(
         domain,
@@ -344,11 +344,11 @@ def tv_gp_ucb(
     >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
-    kernel, posterior = prior_kernel(domain, kernel), posterior_of(options)
+    kernel, posterior = kernel_or_default(domain, kernel), resolve_posterior(options)
     if posterior is not None and posterior.self_learning:
         needs = f"tv_gp_ucb has one model, adaptive_gp_ucb an ensemble; got {describe(posterior)}"
         raise ValueError(needs)
-    number, rule = learning_rule("forgetting_rate", forgetting_rate, ONCE)
+    number, rule = parse_rate("forgetting_rate", forgetting_rate, ONCE)
     if rule is ONCE:
         rewards = 50 if initial_points is None else initial_points
         whole_number("initial_points", rewards, at_least=2)
@@ -358,7 +358,7 @@ def tv_gp_ucb(
             f"initial_points is for a rate that is fitted once, got {forgetting_rate=}"
         )
     # The model of Bogunovic 2016; its bound is GP-UCB's under this kernel.
-    drifting = forgetting_kernel(kernel, number)
+    drifting = make_forgetting_kernel(kernel, number)
     return make_bandit(
         domain,
         drifting,
@@ -421,7 +421,7 @@ def ui_gp_ucb(
     """
     check_choice("growth", growth, ("wiener", "linear"))
     check_optional(noise_variance_number, "noise_variance", noise_variance)
-    rate, rule = learning_rule("forgetting_rate", forgetting_rate)
+    rate, rule = parse_rate("forgetting_rate", forgetting_rate)
     number = check_optional(positive_number, "forgetting_rate", rate)
     if growth == "linear":
         injected: Aging = aging.Linear(1.0 if number is None else number)

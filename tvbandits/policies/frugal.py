@@ -6,7 +6,7 @@ from typing import Any
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
-from tvbandits.bandit.policy import DEFAULT_WIDTH, History, Width, make_bandit, model_of
+from tvbandits.bandit.policy import DEFAULT_WIDTH, History, Width, choose_model, make_bandit
 from tvbandits.domains.domain import Domain
 from tvbandits.experts.protocol import Expert
 from tvbandits.queries.plans import MOST_QUESTIONS, PLANS, Asking, OnAverage, PlanName, QueryPlan
@@ -85,7 +85,7 @@ def frugal_gp_ucb(
     [6.] 20
     """
     finite_number("queries_per_step", queries_per_step, low=0.0, high=MOST_QUESTIONS)
-    model = model_of(domain, kernel, beta, options, asks=True)
+    model = choose_model(domain, kernel, beta, options, asks=True)
     is_ensemble = model.posterior.self_learning
     if plan is None:
         plan = "next" if is_ensemble else "plausible"

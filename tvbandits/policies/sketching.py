@@ -46,11 +46,11 @@ from tvbandits.bandit.options import Options
 from tvbandits.bandit.policy import (
     Rate,
     Width,
-    forgetting_kernel,
-    learning_rule,
+    kernel_or_default,
     make_bandit,
-    prior_kernel,
-    width_of,
+    make_forgetting_kernel,
+    parse_rate,
+    resolve_width,
 )
 from tvbandits.domains.domain import Domain
 from tvbandits.gp.online import Every
@@ -117,7 +117,7 @@ def bkb(
     >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
-    width = as_confidence(width_of(beta, {"theory": BKBWidth}))  # Theorem 2
+    width = as_confidence(resolve_width(beta, {"theory": BKBWidth}))  # Theorem 2
     return make_bandit(
         domain,
         kernel,
@@ -184,7 +184,7 @@ def bbkb(
     [2.]
     """
     batch_rule = RATIOS[check_choice("rule", rule, RATIOS)](ratio_bound)
-    width = as_confidence(width_of(beta, BBKB_WIDTHS))
+    width = as_confidence(resolve_width(beta, BBKB_WIDTHS))
     return make_bandit(
         domain,
         kernel,
@@ -253,16 +253,16 @@ def tv_bbkb(
     >>> print(bandit.recommend())
     [2.]
     """
-    number, rule_of_rate = learning_rule(
+    number, rule_of_rate = parse_rate(
         "forgetting_rate", forgetting_rate, Every(spread=math.inf, in_steps=True)
     )
     return make_bandit(
         domain,
-        forgetting_kernel(prior_kernel(domain, kernel), number),
+        make_forgetting_kernel(kernel_or_default(domain, kernel), number),
         noise_variance,
         batch_rule=RATIOS[check_choice("rule", rule, RATIOS)](ratio_bound),
         learn=rule_of_rate,
-        beta=width_of(beta, BBKB_WIDTHS),
+        beta=resolve_width(beta, BBKB_WIDTHS),
         posterior=NystromFilter(),
         minimize=minimize,
         options=options,

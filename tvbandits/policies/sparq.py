@@ -31,10 +31,10 @@ from tvbandits.bandit.policy import (
     DEFAULT_WIDTH,
     Rate,
     Width,
-    learning_rule,
+    kernel_or_default,
     make_bandit,
-    posterior_of,
-    prior_kernel,
+    parse_rate,
+    resolve_posterior,
 )
 from tvbandits.domains.domain import Domain
 from tvbandits.experts.protocol import Expert
@@ -110,10 +110,10 @@ def sparq_gp_ucb(
     [6.] True
     """
     # Line 1: the domain D and the kernel k.
-    kernel = prior_kernel(domain, kernel)
+    kernel = kernel_or_default(domain, kernel)
     check_optional(noise_variance_number, "noise_variance", noise_variance)
     # Line 3: y_t is told, and its noise grows with its age (eq. 15).
-    rate, rule = learning_rule("forgetting_rate", forgetting_rate)
+    rate, rule = parse_rate("forgetting_rate", forgetting_rate)
     growth = aging.Linear(check_optional(positive_number, "forgetting_rate", rate) or 1.0)
     # Line 4: beyond sigma^2 log t it is discarded, but for the newest.
     discard = aging.DiscardAbove(LogThreshold(noise_variance))
@@ -121,7 +121,7 @@ def sparq_gp_ucb(
     plan = query_plan(queries_per_step)
     # Line 6: the expert is asked about f_t at X^E. A dictionary of inducing points knows no more than
     # its points do, so there the pool to draw from stays as small.
-    posterior = posterior_of(options) or Exact()
+    posterior = resolve_posterior(options) or Exact()
     pool = 256 if posterior.on_dictionary(kernel) else None
     asking = Asking(plan, expert, about="played", pool_size=pool)
     return make_bandit(

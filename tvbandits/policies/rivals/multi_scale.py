@@ -32,7 +32,7 @@ from tvbandits.bandit.adapter import RunningMean
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.bandit.options import Mean, Options
-from tvbandits.bandit.policy import DEFAULT_WIDTH, Width, make_bandit, prior_kernel
+from tvbandits.bandit.policy import DEFAULT_WIDTH, Width, kernel_or_default, make_bandit
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet, NothingAvailableError
 from tvbandits.domains.domain import Domain
@@ -285,15 +285,17 @@ def master(
     >>> print(info.readings, bandit.ask(11).shape)
     10 (1, 1)
     """
-    kernel = prior_kernel(adapter.domain_of_choice(domain), kernel)
+    kernel = kernel_or_default(adapter.get_action_domain(domain), kernel)
     if thresholds is None:
         thresholds = Thresholds()
     check_instance("thresholds", thresholds, Thresholds, "Thresholds(...)")
     if base is not None:
         check_function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
-    unit, noise, prior = adapter.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
+    unit, noise, prior = adapter.choose_rule_unit(
+        noise_variance, scale, mean=mean, minimize=minimize
+    )
     rule = Master(
-        base, adapter.domain_of_choice(domain), kernel, noise, beta, thresholds, RunningMean(prior)
+        base, adapter.get_action_domain(domain), kernel, noise, beta, thresholds, RunningMean(prior)
     )
     check_instance("what base makes", rule._copy_of_base(0), Bandit, "a Bandit")
     return adapter.adapt(domain, rule, kernel, noise_variance, unit, minimize=minimize, seed=seed)

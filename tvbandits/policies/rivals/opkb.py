@@ -33,7 +33,7 @@ import numpy as np
 
 from tvbandits.bandit import adapter
 from tvbandits.bandit.adapter import RunningMean
-from tvbandits.bandit.policy import prior_kernel
+from tvbandits.bandit.policy import kernel_or_default
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.candidates import Candidates
@@ -409,13 +409,13 @@ def ada_opkb(
     >>> from tvbandits import Candidates, policies
     >>> bandit = policies.ada_opkb(Candidates([[0.0], [2.0]]), kernel=RBF(1.0), noise_variance=0.01)
     """
-    kernel = prior_kernel(adapter.domain_of_choice(domain), kernel)
-    noise = adapter.first_noise(noise_variance, scale)
+    kernel = kernel_or_default(adapter.get_action_domain(domain), kernel)
+    noise = adapter.compute_initial_noise(noise_variance, scale)
     if constants is None:
         constants = Constants()
     check_instance("constants", constants, Constants, "Constants(...)")
     as_bool("adaptive", adaptive)
-    arms = adapter.finite(domain, "OPKB")
+    arms = adapter.get_finite_action_domain(domain, "OPKB")
     # Each part may be usable, and what is computed of them overflow, or vanish.
     weight = constants.c2 * constants.gain
     block = constants.c3 * constants.gain * math.log(len(arms) / constants.delta)

@@ -251,7 +251,7 @@ class Relevant:
     def _fit(self) -> None:
         """By log evidence of standardised rewards."""
         y, _, scale = self._standardised()
-        noise = min(max(adapter.first_noise(self.noise, scale), 1e-6), LARGEST_VARIANCE)
+        noise = min(max(adapter.compute_initial_noise(self.noise, scale), 1e-6), LARGEST_VARIANCE)
         parameters, began = self.hyperparameters, self.began
         assert began is not None  # there are rewards
         span = float(self.data.t.max()) - began or 1.0
@@ -390,7 +390,7 @@ def w_dbo(
     nonnegative_number("alpha", alpha)
     whole_number("initial_points", initial_points)
     check_choice("removal", removal, ("relevance", "oldest", "random"))
-    choices = adapter.domain_of_choice(domain)
+    choices = adapter.get_action_domain(domain)
     if not isinstance(choices, Box | Candidates):
         raise ValueError(
             f"the domain of W-DBO must be a Box or Candidates, got {describe(choices)}"
