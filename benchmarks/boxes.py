@@ -29,7 +29,7 @@ import numpy as np
 from benchmarks.harness import arguments, half_interval, heading, kept, line
 from tvbandits import policies
 from tvbandits.acquisition.widths import DEFAULT_WIDTH
-from tvbandits.bandit.policy import box_width
+from tvbandits.bandit.policy import compute_box_width
 from tvbandits.datasets import Lifted
 
 STARTS, DECISIONS = 15, 120
@@ -93,7 +93,7 @@ def mean_of(found: Runs) -> str:
 def widths(name: str, more: bool) -> list[float]:
     """What a function is played at, rising."""
     box: Any = Lifted(name).domain
-    own = box_width(box) if box.dimension > 1 else DEFAULT_WIDTH
+    own = compute_box_width(box) if box.dimension > 1 else DEFAULT_WIDTH
     rest = [each for each in (0.5, 1.0) if more and not 5 / 6 < own / each < 7 / 6]
     return sorted({float(f"{each:.3g}") for each in (own, DEFAULT_WIDTH, *rest)})
 

@@ -39,7 +39,7 @@ from tvbandits.domains.problem import Problem, usual_noise
 from tvbandits.gp.ensemble import filters, mixture, models, seasons
 from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.queries import plans
-from tvbandits.threads import one_blas_thread
+from tvbandits.threads import limit_blas_threads
 
 # A layer stays if regret without it is that many times as large, or the time of a step.
 STAYS, DEARER = 1.01, 4 / 3
@@ -234,7 +234,7 @@ def main() -> None:
 
     def played(layer: str, player: str, name: str, seed: int, steps: int) -> tuple[float, float]:
         problem = makers[name](seed, steps)
-        with switched_off(layer), one_blas_thread():
+        with switched_off(layer), limit_blas_threads():
             return run(PLAYERS[player](problem, seed), problem, seed)
 
     rows = []

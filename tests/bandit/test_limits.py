@@ -172,7 +172,7 @@ def test_outcomes_have_beliefs_of_their_own_that_forget(posterior: StateSpace | 
         X = SITES.X[[t, 20 - t]]
         bandit.tell(X, reward(X), t, outcomes={"load": load_of(X, t)})
     if posterior is None:
-        alone = Bandit(bandit.recipe.of_outcome(LOAD))
+        alone = Bandit(bandit.recipe.make_outcome_recipe(LOAD))
         assert isinstance(alone.recipe.posterior, Exact)
         assert alone.recipe.learn is not None
     else:

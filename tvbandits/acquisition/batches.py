@@ -35,7 +35,7 @@ from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.gp import linalg
 from tvbandits.gp.posterior import AppendBuffer, CandidateGrid, Data, Groups, Posterior, Prior
-from tvbandits.ties import TOLERANCE, draw_of_largest
+from tvbandits.ties import TOLERANCE, random_argmax
 from tvbandits.validation import Array, Index, finite_number, require, whole_number
 
 # Smallest number of candidates whose bounds a batch computes at once.
@@ -433,7 +433,7 @@ class SparseFantasy(FantasyModel):
                 rows = np.sort(rows[np.argpartition(self.stale[rows], -size)[-size:]])
             self._bring_up_to_date(rows)
         order = np.argsort(self.rows)  # ties are broken in the order of the candidates
-        return np.asarray(self.domain.X[self.rows[order[draw_of_largest(bound[order], rng)]]])
+        return np.asarray(self.domain.X[self.rows[order[random_argmax(bound[order], rng)]]])
 
     def _bring_up_to_date(self, rows: Index) -> None:
         """Compute the present variances of candidates that are not up to date."""

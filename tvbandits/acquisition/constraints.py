@@ -43,7 +43,7 @@ from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.predictions import ScaledPosterior
-from tvbandits.ties import first_of_largest
+from tvbandits.ties import first_argmax
 from tvbandits.validation import Array, Index
 
 
@@ -372,6 +372,6 @@ def expand(
         return best
     chance = np.prod([each.opening_probability(X, safe, unsafe) for each in outcomes], axis=0)
     value = gain[safe] + CONFIG.opening_horizon * (chance * gain[unsafe]).max(axis=1)
-    expander = first_of_largest(value)
+    expander = first_argmax(value)
     is_better = value[expander] > value[np.flatnonzero(safe == row)[0]]
     return X[safe[expander]][None] if is_better else best

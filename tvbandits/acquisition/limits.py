@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.validation import (
     Array,
+    as_bool,
+    check_instance,
+    check_optional,
+    check_text,
     describe,
     finite_number,
-    flag,
     noise_variance_number,
-    of_kind,
-    optional,
-    text,
 )
 
 
@@ -32,9 +32,9 @@ def as_outcomes(outcomes: Mapping[str, ArrayLike] | None) -> dict[str, ArrayLike
     """
     if outcomes is None:
         return {}
-    of_kind("outcomes", outcomes, Mapping, "a mapping of names to values, or None")
+    check_instance("outcomes", outcomes, Mapping, "a mapping of names to values, or None")
     for name in outcomes:
-        of_kind("each name of outcomes", name, str, "a text")
+        check_instance("each name of outcomes", name, str, "a text")
     return {
         name: [math.nan if value is None else value for value in values]
         if isinstance(values, list | tuple)
@@ -90,18 +90,18 @@ class Limit:
     each: bool = False
 
     def __post_init__(self) -> None:
-        text("name", self.name)
+        check_text("name", self.name)
         if not self.name.isidentifier():
             raise ValueError(f"the name of a limit must be a word, got {describe(self.name)}")
         for name in ("at_most", "at_least"):
-            optional(finite_number, name, getattr(self, name))
+            check_optional(finite_number, name, getattr(self, name))
         low, high = self.bounds
         if not low < high or (self.at_most is None and self.at_least is None):
             needs = "at_most or at_least, the latter below the former"
             raise ValueError(f"a limit needs {needs}, got {self!r}")
         finite_number("probability", self.probability, low=0.5, below=1.0)
-        optional(noise_variance_number, "noise_variance", self.noise_variance)
-        flag("each", self.each)
+        check_optional(noise_variance_number, "noise_variance", self.noise_variance)
+        as_bool("each", self.each)
 
     @property
     def bounds(self) -> tuple[float, float]:

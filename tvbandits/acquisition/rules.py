@@ -32,7 +32,7 @@ from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.posterior import CandidateGrid, Data, dictionary_data
 from tvbandits.gp.predictions import ScaledPosterior
 from tvbandits.gp.top_candidates import Request, TopCandidates
-from tvbandits.ties import row_of_largest
+from tvbandits.ties import acquisition_argmax
 from tvbandits.validation import Array, check_part, describe, whole_number
 
 
@@ -273,7 +273,7 @@ def choose_points(rule: Acquisition, decision: Decision, rng: np.random.Generato
     values = np.asarray(allowed.restrict(lambda _: draws)(X))
     rows = values.argmax(axis=1)
     for i in np.flatnonzero(ties.may_tie(values)):  # `rng` breaks ties in the order of the plays
-        rows[i] = row_of_largest(values[i], X, rng)
+        rows[i] = acquisition_argmax(values[i], X, rng)
     return np.asarray(X[rows])
 
 
@@ -562,7 +562,7 @@ def most_informative(
     K = K[k:, k:]
     reduction = (K**2).sum(axis=0) / (np.diagonal(K) + noise)
     X = domain.X[free]
-    return np.array(X[row_of_largest(reduction, X, rng)])
+    return np.array(X[acquisition_argmax(reduction, X, rng)])
 
 
 class TooFewTopCandidatesError(Exception):
@@ -618,7 +618,7 @@ class ThompsonSampling(Acquisition):
         batch: list[Array] = []
         for sample in samples(decision, count, rng, persistent=self.persistent):
             values = allowed.restrict(lambda _, sample=sample: sample)(domain.X)  # type: ignore[misc]
-            batch.append(domain.X[row_of_largest(values, domain.X, rng)])
+            batch.append(domain.X[acquisition_argmax(values, domain.X, rng)])
             if decision.n is not None:
                 allowed.exclude(batch[-1])
         return np.array(batch)

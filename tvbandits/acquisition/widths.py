@@ -9,7 +9,13 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from tvbandits.validation import describe, finite_number, not_negative, positive_number, require
+from tvbandits.validation import (
+    describe,
+    finite_number,
+    nonnegative_number,
+    positive_number,
+    require,
+)
 
 # A constant with little regret on problems that it was not chosen on. "theory", the width of the
 # theorems, explores so much where the reward drifts that the choice is often almost uniform.
@@ -65,7 +71,7 @@ class WithProbability:
 
     def __post_init__(self) -> None:
         finite_number("delta", self.delta, above=0.0, high=1.0)
-        not_negative("norm_bound", self.norm_bound)
+        nonnegative_number("norm_bound", self.norm_bound)
 
 
 @dataclass(frozen=True)
@@ -136,7 +142,7 @@ class Logarithmic:
     c2: float = 4.0
 
     def __post_init__(self) -> None:
-        not_negative("c1", self.c1)
+        nonnegative_number("c1", self.c1)
         positive_number("c2", self.c2)
 
     def __call__(self, situation: Situation) -> float:

@@ -16,9 +16,9 @@ from tvbandits.acquisition.batches import Batching, LocalRatio
 from tvbandits.acquisition.limits import Limit
 from tvbandits.acquisition.rules import Acquisition, UpperConfidenceBound
 from tvbandits.acquisition.widths import DEFAULT_WIDTH, Confidence, Fixed, Situation, as_confidence
-from tvbandits.bandit.history import COLUMNS, excess_column
+from tvbandits.bandit.history import COLUMNS, name_excess_column
 from tvbandits.bandit.options import NEEDED_POSTERIOR, Options, check_mean
-from tvbandits.data import Dataset, Source, step_of
+from tvbandits.data import Dataset, Source, median_time_step
 from tvbandits.domains.candidates import Candidates, as_finite
 from tvbandits.domains.domain import AtContext, Domain, append_context
 from tvbandits.domains.space import Arms
@@ -37,15 +37,15 @@ from tvbandits.gp.predictions import has_slopes
 from tvbandits.queries.plans import QueryConfig
 from tvbandits.validation import (
     Array,
+    as_bool,
+    check_choice,
+    check_instance,
     check_part,
-    choice,
     describe,
-    flag,
     noise_variance_number,
-    not_negative,
-    of_kind,
+    nonnegative_number,
     require,
-    settle,
+    set_fields,
 )
 
 # On so many candidates at the most an outcome's kernel is fitted; exact on so many readings.
@@ -177,7 +177,7 @@ class Recipe:
             if isinstance(by, str):
                 check_part(name, part, needs, by)
             else:
-                of_kind(name, part, by, needs)
+                check_instance(name, part, by, needs)
         if isinstance(self.domain, AtContext):
             raise ValueError(
                 f"a bandit plays on the whole domain, got {self.domain!r}: give "
@@ -271,7 +271,7 @@ class Recipe:
         (point,) = self.domain.sample(1, np.random.default_rng(0))
         columns = self.domain.coordinate_names
         taken_names = set(names) & {*columns, *COLUMNS, *OF_TABLES}
-        taken_names |= set(map(excess_column, options.limits)) & {*columns, *names}
+        taken_names |= set(map(name_excess_column, options.limits)) & {*columns, *names}
         if taken_names:
             raise ValueError(
                 f"an outcome may not be called as a column is, got {', '.join(taken_names)}"
@@ -283,7 +283,7 @@ class Recipe:
         safe = [] if none else self.domain.check(points, "safe").tolist()
         if safe and not options.limits:
             raise ValueError("safe points are for limits, and there are none")
-        settle(self, options=replace(options, safe=tuple(map(tuple, safe))))
+        set_fields(self, options=replace(options, safe=tuple(map(tuple, safe))))
 
     def _check_control(self) -> None:
         """One point, that the posterior can hold others against."""
@@ -306,7 +306,7 @@ class Recipe:
             most = f"at most {MOST_BESIDE} candidates against a control"
             raise ValueError(f"an ensemble holds {most}, got {domain!r}: give a kernel to gp_ucb")
         control = tuple(point[0].tolist())
-        settle(self, options=replace(self.options, control=control))
+        set_fields(self, options=replace(self.options, control=control))
 
     def _check_history(self) -> None:
         """So long that whatever is learned anew has enough to learn from; and something may leave it."""
@@ -341,7 +341,7 @@ class Recipe:
             kernel, inputs(kernel, np.zeros((1, self.domain.dimension)), 0.0)
         )
 
-    def of_outcome(self, limit: Limit) -> Recipe:
+    def make_outcome_recipe(self, limit: Limit) -> Recipe:
         """What is believed of an outcome: these beliefs, in a unit that is learned; nobody decides.
 
         On more points than those of a network one kernel is fitted instead, as on a box: an outcome has
@@ -365,11 +365,11 @@ class Recipe:
         if self.noise_variance is not None:
             noise_variance_number("noise_variance", self.noise_variance)
         check_mean(self.mean)
-        not_negative("age_lag", self.age_lag)
-        flag("minimize", self.minimize)
+        nonnegative_number("age_lag", self.age_lag)
+        as_bool("minimize", self.minimize)
         if self.options.move_cost is not None and not self.acquisition.weighs_reward:
             raise ValueError(f"{self.acquisition!r} weighs no rewards to take a move_cost from")
-        choice("consult", self.consult, ("after tell", "before ask"))
+        check_choice("consult", self.consult, ("after tell", "before ask"))
 
 
 # Of more candidates than this, a sparse posterior looks at those that lead.
@@ -410,7 +410,7 @@ def estimate_noise(recipe: Recipe, data: Dataset) -> NoiseEstimate | None:
         data = data.take(np.isnan(data.variance))
     mean = None if isinstance(recipe.mean, str) else recipe.mean
     if recipe.options.control is not None:
-        data, mean = data.time_contrasts(), None if mean is None else 0.0
+        data, mean = data.compute_time_contrasts(), None if mean is None else 0.0
     if np.isnan(data.variance).any():
         # The kernel that an ensemble of models has before any reading may be far too smooth.
         ensemble = recipe.posterior.self_learning and not recipe.posterior.points_apart
@@ -423,7 +423,7 @@ def estimate_noise(recipe: Recipe, data: Dataset) -> NoiseEstimate | None:
     return first_guess(1.0 if mean is None else float(np.mean(prior)))
 
 
-def first_kernel(recipe: Recipe, rewards: Dataset) -> Any:
+def make_initial_kernel(recipe: Recipe, rewards: Dataset) -> Any:
     """Return the kernel before the first fit: the recipe's, or that at the steps of these rewards."""
     in_steps = recipe.learn is not None and recipe.learn.in_steps
-    return at_step(recipe.kernel, step_of(rewards.t)) if in_steps else recipe.kernel
+    return at_step(recipe.kernel, median_time_step(rewards.t)) if in_steps else recipe.kernel

@@ -539,7 +539,7 @@ class _RowChecks:
         self._resolve = cache(self._resolve_place)
         name = "time" if is_table else "--at"
         clock = campaign.clock
-        self._time = cache(lambda at: to_number(clock, parse_time(at), name, of_table=is_table))
+        self._time = cache(lambda at: to_number(clock, parse_time(at), name, from_table=is_table))
 
     def arguments(self, reading: Reading) -> tuple[float | None, dict[str, Any]]:
         """Return the time of a reading, and its arguments for `Campaign.record`, of which X may lack."""

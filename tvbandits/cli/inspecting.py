@@ -41,8 +41,8 @@ from tvbandits.datasets.tables.readings import as_times, averages_text, few, fla
 from tvbandits.datasets.tables.rounds import doubts_about, find_step
 from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text, spike_notes
 from tvbandits.datasets.tables.times import doubts_about_times, with_long_years
-from tvbandits.io import naming
-from tvbandits.option_text import option_text
+from tvbandits.io import name_file_in_errors
+from tvbandits.option_text import format_option
 
 
 def inspect(paths: Sequence[Path], tables: TableOptions, form: Format) -> None:
@@ -50,7 +50,7 @@ def inspect(paths: Sequence[Path], tables: TableOptions, form: Format) -> None:
     options = FileOptions(**tables.given)
     facts, unit_of = [], []
     for path in paths:
-        with naming(path):
+        with name_file_in_errors(path):
             sheet = read_sheet(path, options)
             facts.append({"file": str(path), **_facts(sheet, options)})
             unit_of.append(sheet.unit_of)
@@ -87,7 +87,7 @@ def _questions_of_units(unit_of: Mapping[str, str]) -> list[str]:
     fewest = min(columns.values(), key=len)[0]
     return [
         f"columns have different units ({listed}): leave out those that are no stations by "
-        f"{option_text('without', fewest)} and so on, or name the table of sites, too"
+        f"{format_option('without', fewest)} and so on, or name the table of sites, too"
     ]
 
 

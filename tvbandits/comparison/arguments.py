@@ -38,8 +38,8 @@ from tvbandits.policies.names import (
 from tvbandits.policies.registry import POLICIES
 from tvbandits.validation import (
     as_variances,
+    check_optional,
     describe,
-    optional,
     positive_number,
     require,
     whole_number,
@@ -155,7 +155,7 @@ def _check_problem(label: str, problem: Problem) -> None:
             stacklevel=2,
         )
     if np.ndim(noise) == 0:  # type: ignore[arg-type]
-        optional(positive_number, name, noise)
+        check_optional(positive_number, name, noise)
     else:
         domain = problem.domain
         fixed = isinstance(domain, Candidates)

@@ -34,8 +34,16 @@ from tvbandits.domains.space import MOST_POINTS
 from tvbandits.experts.functions import SimulatorExpert
 from tvbandits.experts.protocol import Expert
 from tvbandits.policies.registry import Policies, label_policies
-from tvbandits.threads import one_blas_thread
-from tvbandits.validation import flag, function, is_whole, optional, require, settle, whole_number
+from tvbandits.threads import limit_blas_threads
+from tvbandits.validation import (
+    as_bool,
+    check_function,
+    check_optional,
+    is_whole,
+    require,
+    set_fields,
+    whole_number,
+)
 
 
 def simulator(problem: Problem, seed: int) -> Expert:
@@ -82,16 +90,18 @@ class Comparison:
         policies = label_policies(self.policies, has_expert=self.expert is not None)
         width = as_width(self.beta)
         seeds = tuple(as_seeds(self.seeds))
-        optional(whole_number, "batch", self.batch, at_most=MOST_POINTS)
-        flag("equal_information", self.equal_information)
-        optional(function, "expert", self.expert, "a function of a problem and a seed, or None")
+        check_optional(whole_number, "batch", self.batch, at_most=MOST_POINTS)
+        as_bool("equal_information", self.equal_information)
+        check_optional(
+            check_function, "expert", self.expert, "a function of a problem and a seed, or None"
+        )
         if not (is_whole(self.n_jobs) and self.n_jobs == -1):
             whole_number("n_jobs, unless it is -1 for all cores,", self.n_jobs, at_most=100_000)
         steps = {name: steps_of(name, each, self.horizon) for name, each in problems.items()}
         text = None if width is None else text_of_width(self.beta)
         conditions = Conditions(width, text, self.expert, self.batch)
-        settle(self, problems=problems, policies=policies, seeds=seeds)
-        settle(self, steps=steps, conditions=conditions)
+        set_fields(self, problems=problems, policies=policies, seeds=seeds)
+        set_fields(self, steps=steps, conditions=conditions)
 
     @property
     def runs(self) -> list[Key]:
@@ -241,7 +251,7 @@ def call_alone(parent: int, call: Callable[..., Any], *arguments: Any) -> Any:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if os.getppid() == parent:
             _end_with(parent)
-    with one_blas_thread():
+    with limit_blas_threads():
         return call(*arguments)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from tvbandits.comparison.summary import BEST_OF_BATCH, panels_of, regret_texts, summarise
-from tvbandits.text import number_text
+from tvbandits.text import format_number
 
 # Headings of the columns, those of regrets first.
 REGRETS = {
@@ -97,4 +97,4 @@ def _body(lines: pd.DataFrame, columns: list[str]) -> list[str]:
 
 
 def _other(value: float) -> str:
-    return "-" if pd.isna(value) else number_text(value, 3)
+    return "-" if pd.isna(value) else format_number(value, 3)

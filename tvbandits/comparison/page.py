@@ -21,7 +21,7 @@ from tvbandits.comparison import plots
 from tvbandits.comparison.files import RUN, Content, read
 from tvbandits.comparison.summary import BEST_OF_BATCH, Panel, panels_of, summarise
 from tvbandits.datasets.tables.references import References
-from tvbandits.text import number_text
+from tvbandits.text import format_number
 
 # Columns of the summary by their headings; only some problems have the last two.
 COLUMNS = {
@@ -125,12 +125,14 @@ def _head(content: Content, panels: list[Panel]) -> str:
     lines = []
     for panel in panels:
         best, *others = summarise(panel.rows).sort_values("average_regret").to_dict("records")
-        text = f"{best['policy']} loses least: {number_text(best['average_regret'])} a step"
+        text = f"{best['policy']} loses least: {format_number(best['average_regret'])} a step"
         if others:
-            text += f"; next {others[0]['policy']} with {number_text(others[0]['average_regret'])}"
+            text += (
+                f"; next {others[0]['policy']} with {format_number(others[0]['average_regret'])}"
+            )
         reference = content.references.get(panel.problem)
         if reference is not None:
-            text += f". The best fixed point loses {number_text(reference.best_fixed)}"
+            text += f". The best fixed point loses {format_number(reference.best_fixed)}"
         where = escape(f"{panel.problem}, {panel.width}")
         lines.append(f"<p>{where}: <b>{escape(text)}</b>.</p>")
     interrupted = bool(content.record["arguments"].get("interrupted", False))
@@ -228,7 +230,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def _cell(value: object) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "–"
-    return number_text(value) if isinstance(value, float) else str(value)
+    return format_number(value) if isinstance(value, float) else str(value)
 
 
 def cards(rows: Iterable[tuple[str, object]]) -> str:

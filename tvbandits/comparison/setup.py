@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tvbandits.acquisition.widths import Confidence
-from tvbandits.bandit.observations import usual_variance
+from tvbandits.bandit.observations import fill_variance
 from tvbandits.data import Dataset
 from tvbandits.datasets.base import mean_change
 from tvbandits.datasets.environment import Environment, Stream
@@ -134,7 +134,7 @@ def _sample(environment: Environment, seed: int, size: int) -> Dataset:
     points = zip(X[:, None], times.tolist(), strict=True)
     rewards = np.array([environment.play(x, t, seed, Stream.FIRST_SAMPLE)[1] for x, t in points])
     noise = noise_at(problem, X)
-    variance = usual_variance(size, None) if noise is None else noise
+    variance = fill_variance(size, None) if noise is None else noise
     return Dataset.from_columns(X, times, rewards, variance)
 
 

@@ -14,8 +14,8 @@ from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.moving import Move
 from tvbandits.errors import PlayError
-from tvbandits.ties import first_of_largest, row_of_largest
-from tvbandits.validation import Array, as_rows, describe, is_finite_number, require, several
+from tvbandits.ties import acquisition_argmax, first_argmax
+from tvbandits.validation import Array, as_list, as_rows, describe, is_finite_number, require
 
 # A mask (A,) or row numbers of the candidates, ranges of coordinates by name (`Ranges`), or a function
 # from points (m, d) to a mask (m,).
@@ -55,7 +55,7 @@ class Ranges:
                 f"available: the range of {name}",
                 "a lowest and a highest number, or texts",
             )
-            ends = [given] if isinstance(given, str) else several(where, given, needs)
+            ends = [given] if isinstance(given, str) else as_list(where, given, needs)
             numbers = len(ends) == 2 and all(map(is_finite_number, ends))
             is_range = numbers and ends[0] <= ends[1]
             require(is_range or self._are_texts(ends), where, needs, ends)
@@ -384,10 +384,10 @@ class ChoiceSet:
         """
         if not (self.is_everything or self(x[None, :])[0]):
             X = self._draw(rng)[: self.most_compared]
-            x = X[row_of_largest(function(X), X, rng)]
+            x = X[acquisition_argmax(function(X), X, rng)]
         if self._move is not None and not isinstance(self._domain, Candidates):
             both = np.stack([self._move.start.x, x])
-            x = x if not self(both)[0] else both[first_of_largest(function(both))]
+            x = x if not self(both)[0] else both[first_argmax(function(both))]
         return x.copy()
 
     def _draw(self, rng: np.random.Generator) -> Array:

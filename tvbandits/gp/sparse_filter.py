@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.data import at_times
+from tvbandits.data import append_times
 from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import ExactPosterior, embed
 from tvbandits.gp.features import SpaceFeatures, Term
@@ -166,7 +166,7 @@ def _filter(
 
 def inputs_of_now(data: Data, now: float) -> Array:
     """Return the inputs (n, p) of observations as if they were of the time `now`."""
-    return at_times(data.Z[:, :-1], now)
+    return append_times(data.Z[:, :-1], now)
 
 
 def fade(kernel: Any, term: Term, data: Data, now: float) -> tuple[Data, NDArray[np.bool_]]:

@@ -26,7 +26,7 @@ from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
-from tvbandits.ties import draw_of_largest
+from tvbandits.ties import random_argmax
 from tvbandits.validation import Array, Seed, describe, positive_number, whole_number
 
 
@@ -78,7 +78,7 @@ class EpsilonGreedy:
         if rng.random() < self.exploration:
             return np.asarray(self.domain.sample(1, rng)[0])
         points, means, _ = zip(*self.means.values(), strict=True)
-        return np.array(points[draw_of_largest(means, rng)])
+        return np.array(points[random_argmax(means, rng)])
 
     def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:
         """Update the means of the points."""
@@ -113,7 +113,7 @@ def uniform(domain: Domain, *, minimize: bool = False, seed: Seed = 0) -> adapte
     10 (1, 1)
     """
     return adapter.adapt(
-        domain, Uniform(adapter.domain_of_choice(domain)), minimize=minimize, seed=seed
+        domain, Uniform(adapter.get_action_domain(domain)), minimize=minimize, seed=seed
     )
 
 
@@ -154,7 +154,7 @@ def eps_greedy(
     >>> print(info.readings, bandit.ask(11).shape)
     10 (1, 1)
     """
-    rule = EpsilonGreedy(adapter.domain_of_choice(domain), positive_number("decay", decay))
+    rule = EpsilonGreedy(adapter.get_action_domain(domain), positive_number("decay", decay))
     return adapter.adapt(domain, rule, minimize=minimize, seed=seed)
 
 
@@ -264,7 +264,7 @@ def evolution(
     """
     whole_number("population", population)
     whole_number("tournament", tournament)
-    choices = adapter.domain_of_choice(domain)
+    choices = adapter.get_action_domain(domain)
     if not isinstance(choices, Candidates | Box):
         raise ValueError(f"mutations are known on Candidates and on a Box, got {describe(choices)}")
     rule = RegularisedEvolution(choices, tournament, population)

@@ -18,7 +18,7 @@ from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.policies.setting import Policy
-from tvbandits.validation import Array, Seed, finite_number, flag, refuse
+from tvbandits.validation import Array, Seed, as_bool, finite_number, refuse
 
 
 @dataclass(eq=False)
@@ -105,9 +105,9 @@ def discounted_thompson(
     >>> print(bandit.ask(101))
     [[2.]]
     """
-    arms = adapter.finite(domain, "discounted_thompson")
+    arms = adapter.get_finite_action_domain(domain, "discounted_thompson")
     gamma = finite_number("discount", discount, above=0.0, high=1.0)
-    worst = -1.0 if flag("minimize", minimize) else 0.0
+    worst = -1.0 if as_bool("minimize", minimize) else 0.0
     rule = BetaBernoulli(arms, gamma, worst, np.zeros((len(arms), 2)))
     return adapter.adapt(domain, rule, minimize=minimize, seed=seed)
 

@@ -41,11 +41,11 @@ from tvbandits.bandit.policy import (
     DEFAULT_WIDTH,
     Rate,
     Width,
-    forgetting_kernel,
-    learning_rule,
+    kernel_or_default,
     make_bandit,
-    posterior_of,
-    prior_kernel,
+    make_forgetting_kernel,
+    parse_rate,
+    resolve_posterior,
 )
 from tvbandits.domains.domain import Domain
 from tvbandits.forgetting import aging
@@ -56,10 +56,10 @@ from tvbandits.validation import (
     LARGEST_WHOLE,
     SMALLEST_VARIANCE,
     Seed,
-    choice,
+    check_choice,
+    check_optional,
     describe,
     noise_variance_number,
-    optional,
     positive_number,
     whole_number,
 )
@@ -276,7 +276,7 @@ def w_gp_ucb(
     10 [2.]
     """
     # Deng 2022: regression with weights discount^age is regression with this noise ([S] section 1.1).
-    number, rule = learning_rule("discount", discount)
+    number, rule = parse_rate("discount", discount)
     weights = aging.Exponential(0.95 if number is None else number)
     return make_bandit(
         domain,
@@ -345,12 +345,12 @@ def tv_gp_ucb(
     >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
-    kernel, posterior = prior_kernel(domain, kernel), posterior_of(options)
+    kernel, posterior = kernel_or_default(domain, kernel), resolve_posterior(options)
     if posterior is not None and posterior.self_learning:
         raise ValueError(
             f"tv_gp_ucb has one model, and {describe(posterior)} is an ensemble: use adaptive_gp_ucb"
         )
-    number, rule = learning_rule("forgetting_rate", forgetting_rate, ONCE)
+    number, rule = parse_rate("forgetting_rate", forgetting_rate, ONCE)
     if rule is ONCE:
         rewards = 50 if initial_points is None else initial_points
         whole_number("initial_points", rewards, at_least=2)
@@ -360,7 +360,7 @@ def tv_gp_ucb(
             f"initial_points is for a rate that is fitted once, got {forgetting_rate=}"
         )
     # The model of Bogunovic 2016; its bound is GP-UCB's under this kernel.
-    drifting = forgetting_kernel(kernel, number)
+    drifting = make_forgetting_kernel(kernel, number)
     return make_bandit(
         domain,
         drifting,
@@ -421,10 +421,10 @@ def ui_gp_ucb(
     >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
-    choice("growth", growth, ("wiener", "linear"))
-    optional(noise_variance_number, "noise_variance", noise_variance)
-    rate, rule = learning_rule("forgetting_rate", forgetting_rate)
-    number = optional(positive_number, "forgetting_rate", rate)
+    check_choice("growth", growth, ("wiener", "linear"))
+    check_optional(noise_variance_number, "noise_variance", noise_variance)
+    rate, rule = parse_rate("forgetting_rate", forgetting_rate)
+    number = check_optional(positive_number, "forgetting_rate", rate)
     if growth == "linear":
         growing: Aging = aging.Linear(1.0 if number is None else number)
     else:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
-from tvbandits.bandit.policy import DEFAULT_WIDTH, History, Width, make_bandit, model_of
+from tvbandits.bandit.policy import DEFAULT_WIDTH, History, Width, choose_model, make_bandit
 from tvbandits.domains.domain import Domain
 from tvbandits.experts.protocol import Expert
 from tvbandits.queries.plans import (
@@ -17,7 +17,7 @@ from tvbandits.queries.plans import (
     QueryConfig,
     QueryPlan,
 )
-from tvbandits.validation import Seed, check_part, choice, finite_number
+from tvbandits.validation import Seed, check_choice, check_part, finite_number
 
 
 def frugal_gp_ucb(
@@ -93,12 +93,12 @@ def frugal_gp_ucb(
     [6.] 20
     """
     finite_number("queries_per_step", queries_per_step, low=0.0, high=MOST_QUESTIONS)
-    model = model_of(domain, kernel, beta, options, asks=True)
+    model = choose_model(domain, kernel, beta, options, asks=True)
     is_ensemble = model.posterior.self_learning
     if plan is None:
         plan = "next" if is_ensemble else "plausible"
     if isinstance(plan, str):
-        plan = PLANS[choice("plan", plan, PLANS)](OnAverage(queries_per_step))
+        plan = PLANS[check_choice("plan", plan, PLANS)](OnAverage(queries_per_step))
     check_part("plan", plan, "a name, or a query plan such as KDPP()", "choose")
     # The questions explore. After an answer an ensemble therefore plays the best mean, and a fitted
     # kernel a point within one deviation of it, which is plausible under any larger width.

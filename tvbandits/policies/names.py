@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from tvbandits.validation import clean, error_line
+from tvbandits.validation import clean, describe_error
 
 WORDS = {"true": True, "false": False}
 
@@ -123,7 +123,7 @@ def load(path: str) -> Any:
     try:
         value: Any = importlib.import_module(module)
     except Exception as error:  # a module may raise anything when it is imported
-        raise ValueError(f'"{path}": cannot import {module}: {error_line(error)}') from error
+        raise ValueError(f'"{path}": cannot import {module}: {describe_error(error)}') from error
     for name in attribute.split("."):
         if not hasattr(value, name):
             hint = suggest(name, [each for each in vars(value) if not each.startswith("_")])
@@ -139,7 +139,7 @@ def instance_of(value: Any) -> Any:
         try:
             return value()
         except Exception as error:  # the user's code may raise anything
-            raise ValueError(f"{value!r} fails: {error_line(error)}") from error
+            raise ValueError(f"{value!r} fails: {describe_error(error)}") from error
     return value
 
 

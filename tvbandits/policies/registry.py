@@ -33,7 +33,7 @@ from tvbandits.policies import (
 from tvbandits.policies.names import find_spec, load, parse_spec, path_of
 from tvbandits.policies.rivals import balancing, multi_scale, opkb, predictive, time_as_input, wdbo
 from tvbandits.policies.setting import Maker, NamedMaker, Policy, Setting
-from tvbandits.validation import describe, several
+from tvbandits.validation import as_list, describe
 
 
 def recommend_window(setting: Setting, _: Mapping[str, Any]) -> int:
@@ -142,7 +142,7 @@ def label_policies(policies: Policies, *, has_expert: bool) -> dict[str, Maker]:
     else:
         is_one = isinstance(policies, str | pd.DataFrame) or not isinstance(policies, Iterable)
         needs = "names, makers, or a mapping of labels to them"
-        values = [policies] if is_one else several("policies", policies, needs)
+        values = [policies] if is_one else as_list("policies", policies, needs)
         pairs = [(None, policy) for policy in values]
     makers: dict[str, Maker] = {}
     for label, policy in pairs:

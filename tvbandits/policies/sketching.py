@@ -46,17 +46,17 @@ from tvbandits.bandit.options import Options
 from tvbandits.bandit.policy import (
     Rate,
     Width,
-    forgetting_kernel,
-    learning_rule,
+    kernel_or_default,
     make_bandit,
-    prior_kernel,
-    width_of,
+    make_forgetting_kernel,
+    parse_rate,
+    resolve_width,
 )
 from tvbandits.domains.domain import Domain
 from tvbandits.gp.online import Every
 from tvbandits.gp.sparse import Nystrom, TheoryOversampling
 from tvbandits.gp.sparse_filter import NystromFilter
-from tvbandits.validation import Seed, choice
+from tvbandits.validation import Seed, check_choice
 
 # q, the factor of the leverage scores: a number, or that of the theorems.
 Oversampling: TypeAlias = float | Literal["theory"]
@@ -118,7 +118,7 @@ def bkb(
     >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
-    width = as_confidence(width_of(beta, {"theory": BKBWidth}))  # Theorem 2
+    width = as_confidence(resolve_width(beta, {"theory": BKBWidth}))  # Theorem 2
     return make_bandit(
         domain,
         kernel,
@@ -184,8 +184,8 @@ def bbkb(
     >>> print(bandit.recommend())
     [2.]
     """
-    batch_rule = RATIOS[choice("rule", rule, RATIOS)](ratio_bound)
-    width = as_confidence(width_of(beta, BBKB_WIDTHS))
+    batch_rule = RATIOS[check_choice("rule", rule, RATIOS)](ratio_bound)
+    width = as_confidence(resolve_width(beta, BBKB_WIDTHS))
     return make_bandit(
         domain,
         kernel,
@@ -254,16 +254,16 @@ def tv_bbkb(
     >>> print(bandit.recommend())
     [2.]
     """
-    number, rule_of_rate = learning_rule(
+    number, rule_of_rate = parse_rate(
         "forgetting_rate", forgetting_rate, Every(spread=math.inf, in_steps=True)
     )
     return make_bandit(
         domain,
-        forgetting_kernel(prior_kernel(domain, kernel), number),
+        make_forgetting_kernel(kernel_or_default(domain, kernel), number),
         noise_variance,
-        batch_rule=RATIOS[choice("rule", rule, RATIOS)](ratio_bound),
+        batch_rule=RATIOS[check_choice("rule", rule, RATIOS)](ratio_bound),
         learn=rule_of_rate,
-        beta=width_of(beta, BBKB_WIDTHS),
+        beta=resolve_width(beta, BBKB_WIDTHS),
         posterior=NystromFilter(),
         minimize=minimize,
         options=options,
@@ -280,6 +280,6 @@ def oversampling_of(
     """
     if not isinstance(value, str):
         return value
-    choice("oversampling that is no number", value, ("theory",))
+    check_choice("oversampling that is no number", value, ("theory",))
     delta = width.delta if isinstance(width, WithProbability) else WithProbability.delta
     return TheoryOversampling(delta, 72.0 * ratio_bound)

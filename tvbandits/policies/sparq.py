@@ -31,10 +31,10 @@ from tvbandits.bandit.policy import (
     DEFAULT_WIDTH,
     Rate,
     Width,
-    learning_rule,
+    kernel_or_default,
     make_bandit,
-    posterior_of,
-    prior_kernel,
+    parse_rate,
+    resolve_posterior,
 )
 from tvbandits.domains.domain import Domain
 from tvbandits.experts.protocol import Expert
@@ -44,11 +44,11 @@ from tvbandits.gp.exact import Exact
 from tvbandits.queries.plans import KDPP, MOST_QUESTIONS, LogSchedule, QueryConfig, QueryPlan
 from tvbandits.validation import (
     Seed,
+    check_optional,
     check_part,
     finite_number,
     is_finite_number,
     noise_variance_number,
-    optional,
     positive_number,
 )
 
@@ -110,18 +110,18 @@ def sparq_gp_ucb(
     [6.] True
     """
     # Line 1: the domain D and the kernel k.
-    kernel = prior_kernel(domain, kernel)
-    optional(noise_variance_number, "noise_variance", noise_variance)
+    kernel = kernel_or_default(domain, kernel)
+    check_optional(noise_variance_number, "noise_variance", noise_variance)
     # Line 3: observe y_t; the noise variance of a reward grows with its age (eq. 15).
-    rate, rule = learning_rule("forgetting_rate", forgetting_rate)
-    growth = aging.Linear(optional(positive_number, "forgetting_rate", rate) or 1.0)
+    rate, rule = parse_rate("forgetting_rate", forgetting_rate)
+    growth = aging.Linear(check_optional(positive_number, "forgetting_rate", rate) or 1.0)
     # Line 4: discard rewards whose noise variance exceeds sigma^2 log t, except the newest.
     discard = aging.DiscardAbove(LogThreshold(noise_variance))
     # Line 5: draw X^E, an approximate k-DPP of ceil(c log t) of the points played (Algorithms 2 and 3).
     plan = query_plan(queries_per_step)
     # Line 6: ask the expert about f_t at X^E. A posterior on a dictionary has no more information than
     # its inducing points, so that a pool of as many is enough to draw from.
-    posterior = posterior_of(options) or Exact()
+    posterior = resolve_posterior(options) or Exact()
     pool_size = 256 if posterior.on_dictionary(kernel) else None
     query_config = QueryConfig(plan, expert, pool="played", pool_size=pool_size)
     return make_bandit(

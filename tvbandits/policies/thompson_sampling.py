@@ -23,7 +23,7 @@ from tvbandits.acquisition.rules import ThompsonSampling
 from tvbandits.acquisition.widths import ThompsonWidth
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
-from tvbandits.bandit.policy import Width, make_bandit, width_of
+from tvbandits.bandit.policy import Width, make_bandit, resolve_width
 from tvbandits.domains.domain import Domain
 from tvbandits.gp.sparse import Nystrom
 from tvbandits.validation import Seed, whole_number
@@ -81,7 +81,7 @@ def thompson(
         noise_variance,
         acquisition=ThompsonSampling(),
         batching=Batching(largest=whole_number("batch_size", batch_size, at_most=LARGEST_BATCH)),
-        beta=width_of(beta, {"theory": ThompsonWidth}),
+        beta=resolve_width(beta, {"theory": ThompsonWidth}),
         posterior=Nystrom(),
         minimize=minimize,
         options=options,

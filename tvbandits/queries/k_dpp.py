@@ -28,8 +28,8 @@ from tvbandits.validation import (
     Index,
     as_floats,
     as_rows,
+    check_instance,
     noise_variance_number,
-    of_kind,
     positive_number,
     whole_number,
 )
@@ -279,7 +279,7 @@ def sample_mcmc(
     kernel = _check_kernel_matrix(K)
     k = _check_size(k, len(kernel))
     steps = whole_number("steps", steps, at_least=0)
-    of_kind("rng", rng, np.random.Generator, "a numpy.random.Generator")
+    check_instance("rng", rng, np.random.Generator, "a numpy.random.Generator")
     scale, jitter = _scale(kernel), positive_number("jitter", jitter)
     if start is None:
         # [S] Algorithm 2, line 3.
@@ -380,7 +380,7 @@ def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: floa
     """
     kernel = _check_kernel_matrix(K)
     k = _check_size(k, len(kernel))
-    of_kind("rng", rng, np.random.Generator, "a numpy.random.Generator")
+    check_instance("rng", rng, np.random.Generator, "a numpy.random.Generator")
     scale, jitter = _scale(kernel), positive_number("jitter", jitter)
     if k in (0, len(kernel)):  # there is only one set
         return _sort(np.arange(k))

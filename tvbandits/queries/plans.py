@@ -34,19 +34,19 @@ from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.posterior import Data
 from tvbandits.queries import k_dpp
-from tvbandits.ties import first_of_largest
+from tvbandits.ties import first_argmax
 from tvbandits.validation import (
     Array,
     Index,
+    as_bool,
+    as_list,
+    check_choice,
+    check_optional,
     check_part,
-    choice,
     describe,
     finite_number,
-    flag,
-    not_negative,
-    optional,
+    nonnegative_number,
     require,
-    several,
     whole_number,
 )
 
@@ -192,7 +192,7 @@ class Following:
     counts: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        counts = several("counts", self.counts, "a sequence of whole numbers")
+        counts = as_list("counts", self.counts, "a sequence of whole numbers")
         for count in counts:
             whole_number("each of counts", count, at_least=0)
         object.__setattr__(self, "counts", tuple(counts))
@@ -403,10 +403,10 @@ class KDPP(QueryPlan):
     def __post_init__(self) -> None:
         as_budget(self.budget)
         if isinstance(self.steps, str):
-            choice("steps", self.steps, ("theory",))
+            check_choice("steps", self.steps, ("theory",))
         else:
             finite_number("steps", self.steps, low=0.0, high=CONFIG.most_steps)
-        choice("sampler", self.sampler, ("mcmc", "exact"))
+        check_choice("sampler", self.sampler, ("mcmc", "exact"))
         if self.sampler == "exact" and self.steps != type(self).steps:
             raise ValueError(f'steps is for sampler="mcmc", got steps = {describe(self.steps)}')
 
@@ -600,9 +600,9 @@ def _most_helpful(
     Every fourth time it is the one of `others`, the rows not yet chosen, with the largest deviation.
     """
     if number % CONFIG.discover_every == 0:
-        return int(others[first_of_largest(posterior.deviation[others])])
+        return int(others[first_argmax(posterior.deviation[others])])
     gains = posterior.gains(candidates, ranked[: CONFIG.decision_candidates])
-    return int(candidates[first_of_largest(gains)])
+    return int(candidates[first_argmax(gains)])
 
 
 def _by_promise(posterior: JointPosterior, rows: Index) -> Index:
@@ -664,11 +664,11 @@ class QueryConfig:
         require(inherits, "plan", "of a class that inherits from QueryPlan", self.plan)
         if self.expert is not None:
             check_part("expert", self.expert, "an object with a method query(X, t)", "query")
-        choice("pool", self.pool, ("played", "domain"))
-        optional(not_negative, "informed_width", self.informed_width)
-        flag("reuse_answers", self.reuse_answers)
+        check_choice("pool", self.pool, ("played", "domain"))
+        check_optional(nonnegative_number, "informed_width", self.informed_width)
+        as_bool("reuse_answers", self.reuse_answers)
         for name in ("pool_size", "most_answers"):
-            optional(whole_number, name, getattr(self, name))
+            check_optional(whole_number, name, getattr(self, name))
 
 
 PlanName = Literal["next", "plausible", "kdpp", "random"]

@@ -17,7 +17,7 @@ from tests.helpers.models import (
     dense_covariance,
     history,
 )
-from tvbandits.bandit.state import same_value
+from tvbandits.bandit.state import is_same_value
 from tvbandits.gp.ensemble import mixture
 from tvbandits.gp.ensemble.filters import Filters, filters_at_prior
 from tvbandits.gp.ensemble.mixture import CONFIG, FilterEnsemble, prune
@@ -291,8 +291,8 @@ def test_exchange_leaves_active_models_above_smallest_weight() -> None:
 def test_inactive_models_are_pickled() -> None:
     ensemble = ensemble_of_wave()
     again = pickle.loads(pickle.dumps(ensemble))
-    assert same_value(ensemble, again)
+    assert is_same_value(ensemble, again)
     for t in range(STEPS + 1, STEPS + 1 + CONFIG.turn_period):
         y = wave(t)[[3]]
         ensemble, again = (each.update([3], y, None, float(t)) for each in (ensemble, again))
-    assert same_value(ensemble, again)
+    assert is_same_value(ensemble, again)

@@ -35,7 +35,7 @@ from tvbandits.datasets.sensor_field import find_degrees
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import AtContext
 from tvbandits.experts.calibrated import estimate
-from tvbandits.text import interval_text, number_text
+from tvbandits.text import format_interval, format_number
 from tvbandits.validation import Array, Index
 
 # Rows of a table, of that of the stations, and places of the forecast.
@@ -149,7 +149,7 @@ def _format_cell(value: object) -> str:
     """Return the text of a cell: a number with four digits, a dash for none."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "–"
-    return number_text(value) if isinstance(value, float) else str(value)
+    return format_number(value) if isinstance(value, float) else str(value)
 
 
 # --- tables --------------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ def sites_map(facts: Facts, plane: Plane) -> Picture:
         y,
         [("", join(marks))],
         legend=legend,
-        scale=(number_text(low), number_text(high), f"mean{facts.unit}"),
+        scale=(format_number(low), format_number(high), f"mean{facts.unit}"),
         labels=[(float(across[i]), float(up[i]), short(facts.names[i])) for i in rows],
     )
 
@@ -502,7 +502,7 @@ class Facts:
     def interval(self, mean: float, deviation: float) -> str:
         """Return mean and 95% interval with the unit."""
         unit = self.campaign.about.get("unit", "")
-        return f"{interval_text(mean, HALF_WIDTH * deviation)} {unit}".rstrip()
+        return f"{format_interval(mean, HALF_WIDTH * deviation)} {unit}".rstrip()
 
     @property
     def minimizes(self) -> bool:
@@ -564,7 +564,7 @@ class Facts:
             if row == self.best:
                 reason = f"{name} is the best guess: {interval}."
             else:
-                reach = f"{name} may reach {number_text(bound)} ({interval})"
+                reach = f"{name} may reach {format_number(bound)} ({interval})"
                 reason = f"{reach}; best guess: {self.best_guess}."
             reasons.append((name, reason))
         return reasons

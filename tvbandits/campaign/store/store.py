@@ -37,7 +37,7 @@ from tvbandits.campaign.store.errors import (
     report_damage,
 )
 from tvbandits.campaign.store.journal import digest_of, to_json
-from tvbandits.io import SavedFile, SavedFileError, limit_of
+from tvbandits.io import SavedFile, SavedFileError, get_limit
 from tvbandits.validation import describe, require
 
 # The version of the tables and of the rows in them; others are refused.
@@ -353,7 +353,7 @@ class Store:
                 raise NoCampaignError(f"{self}: this is not a campaign: {reason}") from error
             if "too big" in reason:
                 raise DamagedCampaignError(
-                    f"{self}: a cell has more than {limit_of('unpacked_bytes')} bytes; if you trust "
+                    f"{self}: a cell has more than {get_limit('unpacked_bytes')} bytes; if you trust "
                     "the file, set TVBANDITS_READ_UNPACKED_BYTES to a larger number"
                 ) from error
             kind = DamagedCampaignError if "malformed" in reason else StorageError

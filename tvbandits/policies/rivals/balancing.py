@@ -42,14 +42,14 @@ from sklearn.gaussian_process.kernels import Matern
 
 from tvbandits.bandit import adapter
 from tvbandits.bandit.options import Mean
-from tvbandits.bandit.policy import DEFAULT_WIDTH, Width, prior_kernel
+from tvbandits.bandit.policy import DEFAULT_WIDTH, Width, kernel_or_default
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.space import space_of
 from tvbandits.gp.additive import ends_of
 from tvbandits.gp.linalg import cholesky, solve_lower
-from tvbandits.validation import Array, Seed, describe, finite_number, optional, whole_number
+from tvbandits.validation import Array, Seed, check_optional, describe, finite_number, whole_number
 
 # Number of length scales at the start.
 FIRST = 5
@@ -297,21 +297,23 @@ def lb_gp_ucb(
     >>> print(info.readings, bandit.ask(11))
     10 [[2.]]
     """
-    choices = adapter.domain_of_choice(domain)
-    optional(whole_number, "window", window)
+    choices = adapter.get_action_domain(domain)
+    check_optional(whole_number, "window", window)
     finite_number("growth", growth, above=0.0, high=1.0)
     finite_number("delta", delta, above=0.0, below=1.0)
     low, high = ends_of(choices)
     sides = np.where(high > low, high - low, 1.0)
     default: Any = Matern(0.3 * sides, nu=2.5) if space_of(choices) is None else None
-    start = prior_kernel(choices, default if kernel is None else kernel)
+    start = kernel_or_default(choices, default if kernel is None else kernel)
     lengths = [np.ravel(each) for each in length_scales_of(start).values()]
     if not lengths:
         raise ValueError(
             f"the kernel of LB-GP-UCB must have a length scale, such as RBF(0.2), got {describe(start)}"
         )
     longest = float(np.exp(np.log(np.concatenate(lengths)).mean() - np.log(sides).mean()))
-    unit, noise, prior = adapter.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
-    width, empty = adapter.width_number(beta), Dataset.empty(choices.dimension)
+    unit, noise, prior = adapter.choose_rule_unit(
+        noise_variance, scale, mean=mean, minimize=minimize
+    )
+    width, empty = adapter.check_width(beta), Dataset.empty(choices.dimension)
     rule = LengthScaleBalancing(start, longest, noise, width, growth, delta, window, prior, empty)
     return adapter.adapt(domain, rule, start, noise_variance, unit, minimize=minimize, seed=seed)

@@ -32,7 +32,7 @@ from tvbandits.bandit.adapter import RunningMean
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.bandit.options import Mean, Options
-from tvbandits.bandit.policy import DEFAULT_WIDTH, Width, make_bandit, prior_kernel
+from tvbandits.bandit.policy import DEFAULT_WIDTH, Width, kernel_or_default, make_bandit
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet, NothingAvailableError
 from tvbandits.domains.domain import Domain
@@ -40,10 +40,10 @@ from tvbandits.validation import (
     LARGEST_VALUE,
     Array,
     Seed,
+    check_function,
+    check_instance,
     finite_number,
-    function,
-    not_negative,
-    of_kind,
+    nonnegative_number,
     positive_number,
     whole_number,
 )
@@ -76,7 +76,7 @@ class Thresholds:
         whole_number("horizon", self.horizon)
         finite_number("delta", self.delta, above=0.0, below=1.0)
         positive_number("regret", self.regret)
-        not_negative("factor", self.factor)
+        nonnegative_number("factor", self.factor)
 
     def rho(self, t: float) -> float:
         """Return the average regret of the base over t steps that is assumed."""
@@ -292,15 +292,17 @@ def master(
     >>> print(info.readings, bandit.ask(11).shape)
     10 (1, 1)
     """
-    kernel = prior_kernel(adapter.domain_of_choice(domain), kernel)
+    kernel = kernel_or_default(adapter.get_action_domain(domain), kernel)
     if thresholds is None:
         thresholds = Thresholds()
-    of_kind("thresholds", thresholds, Thresholds, "Thresholds(...)")
+    check_instance("thresholds", thresholds, Thresholds, "Thresholds(...)")
     if base is not None:
-        function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
-    unit, noise, prior = adapter.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
-    rule = Master(
-        base, adapter.domain_of_choice(domain), kernel, noise, beta, thresholds, RunningMean(prior)
+        check_function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
+    unit, noise, prior = adapter.choose_rule_unit(
+        noise_variance, scale, mean=mean, minimize=minimize
     )
-    of_kind("the result of base", rule._copy_base(0), Bandit, "a Bandit")
+    rule = Master(
+        base, adapter.get_action_domain(domain), kernel, noise, beta, thresholds, RunningMean(prior)
+    )
+    check_instance("the result of base", rule._copy_base(0), Bandit, "a Bandit")
     return adapter.adapt(domain, rule, kernel, noise_variance, unit, minimize=minimize, seed=seed)

@@ -35,7 +35,7 @@ import numpy as np
 
 from tvbandits.bandit import adapter
 from tvbandits.bandit.adapter import RunningMean
-from tvbandits.bandit.policy import prior_kernel
+from tvbandits.bandit.policy import kernel_or_default
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.candidates import Candidates
@@ -46,10 +46,10 @@ from tvbandits.gp.state_space import CONFIG as FILTER_CONFIG
 from tvbandits.validation import (
     Array,
     Seed,
+    as_bool,
+    check_instance,
     finite_number,
-    flag,
-    not_negative,
-    of_kind,
+    nonnegative_number,
     positive_number,
     whole_number,
 )
@@ -184,7 +184,7 @@ class Constants:
         whole_number("horizon", self.horizon)
         finite_number("delta", self.delta, above=0.0, below=1.0)
         for name in ("c0", "c1", "c4"):
-            not_negative(name, getattr(self, name))
+            nonnegative_number(name, getattr(self, name))
         for name in ("c2", "c3", "gain"):
             positive_number(name, getattr(self, name))
 
@@ -425,13 +425,13 @@ def ada_opkb(
     >>> from tvbandits import Candidates, policies
     >>> bandit = policies.ada_opkb(Candidates([[0.0], [2.0]]), kernel=RBF(1.0), noise_variance=0.01)
     """
-    kernel = prior_kernel(adapter.domain_of_choice(domain), kernel)
-    noise = adapter.first_noise(noise_variance, scale)
+    kernel = kernel_or_default(adapter.get_action_domain(domain), kernel)
+    noise = adapter.compute_initial_noise(noise_variance, scale)
     if constants is None:
         constants = Constants()
-    of_kind("constants", constants, Constants, "Constants(...)")
-    flag("adaptive", adaptive)
-    arms = adapter.finite(domain, "OPKB")
+    check_instance("constants", constants, Constants, "Constants(...)")
+    as_bool("adaptive", adaptive)
+    arms = adapter.get_finite_action_domain(domain, "OPKB")
     # Products of valid constants may overflow or vanish.
     weight = constants.c2 * constants.gain
     block = constants.c3 * constants.gain * math.log(len(arms) / constants.delta)

@@ -30,7 +30,7 @@ import numpy as np
 from tvbandits.bandit import adapter
 from tvbandits.bandit.adapter import RunningMean
 from tvbandits.bandit.options import Mean
-from tvbandits.bandit.policy import prior_kernel
+from tvbandits.bandit.policy import kernel_or_default
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.candidates import Candidates
@@ -253,10 +253,15 @@ def predictive_sampling(
     >>> print(info.readings, bandit.ask(11).shape)
     10 (1, 1)
     """
-    kernel = prior_kernel(adapter.domain_of_choice(domain), kernel)
+    kernel = kernel_or_default(adapter.get_action_domain(domain), kernel)
     finite_number("forgetting_rate", forgetting_rate, low=0.0, below=1.0)
-    width, arms = adapter.width_number(beta), adapter.finite(domain, "predictive sampling")
-    unit, noise, prior = adapter.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
+    width, arms = (
+        adapter.check_width(beta),
+        adapter.get_finite_action_domain(domain, "predictive sampling"),
+    )
+    unit, noise, prior = adapter.choose_rule_unit(
+        noise_variance, scale, mean=mean, minimize=minimize
+    )
     features, values = eigen_features(kernel, arms.X)
     start = ArmFilter.prior(features, forgetting_rate)
     rule = PredictiveSampling(arms, start, noise, RunningMean(prior), width, values)

@@ -20,17 +20,24 @@ from tvbandits.bandit.options import Options
 from tvbandits.bandit.policy import (
     DEFAULT_WIDTH,
     Width,
-    as_rule,
-    forgetting_kernel,
+    as_refit_rule,
+    kernel_or_default,
     make_bandit,
+    make_forgetting_kernel,
     options_or_default,
-    prior_kernel,
 )
 from tvbandits.domains.domain import Domain, check_domain
 from tvbandits.gp.additive import ends_of
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime, space_time
 from tvbandits.gp.online import Every
-from tvbandits.validation import LARGEST_TIME, LARGEST_VALUE, Array, Seed, finite_number, optional
+from tvbandits.validation import (
+    LARGEST_TIME,
+    LARGEST_VALUE,
+    Array,
+    Seed,
+    check_optional,
+    finite_number,
+)
 
 
 def time_as_input(domain: Domain, span: float) -> Any:
@@ -102,8 +109,8 @@ def time_gp_ucb(
     """
     start = time_as_input(domain, span)
     if kernel is not None:
-        start = space_time(prior_kernel(domain, kernel))
-    rule = as_rule(options_or_default(options).refit, Every(10))
+        start = space_time(kernel_or_default(domain, kernel))
+    rule = as_refit_rule(options_or_default(options).refit, Every(10))
     return make_bandit(
         domain,
         start,
@@ -175,7 +182,7 @@ def mk_gp_ucb(
     10 [2.]
     """
     width = constant_width(forgetting_rate) if beta is None else beta
-    drifting = forgetting_kernel(prior_kernel(domain, kernel), forgetting_rate)
+    drifting = make_forgetting_kernel(kernel_or_default(domain, kernel), forgetting_rate)
     return make_bandit(
         domain, drifting, noise_variance, beta=width, minimize=minimize, options=options, seed=seed
     )
@@ -206,7 +213,9 @@ class DesiredOutcome(Acquisition):
 
     def __post_init__(self) -> None:
         finite_number("exploration", self.exploration, low=0.0, high=LARGEST_VALUE)
-        optional(finite_number, "outcome", self.outcome, low=-LARGEST_VALUE, high=LARGEST_VALUE)
+        check_optional(
+            finite_number, "outcome", self.outcome, low=-LARGEST_VALUE, high=LARGEST_VALUE
+        )
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """Return distinct points (b, d) of the smallest G, none of which is pending.

@@ -34,16 +34,16 @@ from tvbandits.gp.additive import space_kernels
 from tvbandits.gp.evidence import fit
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.linalg import cholesky, inverse
-from tvbandits.ties import first_of_largest
+from tvbandits.ties import first_argmax
 from tvbandits.validation import (
     LARGEST_VARIANCE,
     Array,
     Seed,
-    choice,
+    check_choice,
+    check_optional,
     describe,
     noise_variance_number,
-    not_negative,
-    optional,
+    nonnegative_number,
     whole_number,
 )
 
@@ -258,7 +258,7 @@ class Relevant:
     def _fit(self) -> None:
         """Fit the hyperparameters to standardised rewards by log evidence."""
         y, _, scale = self._standardised()
-        noise = min(max(adapter.first_noise(self.noise, scale), 1e-6), LARGEST_VARIANCE)
+        noise = min(max(adapter.compute_initial_noise(self.noise, scale), 1e-6), LARGEST_VARIANCE)
         parameters, first_time = self.hyperparameters, self.first_time
         assert first_time is not None  # there are rewards
         span = float(self.data.t.max()) - first_time or 1.0
@@ -287,7 +287,7 @@ class Relevant:
         C = self._products(now)
         while len(rows) > FEWEST:
             scores = relevance(Q, y[rows], C[np.ix_(rows, rows)])
-            least = first_of_largest(-scores)
+            least = first_argmax(-scores)
             cost = float(scores[least]) + 1.0
             if cost >= self.budget:
                 break
@@ -396,11 +396,11 @@ def w_dbo(
     >>> print(info.readings, bandit.ask(11).shape)
     10 (1, 1)
     """
-    optional(noise_variance_number, "noise_variance", noise_variance)
-    not_negative("alpha", alpha)
+    check_optional(noise_variance_number, "noise_variance", noise_variance)
+    nonnegative_number("alpha", alpha)
     whole_number("initial_points", initial_points)
-    choice("removal", removal, ("relevance", "oldest", "random"))
-    choices = adapter.domain_of_choice(domain)
+    check_choice("removal", removal, ("relevance", "oldest", "random"))
+    choices = adapter.get_action_domain(domain)
     if not isinstance(choices, Box | Candidates):
         raise ValueError(
             f"the domain of W-DBO must be a Box or Candidates, got {describe(choices)}"
