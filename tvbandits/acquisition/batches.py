@@ -437,7 +437,7 @@ class SparseFantasy(FantasyModel):
 
     def _bring_up_to_date(self, rows: Index) -> None:
         """Compute the variances of these candidates as of now; none of them is up to date yet."""
-        half = self.start.half_on_grid(rows)
+        half = self.start.whiten_on_grid(rows)
         b = self.count
         fresh = np.empty((len(self.reductions), len(rows)))
         if b:

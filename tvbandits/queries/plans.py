@@ -30,7 +30,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from tvbandits.experts.protocol import Expert
-from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
+from tvbandits.gp.cholesky import ExactPosterior, condition_by_cholesky
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.posterior import Data
 from tvbandits.queries import k_dpp
@@ -270,7 +270,7 @@ class PlayedPool:
 def _knowing(kernel: Any, Z: Array, previous: ExactPosterior | None) -> ExactPosterior:
     noise = CONFIG.pool_noise * np.asarray(kernel.diag(Z))
     data = Data(Z, np.empty((len(Z), 0)), noise)
-    return by_cholesky(kernel, data, previous=previous)
+    return condition_by_cholesky(kernel, data, previous=previous)
 
 
 @dataclass(frozen=True)

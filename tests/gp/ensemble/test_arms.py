@@ -168,7 +168,7 @@ def test_continued_is_condition_to_the_bit() -> None:
         fresh = Bandit.from_state(bandit.recipe, before)
         np.testing.assert_array_equal(fresh.ask(t), X)
         assert same_value(conditioned(fresh, t).mean, conditioned(bandit, t).mean)
-        reuses += conditioned(bandit, t).data.room is not None
+        reuses += conditioned(bandit, t).data.storage is not None
         y = 50.0 if t == 160 else rng.standard_normal()
         bandit.tell(X, [y], t - {4: 0.5, 7: 3}.get(t % 20, 0))
         if t % 20 in (4, 5, 15):
