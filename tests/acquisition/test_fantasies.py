@@ -28,7 +28,7 @@ from tvbandits.acquisition.widths import (
     Theory,
     as_confidence,
 )
-from tvbandits.gp.cholesky import by_cholesky
+from tvbandits.gp.cholesky import condition_by_cholesky
 from tvbandits.gp.ensemble.mixture import CONFIG, FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, function_models, network_models
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
@@ -175,7 +175,7 @@ def test_steps_and_choices_by_brute_force(kind: str) -> None:
     setting = Setting(KERNELS["matern"], n=15, candidates=40)
     p: Any = setting.made
     if kind in ("exact", "anywhere"):
-        p = by_cholesky(
+        p = condition_by_cholesky(
             setting.kernel, setting.data, grid=None if kind == "anywhere" else setting.grid
         )
     fantasy = setting.fantasy(SparseFantasy if kind == "sparse" else PlainFantasy, p)
@@ -387,7 +387,7 @@ def test_theory_is_theorem_3_1_from_dense_determinants() -> None:
     """sqrt(2 log(2 |Sigma + K|^(1/2) / (delta |Sigma|^(1/2)))) + B, as the theorem writes it."""
     rng = np.random.default_rng(0)
     Z, variance = rng.random((8, 2)), 10 ** rng.uniform(-1, 1, 8)
-    posterior = by_cholesky(RBF(0.5), Data(Z, np.zeros((8, 1)), variance))
+    posterior = condition_by_cholesky(RBF(0.5), Data(Z, np.zeros((8, 1)), variance))
     K = RBF(0.5)(Z)
     roots = math.sqrt(np.linalg.det(np.diag(variance) + K)) / math.sqrt(np.prod(variance))
     for delta, bound in ((0.05, 1.0), (1.0, 0.0), (1e-6, 7.5)):

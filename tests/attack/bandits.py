@@ -31,7 +31,6 @@ from tvbandits.forgetting.aging import LogThreshold, has_rate
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.additive import anchors_of, space_kernels as space_kernels_of, structured_kernel
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime, space_time
-from tvbandits.gp.sparse import markov
 from tvbandits.queries.plans import QueryConfig
 from tvbandits.validation import Array
 
@@ -229,7 +228,7 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
     if "anchors" in inspect.signature(type(posterior)).parameters:
         kernel = structured_kernel(space_kernels_of(domain)[0])
         kind, mean, learn = "structured", "online", Every(5) if rng.random() < 0.6 else None
-    elif isinstance(posterior, NystromFilter) and markov(kernel) is None:
+    elif isinstance(posterior, NystromFilter) and markov_term(kernel) is None:
         space = ConstantKernel(amplitude) * RBF(side * float(10.0 ** rng.uniform(-1.5, 1)))
         kernel, kind = OnSpace(space) * OnTime(Matern(20.0, nu=0.5)), "in time"
     elif rng.random() < 0.15:

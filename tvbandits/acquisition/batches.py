@@ -437,7 +437,7 @@ class SparseFantasy(FantasyModel):
 
     def _bring_up_to_date(self, rows: Index) -> None:
         """Compute the present variances of candidates that are not up to date."""
-        half = self.start.half_on_grid(rows)
+        half = self.start.whiten_on_grid(rows)
         b = self.count
         reductions = np.empty((len(self.reductions), len(rows)))
         if b:

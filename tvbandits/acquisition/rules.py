@@ -28,7 +28,7 @@ from tvbandits.domains.candidates import Candidates, as_finite, from_distinct_ro
 from tvbandits.domains.domain import Domain, SmoothAcquisition
 from tvbandits.domains.moving import Move
 from tvbandits.gp import linalg
-from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
+from tvbandits.gp.cholesky import ExactPosterior, condition_by_cholesky
 from tvbandits.gp.posterior import CandidateGrid, Data, dictionary_data
 from tvbandits.gp.predictions import ScaledPosterior
 from tvbandits.gp.top_candidates import Request, TopCandidates
@@ -85,7 +85,7 @@ class UncertaintySampling:
             if same_kernel is kernel and data.starts_with(first_data) and smaller_bound <= bound:
                 return None
         while True:
-            exact = by_cholesky(kernel, data.rows(0, n), grid=grid, now=now)
+            exact = condition_by_cholesky(kernel, data.rows(0, n), grid=grid, now=now)
             if exact.predict(grid)[1].max() <= bound:
                 self._sufficient = kernel, exact.data, bound
                 return None
@@ -171,7 +171,7 @@ class Decision:
         self.domain._remember(top.rows, top.X)
         domain = from_distinct_rows(top.X)
         grid = CandidateGrid(view.prior.kernel, domain.X)
-        posterior = sparse.at_candidates(grid)
+        posterior = sparse.add_candidates(grid)
         return replace(
             self,
             domain=domain,

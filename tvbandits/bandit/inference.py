@@ -44,7 +44,7 @@ from tvbandits.gp.posterior import (
     Posterior,
     PosteriorSummary,
     discard_before,
-    without_levels,
+    subtract_level_means,
 )
 from tvbandits.gp.predictions import ScaledPosterior
 from tvbandits.gp.top_candidates import TopCandidates
@@ -286,7 +286,7 @@ class Inference:
     ) -> None:
         """Observe some more of the readings with the noise variance of the next model."""
         _, used, effective = self._select_observations(state, now, learns=False)
-        data = self._make_data(state, used, effective).in_time()
+        data = self._make_data(state, used, effective).sort_by_time()
         before, t = self._get_replayed_posterior(state, data), data.Z[:, -1]
         rows = 0 if before is None else before.summary.size
         until = t[min(rows + CONFIG.replay_rows, len(t)) - 1]
@@ -300,7 +300,7 @@ class Inference:
         model, posterior = self._replay_memo
         if model is None or posterior is None or not model.has_prior_of(state.model):
             return None
-        return posterior if data.in_time().starts_with(posterior.summary.data) else None
+        return posterior if data.sort_by_time().starts_with(posterior.summary.data) else None
 
     def _warn_of_cost(self, rows: int) -> None:
         """Warn, once, what exact steps are going to cost, and what to take instead."""
@@ -388,7 +388,7 @@ class Inference:
             return Data(append_times(data.X, data.t), np.column_stack(columns), effective)
         noise = state.model.scaling.in_prior_units(effective)
         if self._has_control:
-            y = without_levels(data.t, data.y[:, None], noise)
+            y = subtract_level_means(data.t, data.y[:, None], noise)
             _, levels = np.unique(data.t, return_inverse=True)
             return Data(self.make_inputs(data.X, data.t), y, noise, levels)
         values = np.ones((len(data.y), 2))

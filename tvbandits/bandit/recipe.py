@@ -312,7 +312,7 @@ class Recipe:
         """So long that whatever is learned anew has enough to learn from; and something may leave it."""
         forgets = self.learn or self.reset or type(self.aging) is not Constant
         by_filter = is_space_time(self.kernel) and isinstance(self.domain, Candidates)
-        if self.posterior.in_rows and not (forgets or by_filter):
+        if self.posterior.needs_all_rows and not (forgets or by_filter):
             parts = f"with {self.posterior!r} and {self.aging!r} every reward counts"
             most = self.options.max_history
             raise ValueError(f"nothing can leave the history: {parts}; got max_history={most}")
@@ -323,7 +323,7 @@ class Recipe:
         rule, control = self.posterior, self.options.control
         if control is None or not rule.self_learning:
             return rule
-        return IndependentArms(control, (0.0,) if rule.points_apart else LENGTHS)
+        return IndependentArms(control, (0.0,) if rule.independent_points else LENGTHS)
 
     @cached_property
     def kernel_with_control(self) -> Any:
@@ -349,15 +349,15 @@ class Recipe:
         outcome for less known than it is: at the edge of a limit that costs most.
         """
         posterior, domain = self.posterior, self.domain
-        apart = posterior.points_apart or isinstance(domain, Arms)
-        least = posterior.fewest_fitted
+        apart = posterior.independent_points or isinstance(domain, Arms)
+        least = posterior.fewest_candidates_for_fit
         names = ("kernel", "aging", "posterior", "learn", "reset", "age_lag")
         parts: dict[str, Any] = {name: getattr(self, name) for name in names}
         if isinstance(domain, Candidates) and not apart and least <= len(domain) <= MOST_FITTED:
             latest = Window(last=OUTCOME_READINGS)
             parts = {"kernel": joint_box_kernel(domain), "aging": latest, "learn": OUTCOME_RULE}
         else:
-            parts["posterior"] = posterior.of_other_unit()
+            parts["posterior"] = posterior.for_other_outcome()
         parts["options"] = Options(max_history=self.options.max_history)
         return Recipe(domain, noise_variance=limit.noise_variance, **parts)
 
@@ -413,7 +413,7 @@ def estimate_noise(recipe: Recipe, data: Dataset) -> NoiseEstimate | None:
         data, mean = data.compute_time_contrasts(), None if mean is None else 0.0
     if np.isnan(data.variance).any():
         # The kernel that an ensemble of models has before any reading may be far too smooth.
-        ensemble = recipe.posterior.self_learning and not recipe.posterior.points_apart
+        ensemble = recipe.posterior.self_learning and not recipe.posterior.independent_points
         rival = space_kernels(recipe.domain)[1] if ensemble else None
         return estimated_noise(recipe.kernel, data, mean, rival)
     if len(own) and not np.isnan(own).any():

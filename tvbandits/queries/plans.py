@@ -30,7 +30,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from tvbandits.experts.protocol import Expert
-from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
+from tvbandits.gp.cholesky import ExactPosterior, condition_by_cholesky
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.posterior import Data
 from tvbandits.queries import k_dpp
@@ -274,7 +274,7 @@ def _pool_posterior(kernel: Any, Z: Array, previous: ExactPosterior | None) -> E
     """Return the posterior given rewards at inputs Z (n, p) with next to no noise."""
     noise = CONFIG.pool_noise * np.asarray(kernel.diag(Z))
     data = Data(Z, np.empty((len(Z), 0)), noise)
-    return by_cholesky(kernel, data, previous=previous)
+    return condition_by_cholesky(kernel, data, previous=previous)
 
 
 @dataclass(frozen=True)
