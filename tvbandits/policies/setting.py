@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from sklearn.gaussian_process.kernels import ConstantKernel
-
 from tvbandits.acquisition.widths import WIDTHS, Confidence, Widths, as_confidence
 from tvbandits.bandit.info import Player
 from tvbandits.bandit.options import Options
@@ -26,8 +24,7 @@ class Setting:
     Attributes
     ----------
     domain, kernel, noise_variance
-        As for a recipe; the kernel describes the standardised reward, which recipes find by themselves,
-        and `reward_kernel` the reward as it is told.
+        As for a recipe; the kernel describes the standardised reward, which recipes find by themselves.
     horizon : int
     variation : float
         Change of the reward per unit of time, in prior deviations: in the RKHS norm of [S] eq. 20 where
@@ -72,11 +69,6 @@ class Setting:
     def parts(self) -> dict[str, Any]:
         """Domain, kernel and noise variance, as recipes and `Recipe` take them by keyword."""
         return {"domain": self.domain, "kernel": self.kernel, "noise_variance": self.noise_variance}
-
-    @property
-    def reward_kernel(self) -> Any:
-        """The kernel in the unit of reward squared: for a model that standardises nothing."""
-        return ConstantKernel(self.scale**2, "fixed") * self.kernel
 
     @property
     def budgets(self) -> tuple[int, float, float]:

@@ -28,7 +28,6 @@ from tvbandits.validation import (
     Index,
     as_floats,
     as_rows,
-    noise_variance_number,
     of_kind,
     positive_number,
     whole_number,
@@ -396,46 +395,6 @@ def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: floa
         advice = 'ask for fewer, or take sampler="mcmc"'
         raise ValueError(f"{k} of {len(L)} items cannot be drawn exactly: {advice}") from error
     return _sort(np.array(items))
-
-
-def trace_bound(K: ArrayLike, indices: Sequence[int] | Index, noise_variance: float) -> float:
-    """Bound of [S] eq. 51 on the KL divergence of the sparse posterior: tr(K - Q) / sigma^2.
-
-    Q = K_{.,Z} K_Z^+ K_{Z,.} is the Nystrom approximation of K on Z = `indices`; a singular K_Z is
-    as good as any. 0 when Z holds every item, tr(K) / sigma^2 when it is empty.
-
-    Parameters
-    ----------
-    K : array of shape (N, N)
-        Symmetric positive semi-definite.
-    indices : sequence of distinct items
-    noise_variance : float
-        sigma^2, in the unit of K; positive.
-
-    Raises
-    ------
-    ValueError
-        If `K` is not a finite symmetric square matrix with a non-negative diagonal, `indices` are
-        not distinct items, or `noise_variance` is not positive.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tvbandits.queries.k_dpp import trace_bound
-    >>> print(trace_bound(np.eye(4), [0, 1, 2], noise_variance=0.5))
-    2.0
-    """
-    kernel = _check_kernel_matrix(K)
-    Z = as_rows(indices, len(kernel), "indices")
-    noise_variance_number("noise_variance", noise_variance)
-    block = kernel[np.ix_(Z, Z)]
-    rounding = 1e-12 * float(np.diagonal(kernel).max(initial=0.0))
-    greedily = pivoted_cholesky(np.diagonal(block), lambda i: block[i], len(Z), rounding)
-    L = np.tril(greedily.G[:, greedily.pivots].T)
-    V = solve_lower(L, kernel[Z[greedily.pivots]])
-    left = np.maximum(np.diagonal(kernel) - np.einsum("ij,ij->j", V, V), 0.0)
-    left[Z] = 0.0
-    return float(left.sum()) / noise_variance
 
 
 def _greedy(kernel: Array, k: int, tolerance: float) -> Index:
