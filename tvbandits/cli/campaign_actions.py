@@ -400,6 +400,4 @@ def report(file: str, out: str | None) -> None:
     check_file_name(path)
     with open_campaign(Call(file)) as campaign:
         generator = generator_of(campaign.id)
-        write_page(
-            campaign_page(campaign.overview), path, lambda page: has_generator(page, generator)
-        )
+        write_page(campaign_page(campaign), path, lambda page: has_generator(page, generator))
