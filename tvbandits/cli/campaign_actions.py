@@ -52,7 +52,7 @@ def _opened(call: Call) -> Iterator[Campaign]:
         if expert_name is None:
             yield campaign
             return
-        from tvbandits.cli.campaign_expert import check_expert, make_expert
+        from tvbandits.cli.campaign_config import check_expert, make_expert
         from tvbandits.policies.names import load
 
         check_expert(expert_name, campaign.about.get("expert", ""))
