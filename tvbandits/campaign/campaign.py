@@ -33,8 +33,7 @@ from tvbandits.campaign.shared import (
 )
 from tvbandits.campaign.status import PendingPoint, Status, Verification, bandit_summary
 from tvbandits.campaign.store.errors import report_damage
-from tvbandits.campaign.store.journal import to_points
-from tvbandits.campaign.store.store import Row, Store, check_name, open_store
+from tvbandits.campaign.store.store import Row, Store, check_name, open_store, to_points
 from tvbandits.clock import Clock, parse_duration, to_number, to_numbers
 from tvbandits.counts import Counted
 from tvbandits.domains.availability import Availability

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.campaign.store.errors import report_damage
-from tvbandits.campaign.store.journal import to_points
+from tvbandits.campaign.store.store import to_points
 from tvbandits.clock import Clock
 from tvbandits.domains.availability import (
     Availability,

@@ -14,8 +14,7 @@ from tvbandits.acquisition.limits import check_outcome
 from tvbandits.bandit.history import history_columns, in_time
 from tvbandits.bandit.observations import find_readings, usual_variance, validate_observations
 from tvbandits.campaign.store.errors import ConflictError
-from tvbandits.campaign.store.journal import to_array, to_points
-from tvbandits.campaign.store.store import Row
+from tvbandits.campaign.store.store import Row, to_array, to_points
 from tvbandits.campaign.withdrawals import Withdrawal, Withdrawals
 from tvbandits.counts import Counted
 from tvbandits.data import Dataset, NewObservations, Plays, at_times, row_keys

@@ -32,8 +32,7 @@ from tvbandits.campaign.store.errors import (
     StorageError,
     report_damage,
 )
-from tvbandits.campaign.store.journal import to_array, to_json, to_points
-from tvbandits.campaign.store.store import Row, Store, check_name
+from tvbandits.campaign.store.store import Row, Store, check_name, to_array, to_json, to_points
 from tvbandits.campaign.verbs import Request
 from tvbandits.clock import parse_duration, restore_clock
 from tvbandits.domains.candidates import candidates_of

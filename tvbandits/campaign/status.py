@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tvbandits.campaign.questions import Questions, coordinates
-from tvbandits.campaign.store.journal import to_array
-from tvbandits.campaign.store.store import OPERATIONS, Row
+from tvbandits.campaign.store.store import OPERATIONS, Row, to_array
 from tvbandits.campaign.withdrawals import Withdrawals
 from tvbandits.text import as_text
 from tvbandits.validation import Array
