@@ -53,6 +53,20 @@ def interval_text(mean: float, half: float, sign: str = "±") -> str:
     return f"{mean:.{max(decimals, 0)}f} {sign} {half:.{max(decimals, 0)}f}"
 
 
+def cell_text(value: object) -> str:
+    """Return the text of a cell of a page: a number with four digits, a dash for none.
+
+    Examples
+    --------
+    >>> from tvbandits.text import cell_text
+    >>> print(*map(cell_text, (0.123456, 3, "mill", float("nan"))))
+    0.1235 3 mill –
+    """
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "–"
+    return number_text(value) if isinstance(value, float) else str(value)
+
+
 def as_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
     """A table of two columns, names and values, under a title; nothing in it is taken for HTML.
 

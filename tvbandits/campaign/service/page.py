@@ -35,7 +35,7 @@ from tvbandits.datasets.sensor_field import find_degrees
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import AtContext
 from tvbandits.experts.calibrated import estimate
-from tvbandits.text import interval_text, number_text
+from tvbandits.text import cell_text, interval_text, number_text
 from tvbandits.validation import Array, Index
 
 # Rows of a table, of that of the stations, and places of the forecast.
@@ -121,7 +121,7 @@ def _render(script: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["cell"] = _format_cell
+    environment.filters["cell"] = cell_text
     return environment.get_template("page.html").render(
         style=Markup(_text("page.css", "tvbandits.comparison") + _text("page.css")),
         script=Markup(script),
@@ -138,13 +138,6 @@ def _hash_of(script: str) -> str:
 
 def _text(name: str, package: str = "tvbandits.campaign.service") -> str:
     return (resources.files(package) / name).read_text(encoding="utf-8")
-
-
-def _format_cell(value: object) -> str:
-    """Return the text of a cell: a number with four digits, a dash for none."""
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return "–"
-    return number_text(value) if isinstance(value, float) else str(value)
 
 
 # --- tables --------------------------------------------------------------------------------------
