@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks import chain, direct, dpp, plain, step
+from benchmarks import chain, dpp, plain, step
 from benchmarks.harness import arguments, heading, machine
 
 # Each prints rows for so many repeats.
@@ -18,8 +17,7 @@ COLUMNS = "benchmark", "case", "ours (ms)", "peer (ms)", "peer / ours", "range",
 def main() -> None:
     """Print what is asked for."""
     parser = arguments(__doc__, repeats=3)
-    parser.add_argument("--only", choices=[*TIMED, "direct", "chain"], help="one table")
-    parser.add_argument("--tables", type=Path, metavar="DIR", help="of `direct`: where they are")
+    parser.add_argument("--only", choices=[*TIMED, "chain"], help="one table")
     options = parser.parse_args()
     with threadpool_limits(limits=1):
         if options.only == "chain":
@@ -27,9 +25,6 @@ def main() -> None:
             return
         print(machine(), end="\n\n")
         heading(*COLUMNS)
-        if options.only == "direct":
-            direct.rows(options.repeats, options.tables)
-            return
         for name in [options.only] if options.only else TIMED:
             TIMED[name](options.repeats)
 

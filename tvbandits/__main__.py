@@ -41,10 +41,9 @@ with exit_on_interrupt():  # Ctrl-C while these are imported leaves without a tr
     from tvbandits.option_text import use_command_line_names
 
 if TYPE_CHECKING:
-    from tvbandits.cli import comparing, fetching, inspecting, problems
+    from tvbandits.cli import comparing, inspecting
 else:
-    comparing, fetching = Later("cli.comparing"), Later("cli.fetching")
-    inspecting, problems = Later("cli.inspecting"), Later("cli.problems")
+    comparing, inspecting = Later("cli.comparing"), Later("cli.inspecting")
 
 app = typer.Typer(
     add_completion=False,
@@ -252,13 +251,13 @@ def policies_command() -> None:
 
     For a parameter without a default, each problem recommends a value, or a fit finds one.
     """
-    problems.list_policies()
+    inspecting.list_policies()
 
 
 @command(app, "problems")
 def problems_command() -> None:
     """List the problems: name, summary, and parameters with their defaults."""
-    problems.list_problems()
+    inspecting.list_problems()
 
 
 @command(data, "info")
@@ -287,7 +286,7 @@ def fetch_command(
 
     The next call resumes a download that was interrupted.
     """
-    fetching.fetch(years, state)
+    inspecting.fetch(years, state)
 
 
 def repeat_options(arguments: Sequence[str], options: Collection[str]) -> list[str]:

@@ -53,6 +53,20 @@ def format_interval(mean: float, half: float, sign: str = "±") -> str:
     return f"{mean:.{max(decimals, 0)}f} {sign} {half:.{max(decimals, 0)}f}"
 
 
+def format_cell(value: object) -> str:
+    """Return the text of a cell of a page: a number with four digits, a dash for none.
+
+    Examples
+    --------
+    >>> from tvbandits.text import format_cell
+    >>> print(*map(format_cell, (0.123456, 3, "mill", float("nan"))))
+    0.1235 3 mill –
+    """
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "–"
+    return format_number(value) if isinstance(value, float) else str(value)
+
+
 def as_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
     """Return an HTML table with a title and two columns, names and values; all text is escaped.
 

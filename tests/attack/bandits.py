@@ -31,6 +31,7 @@ from tvbandits.forgetting.aging import LogThreshold, has_rate
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.additive import anchors_of, space_kernels as space_kernels_of, structured_kernel
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime, space_time
+from tvbandits.gp.sparse import markov_term
 from tvbandits.queries.plans import QueryConfig
 from tvbandits.validation import Array
 

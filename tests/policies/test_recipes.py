@@ -12,18 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tests.helpers.players import FINITE_RULES
 from tests.helpers.refusals import refused
-from tvbandits import (
-    Bandit,
-    Box,
-    Candidates,
-    Every,
-    Options,
-    Problem,
-    Recipe,
-    Space,
-    compare,
-    policies,
-)
+from tvbandits import Bandit, Box, Candidates, Every, Options, Problem, Recipe, Space, policies
 from tvbandits.acquisition.widths import (
     BBKBProgramWidth,
     BBKBWidth,
@@ -276,20 +265,3 @@ def test_recipes_need_no_kernel_and_no_noise_variance(name: str, kind: str) -> N
     if "kernel" in known and not policy.learns_kernel:
         options |= {"kernel": policies.default_kernel(domain), "noise_variance": None}
         np.testing.assert_array_equal(play, fourth_play(policy.recipe(domain, **options)))
-
-
-def test_reward_kernel_is_in_the_unit_of_reward() -> None:
-    """A setting hands a model of one's own what it can use as it is."""
-    found: list[Any] = []
-
-    def maker(setting: Any) -> Any:
-        found.append(setting)
-        return policies.uniform(setting.domain, seed=setting.seed)
-
-    compare(DriftingBump(candidates=11, horizon=3), {"own": maker}, seeds=1)
-    (setting,) = found
-    X = setting.domain.X
-    np.testing.assert_allclose(
-        setting.reward_kernel(X), setting.scale**2 * setting.kernel(X), rtol=1e-12
-    )
-    assert setting.scale != 1.0

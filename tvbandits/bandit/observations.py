@@ -143,7 +143,8 @@ def replace_answers(
     )
     rows = ReadingTable.from_dataset(answers).find(points, times)
     if rows.min(initial=0) < 0:
-        raise _make_missing_answer_error(answers, points[int(rows.argmin())], t)
+        texts = "there is no answer about {point}%s", "there are some at", "there are none about it"
+        raise _make_missing_row_error(answers, points[int(rows.argmin())], t, *texts)
     y, variance = answers.y.copy(), answers.variance.copy()
     y[rows] = column
     if noise_variance is not None:
@@ -153,15 +154,16 @@ def replace_answers(
     return Dataset.from_columns(X, about, y[kept], variance[kept], Source.EXPERT), rows
 
 
-def _make_missing_answer_error(answers: Dataset, point: Array, t: float | None) -> PlayError:
-    """Return the error of an answer that is not there; it says which there are about the point."""
-    times = answers.t[(point == answers.X).all(axis=1)][-8:].tolist()
+def _make_missing_row_error(
+    rows: Dataset | ReadingTable, point: Array, t: float | None, what: str, some: str, none: str
+) -> PlayError:
+    """Return the error of a row that is not there; it says which times there are of the point."""
+    times = rows.t[(point == rows.X).all(axis=1)][-8:].tolist()
     values: dict[str, Any] = {f"t{k}": each for k, each in enumerate(times)}
-    listed = ", ".join(f"{{{name}}}" for name in values)
-    others = f"there are some at {listed}" if values else "there are none about it"
+    others = f"{some} {', '.join(f'{{{name}}}' for name in values)}" if values else none
     at = "" if t is None else " at {t}"
     values |= {} if t is None else {"t": float(t)}
-    return PlayError(f"there is no answer about {{point}}{at}; {others}", point=point, **values)
+    return PlayError(f"{what % at}; {others}", point=point, **values)
 
 
 def check_values_and_variance(
@@ -332,13 +334,9 @@ class ReadingTable:
         rows = self.find(X, t)
         if rows.min(initial=0) < 0:
             i = int(rows.argmin())
-            times = self.t[(X[i] == self.X).all(axis=1)][-8:].tolist()
-            values = {f"t{k}": each for k, each in enumerate(times)}
-            listed = ", ".join(f"{{{name}}}" for name in values)
-            others = f"it was told at {listed}" if values else "nothing was told of it"
-            at = "" if t is None else " at {t}"
-            values |= {} if t is None else {"t": float(t[i])}
-            raise PlayError(f"no reading of {{point}}{at} was told; {others}", point=X[i], **values)
+            time = None if t is None else float(t[i])
+            texts = "no reading of {point}%s was told", "it was told at", "nothing was told of it"
+            raise _make_missing_row_error(self, X[i], time, *texts)
         return rows
 
     def replace_rows(self, rows: Index, **columns: Array) -> ReadingTable:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.campaign.store.errors import report_damage
-from tvbandits.campaign.store.journal import to_points
+from tvbandits.campaign.store.store import to_points
 from tvbandits.clock import Clock
 from tvbandits.domains.availability import (
     Availability,
@@ -233,23 +233,26 @@ class Names:
             return ", ".join(f"{name}={cell}" for name, cell in pairs)
         return ",".join(cells)
 
-    def name(self, x: Array, digits: int | None = None) -> str:
+    def name(self, x: Sequence[float] | Array, digits: int | None = None) -> str:
         """Return the name of a point (d,).
 
         Parameters
         ----------
         x : array of shape (d,)
+            It may be shorter: arms that were added later are more coordinates, which are 0.
         digits : int, optional
             Significant digits of the numbers of a point without a name of its own; by default as many
             as it takes to read the same point again.
         """
         domain = self.domain
+        X = np.zeros((1, domain.dimension))
+        X[0, : len(x)] = x
 
         def number(value: float) -> str:
             return exactly(value) if digits is None else f"{value:.{digits}g}"
 
         if isinstance(domain, Space):
-            (row,) = domain.decode(np.atleast_2d(x)).to_dict("records")
+            (row,) = domain.decode(X).to_dict("records")
             cells = {
                 key: number(value) if digits is not None and isinstance(value, float) else value
                 for key, value in row.items()
@@ -257,9 +260,8 @@ class Names:
             return ", ".join(f"{key}={value}" for key, value in cells.items())
         candidates = candidates_of(domain)
         if candidates is not None and self.sites:
-            chosen = to_points([x], domain.dimension)[:, : candidates.dimension]
-            return self.sites[int(candidates.index(chosen)[0])]
-        values = domain.values_by_name(np.atleast_2d(x)).values()
+            return self.sites[int(candidates.index(X[:, : candidates.dimension])[0])]
+        values = domain.values_by_name(X).values()
         return ",".join(number(float(each[0])) for each in values)
 
     def history(self, columns: Mapping[str, Any], clock: Clock | None) -> dict[str, Any]:

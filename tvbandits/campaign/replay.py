@@ -36,8 +36,17 @@ from tvbandits.campaign.store.errors import (
     ReplayError,
     report_damage,
 )
-from tvbandits.campaign.store.journal import to_array, to_json, to_points
-from tvbandits.campaign.store.store import OPERATIONS, Row, Snapshot, Store, Turn, next_row
+from tvbandits.campaign.store.store import (
+    OPERATIONS,
+    Row,
+    Snapshot,
+    Store,
+    Turn,
+    next_row,
+    to_array,
+    to_json,
+    to_points,
+)
 from tvbandits.counts import Counted
 from tvbandits.data import Dataset
 from tvbandits.domains.candidates import Candidates, CandidatesInContext

@@ -52,7 +52,7 @@ def _opened(call: Call) -> Iterator[Campaign]:
         if expert_name is None:
             yield campaign
             return
-        from tvbandits.cli.campaign_expert import check_expert, make_expert
+        from tvbandits.cli.campaign_config import check_expert, make_expert
         from tvbandits.policies.names import load
 
         check_expert(expert_name, campaign.about.get("expert", ""))
@@ -400,6 +400,4 @@ def report(file: str, out: str | None) -> None:
     check_file_name(path)
     with open_campaign(Call(file)) as campaign:
         generator = generator_of(campaign.id)
-        write_page(
-            campaign_page(campaign.overview), path, lambda page: has_generator(page, generator)
-        )
+        write_page(campaign_page(campaign), path, lambda page: has_generator(page, generator))

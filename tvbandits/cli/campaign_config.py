@@ -24,7 +24,6 @@ from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.store.databases import database_at
 from tvbandits.campaign.store.store import check_name
-from tvbandits.cli.campaign_expert import check_expert, make_expert
 from tvbandits.cli.output import escape
 from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import Clock, is_date_text
@@ -54,11 +53,12 @@ from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Integer, Log, Periodic
 from tvbandits.domains.space import Arms, Space
+from tvbandits.experts.budgeted import Budgeted
 from tvbandits.experts.protocol import Expert
 from tvbandits.io import check_regular, name_file_in_errors
 from tvbandits.option_text import format_option
 from tvbandits.policies import POLICIES
-from tvbandits.policies.names import find_spec, load, means_none, parse_call
+from tvbandits.policies.names import find_spec, instance_of, load, means_none, parse_call
 from tvbandits.policies.setting import Policy
 from tvbandits.validation import (
     LARGEST_VALUE,
@@ -66,6 +66,7 @@ from tvbandits.validation import (
     as_list,
     check_choice,
     check_instance,
+    check_part,
     describe,
     finite_number,
     is_finite_number,
@@ -506,6 +507,20 @@ def _kernel(section: Section, domain: Domain, learns: bool, length_unit: str) ->
 
 
 # --- the expert -------------------------------------------------------------------------------
+
+
+def check_expert(name: str, maker: str) -> None:
+    """Raise a `ValueError` unless --expert is the maker in the configuration: the only code imported."""
+    if name != maker:
+        needs = f"must be {maker}, as in its" if maker else "is for a campaign with a maker in its"
+        raise ValueError(f"--expert {needs} configuration, got {name}")
+
+
+def make_expert(maker: Any, budget: int | None) -> Expert:
+    """Return an expert from the function that makes it, or from itself, with a budget of questions."""
+    expert: Expert = instance_of(maker)
+    check_part("[expert] what the maker returns", expert, "an object with query(X, t)", "query")
+    return expert if budget is None else Budgeted(expert, total=budget)
 
 
 def _expert(section: Section, expert_name: str | None) -> Expert | None:

@@ -35,7 +35,7 @@ from tvbandits.comparison.arguments import (
     problem_label,
 )
 from tvbandits.comparison.board import SUITES, Board, provenance, write_board
-from tvbandits.comparison.compare import Cluster, Comparison, iterate, simulator
+from tvbandits.comparison.compare import Comparison, iterate, play_on_cluster, simulator
 from tvbandits.comparison.files import RunStore
 from tvbandits.comparison.frontier import frontier_policies, frontier_table
 from tvbandits.comparison.page import comparison_report
@@ -263,7 +263,7 @@ def _collect_runs(
     runs: Iterator[Run] = (run for plan in plans for run in iterate(plan, earlier))
     if cluster is not None:
         missing = earlier.keys() != keys
-        runs = Cluster(cluster, say)(plans, earlier) if missing else iter(())
+        runs = play_on_cluster(cluster, plans, earlier, say) if missing else iter(())
     rows, exit_status = _play(runs if store is None else store.save_each(runs), len(keys), earlier)
     if store is not None:  # another process may have played more in the same folder
         rows = store.load() | rows

@@ -6,7 +6,6 @@ Frame and style of the page are `page.html` and `page.css` beside this module.
 from __future__ import annotations
 
 import base64
-import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -21,7 +20,7 @@ from tvbandits.comparison import plots
 from tvbandits.comparison.files import RUN, Content, read
 from tvbandits.comparison.summary import BEST_OF_BATCH, Panel, panels_of, summarise
 from tvbandits.datasets.tables.references import References
-from tvbandits.text import format_number
+from tvbandits.text import format_cell, format_number
 
 # Columns of the summary by their headings; only some problems have the last two.
 COLUMNS = {
@@ -218,7 +217,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
     def cells(row: Sequence[object]) -> str:
         return "".join(
-            f'<td{side} data-label="{escape(name)}">{escape(_cell(value))}</td>'
+            f'<td{side} data-label="{escape(name)}">{escape(format_cell(value))}</td>'
             for (name, side), value in zip(columns, row, strict=True)
         )
 
@@ -227,15 +226,11 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _cell(value: object) -> str:
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return "–"
-    return format_number(value) if isinstance(value, float) else str(value)
-
-
 def cards(rows: Iterable[tuple[str, object]]) -> str:
     """Return numbers that are read at a glance: name and value."""
-    items = "".join(f"<li>{escape(name)}<b>{escape(_cell(value))}</b></li>" for name, value in rows)
+    items = "".join(
+        f"<li>{escape(name)}<b>{escape(format_cell(value))}</b></li>" for name, value in rows
+    )
     return f'<ul class="cards">{items}</ul>'
 
 

@@ -330,25 +330,10 @@ def _scale(axes: Axes, table: pd.DataFrame) -> None:
 # --- the pictures of a board --------------------------------------------------------------------------
 
 
-@overload
-def rank_figure(ranks: Ranks) -> Figure: ...
-@overload
-def rank_figure(ranks: Ranks, *, ax: Axes) -> Axes: ...
-def rank_figure(ranks: Ranks, *, ax: Axes | None = None) -> Figure | Axes:
-    """Draw mean ranks as points, best on top; the grey bar is the critical difference.
-
-    With `ax`, axes of yours, they are drawn there.
-    """
-    if ax is not None:
-        axes = check_axes(ax, 1, "")
-        _draw_ranks(axes, ranks)
-        return axes
+def rank_figure(ranks: Ranks) -> Figure:
+    """Draw mean ranks as points, best on top; the grey bar is the critical difference."""
     figure = NotebookFigure((8.0, 1.4 + 0.28 * len(ranks.mean)))
-    _draw_ranks(figure.add_subplot(), ranks)
-    return figure
-
-
-def _draw_ranks(axes: Axes, ranks: Ranks) -> None:
+    axes = figure.add_subplot()
     ink = rcParams["text.color"]
     places = range(len(ranks.mean))
     axes.plot(ranks.mean.to_numpy(), places, "o", color=ink, markersize=6)
@@ -363,27 +348,13 @@ def _draw_ranks(axes: Axes, ranks: Ranks) -> None:
     axes.invert_yaxis()
     axes.grid(axis="x", linewidth=0.6)
     axes.set_xlabel(f"mean rank over {ranks.problems} problems (1 is best)")
-
-
-@overload
-def profile_figure(shares: pd.DataFrame) -> Figure: ...
-@overload
-def profile_figure(shares: pd.DataFrame, *, ax: Axes) -> Axes: ...
-def profile_figure(shares: pd.DataFrame, *, ax: Axes | None = None) -> Figure | Axes:
-    """Draw the share of problems within a factor of the best policy's regret, a line a policy.
-
-    With `ax`, axes of yours, it is drawn there.
-    """
-    if ax is not None:
-        axes = check_axes(ax, 1, "")
-        _draw_profile(axes, shares, WITHIN)
-        return axes
-    figure = NotebookFigure((9.0, 5.2))
-    _draw_profile(figure.add_subplot(), shares, BESIDE)
     return figure
 
 
-def _draw_profile(axes: Axes, shares: pd.DataFrame, place: Place) -> None:
+def profile_figure(shares: pd.DataFrame) -> Figure:
+    """Draw the share of problems within a factor of the best policy's regret, a line a policy."""
+    figure = NotebookFigure((9.0, 5.2))
+    axes = figure.add_subplot()
     styles = styles_of(shares.columns)
     every = max(len(shares) // 6, 1)
     for i, name in enumerate(shares.columns):
@@ -397,4 +368,5 @@ def _draw_profile(axes: Axes, shares: pd.DataFrame, place: Place) -> None:
     axes.set_xlabel("factor of the best policy's average regret")
     axes.set_ylabel("share of problems")
     axes.set_ylim(-0.02, 1.02)
-    axes.legend(fontsize=8, **place)
+    axes.legend(fontsize=8, **BESIDE)
+    return figure

@@ -64,23 +64,7 @@ class Run:
         return self.problem, self.policy, self.seed
 
 
-class Summary(pd.DataFrame):
-    """A summary, whose names `to_latex` escapes unless its argument `escape` says otherwise.
-
-    Pandas itself leaves the underscore of `average_regret`, at which LaTeX stops. What is made of
-    a summary, such as some of its columns, is one too.
-    """
-
-    @property
-    def _constructor(self) -> type[Summary]:
-        return Summary
-
-    def to_latex(self, *arguments: Any, **options: Any) -> Any:
-        """Return the table for LaTeX, as that of pandas does: it needs `tvbandits[report]`."""
-        return super().to_latex(*arguments, **{"escape": True, **options})
-
-
-def summarise(rows: pd.DataFrame) -> Summary:
+def summarise(rows: pd.DataFrame) -> pd.DataFrame:
     """Return one line for each problem and policy, with the columns `SUMMARY`, in the order of the rows.
 
     `average_regret` is the mean over seeds of R_T / T, `average_regret_sd` its deviation over seeds,
@@ -92,8 +76,8 @@ def summarise(rows: pd.DataFrame) -> Summary:
     `cost_per_step` is that of questions. Where a comparison sets the size of a batch,
     `best_of_batch_regret` is the mean regret of the best point of each.
 
-    `summarise(rows).to_latex()` escapes names; `tvbandits.comparison.latex.latex_table(rows)` has
-    headings and rounded numbers besides.
+    `summarise(rows).to_latex(escape=True, float_format="%.3g")` is a table for LaTeX, by pandas, which
+    needs `tvbandits[report]`.
 
     Examples
     --------
@@ -126,7 +110,7 @@ def summarise(rows: pd.DataFrame) -> Summary:
     )
     if BEST_OF_BATCH in rows:
         table[BEST_OF_BATCH] = groups[BEST_OF_BATCH].mean()
-    return Summary(table.reset_index())
+    return table.reset_index()
 
 
 def one_width(rows: pd.DataFrame) -> pd.DataFrame:

@@ -189,10 +189,15 @@ def estimated_noise(
         fit = (squares[:, None] / spread + np.log(spread)).sum(axis=2)
         parts.append(evidence[:, None] - 0.5 * fit - 0.5 * off**2)
     density = np.exp(logsumexp(parts, axis=(0, 1)) - logsumexp(parts))
+    return estimate_on_grid(noise, density, len(unknown))
+
+
+def estimate_on_grid(noise: Array, density: Array, readings: int) -> NoiseEstimate:
+    """Return the estimate from the posterior shares (K,) of a rising grid of noise variances (K,)."""
     cumulative = np.cumsum(density) - density / 2
     quantiles = np.exp(np.interp(CONFIG.quantiles, cumulative, np.log(noise)))
-    low, high, posterior_mean = clip_variances(np.append(quantiles, density @ noise)).tolist()
-    return NoiseEstimate(posterior_mean, low, high, len(unknown))
+    low, high, mean = clip_variances(np.append(quantiles, density @ noise)).tolist()
+    return NoiseEstimate(mean, low, high, readings)
 
 
 def _squared_unit(y: Array, values: Array) -> float:

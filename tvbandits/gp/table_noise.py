@@ -17,8 +17,8 @@ import numpy as np
 from scipy.special import chdtri, logsumexp
 
 from tvbandits.data import median_time_step
-from tvbandits.gp.noise import CONFIG as NOISE_CONFIG, NoiseEstimate
-from tvbandits.validation import SMALLEST_VARIANCE, Array, clip_variances
+from tvbandits.gp.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, estimate_on_grid
+from tvbandits.validation import SMALLEST_VARIANCE, Array
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,7 @@ def noise_of_table(table: Array, times: Array) -> NoiseEstimate | None:
         logsumexp(evidence, axis=0) - 0.5 * (np.log(share) / NOISE_CONFIG.prior_spread) ** 2
     )
     density = np.exp(log_density - logsumexp(log_density))
-    cumulative = np.cumsum(density) - density / 2
-    quantiles = np.exp(np.interp(NOISE_CONFIG.quantiles, cumulative, np.log(noises)))
-    low, high, mean = clip_variances(np.append(quantiles, density @ noises)).tolist()
-    return NoiseEstimate(mean, low, high, int(np.isfinite(part).sum()))
+    return estimate_on_grid(noises, density, int(np.isfinite(part).sum()))
 
 
 def without_repeats(table: Array) -> Array:

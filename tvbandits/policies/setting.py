@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from sklearn.gaussian_process.kernels import ConstantKernel
-
 from tvbandits.acquisition.widths import WIDTHS, Confidence, Widths, as_confidence
 from tvbandits.bandit.info import Player
 from tvbandits.bandit.options import Options
@@ -26,8 +24,7 @@ class Setting:
     Attributes
     ----------
     domain, kernel, noise_variance
-        As for a recipe. The kernel is that of the standardised reward, since recipes standardise by
-        themselves; `reward_kernel` is that of the reward in its own unit.
+        As for a recipe. The kernel is that of the standardised reward, as recipes standardise.
     horizon : int
         Number of steps.
     variation : float
@@ -73,11 +70,6 @@ class Setting:
     def parts(self) -> dict[str, Any]:
         """Return domain, kernel and noise variance as keyword arguments of a recipe."""
         return {"domain": self.domain, "kernel": self.kernel, "noise_variance": self.noise_variance}
-
-    @property
-    def reward_kernel(self) -> Any:
-        """Return the kernel in the unit of reward squared, for a model that does not standardise."""
-        return ConstantKernel(self.scale**2, "fixed") * self.kernel
 
     @property
     def budgets(self) -> tuple[int, float, float]:

@@ -16,13 +16,6 @@ import numpy as np
 from tvbandits.queries import plans
 
 
-def reset_period_under_drift(horizon: int, epsilon: float) -> int:
-    """Return H = ceil(min(T, 12 epsilon^(-1/4))) of R-GP-UCB for the SE kernel (Bogunovic 2016)."""
-    if epsilon <= 0:
-        return horizon
-    return math.ceil(min(horizon, 12 * float(epsilon**-0.25)))
-
-
 def window_length(horizon: int, variation_budget: float, information_gain: float) -> int:
     """Return ceil(gamma_T^(1/4) sqrt(T / B_T)), at most T, for SW- and R-GP-UCB (Zhou & Shroff 2021)."""
     if variation_budget <= 0:

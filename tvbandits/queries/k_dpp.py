@@ -29,7 +29,6 @@ from tvbandits.validation import (
     as_floats,
     as_rows,
     check_instance,
-    noise_variance_number,
     positive_number,
     whole_number,
 )
@@ -400,46 +399,6 @@ def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: floa
         advice = 'ask for fewer, or take sampler="mcmc"'
         raise ValueError(f"{k} of {len(L)} items cannot be drawn exactly: {advice}") from error
     return _sort(np.array(items))
-
-
-def trace_bound(K: ArrayLike, indices: Sequence[int] | Index, noise_variance: float) -> float:
-    """Return the bound tr(K - Q) / sigma^2 of [S] eq. 51 on the divergence of the sparse posterior.
-
-    Q = K_{.,Z} K_Z^+ K_{Z,.} is the Nystrom approximation of K on Z = `indices`; K_Z may be singular.
-    The bound is 0 if Z has all items, and tr(K) / sigma^2 if it is empty.
-
-    Parameters
-    ----------
-    K : array of shape (N, N)
-        Symmetric positive semi-definite.
-    indices : sequence of distinct items
-    noise_variance : float
-        sigma^2, in the unit of K; positive.
-
-    Raises
-    ------
-    ValueError
-        If `K` is not a finite symmetric square matrix with a non-negative diagonal, `indices` are
-        not distinct items, or `noise_variance` is not positive.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tvbandits.queries.k_dpp import trace_bound
-    >>> print(trace_bound(np.eye(4), [0, 1, 2], noise_variance=0.5))
-    2.0
-    """
-    kernel = _check_kernel_matrix(K)
-    Z = as_rows(indices, len(kernel), "indices")
-    noise_variance_number("noise_variance", noise_variance)
-    block = kernel[np.ix_(Z, Z)]
-    rounding = 1e-12 * float(np.diagonal(kernel).max(initial=0.0))
-    factor = pivoted_cholesky(np.diagonal(block), lambda i: block[i], len(Z), rounding)
-    L = np.tril(factor.G[:, factor.pivots].T)
-    V = solve_lower(L, kernel[Z[factor.pivots]])
-    variance = np.maximum(np.diagonal(kernel) - np.einsum("ij,ij->j", V, V), 0.0)
-    variance[Z] = 0.0
-    return float(variance.sum()) / noise_variance
 
 
 def _greedy(kernel: Array, k: int, tolerance: float) -> Index:

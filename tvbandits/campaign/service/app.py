@@ -384,7 +384,7 @@ def front(
     request.state.holder = holder
     if "read" not in holder.roles:
         return HTMLResponse(sign_in_page("This token has no role to read."), 403)
-    return HTMLResponse(campaign_page(campaign.overview))
+    return HTMLResponse(campaign_page(campaign))
 
 
 @pages.post("/session", include_in_schema=False)

@@ -20,6 +20,7 @@ from statistics import median
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
+from scipy.special import softmax
 
 from tvbandits.data import replace_fields
 from tvbandits.gp import linalg
@@ -205,8 +206,7 @@ class ArmFilters:
     def weights(self) -> Array:
         """Return the weights of the models (M,), whose sum is 1, with the level integrated out."""
         log = self.evidence + 0.5 * (self.product**2 / self.precision - np.log(self.precision))
-        weights = np.exp(log - log.max())
-        return np.asarray(weights / weights.sum())
+        return np.asarray(softmax(log))
 
     @cached_property
     def level_share(self) -> Array:
@@ -412,8 +412,7 @@ class EffectFilters:
     @cached_property
     def weights(self) -> Array:
         """Return the weights of the models (M,), whose sum is 1."""
-        weights = np.exp(self.evidence - self.evidence.max())
-        return np.asarray(weights / weights.sum())
+        return np.asarray(softmax(self.evidence))
 
     @property
     def level(self) -> float:
