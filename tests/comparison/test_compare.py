@@ -2,6 +2,7 @@
 
 import math
 import re
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -200,6 +201,21 @@ def test_processes_that_joblib_replaces_raise_no_alarm_in_a_comparison_alone() -
         assert warnings.filters == filters
         stopped("later")
     assert len(caught) == 1
+
+
+def wait_for(file: Path | None) -> str:
+    """Return "last" once there is the file, and "first" without one."""
+    while file is not None and not file.exists():
+        time.sleep(0.01)
+    return "first" if file is None else "last"
+
+
+@pytest.mark.slow
+def test_a_long_run_does_not_hold_back_those_after_it(tmp_path: Path) -> None:
+    results = call_in_parallel(2, wait_for, [(tmp_path / "go",), (None,), (None,)])
+    assert [next(results), next(results)] == ["first", "first"]
+    (tmp_path / "go").touch()
+    assert list(results) == ["last"]
 
 
 # --- what may be given
@@ -423,6 +439,7 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
         ({"policies": [at_origin, Recorder, at_origin, type("Recorder", (Recorder,), {})]},
          '"Recorder"'),
         ({"policies": {"mine": "no-ucb"}}, "no-ucb"),
+        ({"policies": {"mine": partial(policies.sw_gp_ucb, window=30)}}, '"mine": .*"sw-gp-ucb:window=30"'),
         ({"policies": 3}, "policies must .*3"),
         ({"policies": {"mine": 3}}, '"mine" must .*3'),
         ({"policies": [int]}, "makers.*<class 'int'>"),
