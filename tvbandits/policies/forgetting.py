@@ -277,7 +277,8 @@ def w_gp_ucb(
     """
     # Deng 2022: regression with weights discount^age is one with this noise ([S] section 1.1).
     number, rule = learning_rule("discount", discount)
-    weights = aging.Exponential(0.95 if number is None else number)
+    # Before it is learned next to nothing ages: a discount for a unit of time may forget all at once.
+    weights = aging.Exponential(1.0 - 2.0**-53 if number is None else number)
     return make_bandit(
         domain,
         kernel,
@@ -423,12 +424,9 @@ def ui_gp_ucb(
     optional(noise_variance_number, "noise_variance", noise_variance)
     rate, rule = learning_rule("forgetting_rate", forgetting_rate)
     number = optional(positive_number, "forgetting_rate", rate)
-    if growth == "linear":
-        injected: Aging = aging.Linear(1.0 if number is None else number)
-    else:
-        # Without a noise variance, next to nothing ages before a rate is learned.
-        start = SMALLEST_VARIANCE if noise_variance is None else noise_variance
-        injected = aging.Wiener(start if number is None else number)
+    # Before a rate is learned next to nothing ages, whatever the unit of time.
+    start = SMALLEST_VARIANCE if number is None else number
+    injected: Aging = aging.Linear(start) if growth == "linear" else aging.Wiener(start)
     return make_bandit(
         domain,
         kernel,

@@ -43,6 +43,7 @@ from tvbandits.forgetting.aging import LogThreshold
 from tvbandits.gp.exact import Exact
 from tvbandits.queries.plans import KDPP, MOST_QUESTIONS, Asking, LogSchedule, QueryPlan
 from tvbandits.validation import (
+    SMALLEST_VARIANCE,
     Seed,
     check_part,
     finite_number,
@@ -114,7 +115,8 @@ def sparq_gp_ucb(
     optional(noise_variance_number, "noise_variance", noise_variance)
     # Line 3: y_t is told, and its noise grows with its age (eq. 15).
     rate, rule = learning_rule("forgetting_rate", forgetting_rate)
-    growth = aging.Linear(optional(positive_number, "forgetting_rate", rate) or 1.0)
+    # Before a rate is learned next to nothing ages, whatever the unit of time.
+    growth = aging.Linear(optional(positive_number, "forgetting_rate", rate) or SMALLEST_VARIANCE)
     # Line 4: beyond sigma^2 log t it is discarded, but for the newest.
     discard = aging.DiscardAbove(LogThreshold(noise_variance))
     # Line 5: X^E, an approximate k-DPP of ceil(c log t) of the points played (Algorithms 2 and 3).
