@@ -20,7 +20,18 @@ from tests.helpers.players import (
     noisy,
     warmed,
 )
-from tvbandits import Bandit, Box, Candidates, NothingAvailableError, Recipe, Space, load, policies
+from tests.helpers.refusals import refused
+from tvbandits import (
+    Arms,
+    Bandit,
+    Box,
+    Candidates,
+    NothingAvailableError,
+    Recipe,
+    Space,
+    load,
+    policies,
+)
 from tvbandits.domains.availability import ChoiceSet
 from tvbandits.policies import POLICIES, Setting
 from tvbandits.queries import NextDecision, RandomPoints
@@ -53,6 +64,23 @@ def test_a_mask_rows_and_a_function_say_the_same(variant: str) -> None:
         for player, X in zip(players, found, strict=True):
             np.testing.assert_array_equal(X, found[0])
             player.tell(X, noisy(X, t), t)
+
+
+def test_names_of_arms_are_available() -> None:
+    bandit = policies.adaptive_gp_ucb(Arms(["red", "green", "blue"]))
+    found = bandit.ask(1, n=9, available=["blue", "green"])
+    assert {*bandit.recipe.domain.decode(found)["arm"]} == {"blue", "green"}
+    refused(
+        ValueError,
+        r"arm must be one of .*, got 'grey' in row 1",
+        bandit.ask,
+        2,
+        None,
+        ["red", "grey"],
+    )
+    refused(
+        ValueError, r"row numbers .* distinct, got 0 twice", bandit.ask, 2, None, ["red", "red"]
+    )
 
 
 def test_it_is_the_best_of_what_is_available() -> None:

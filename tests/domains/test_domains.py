@@ -172,6 +172,20 @@ def test_box_checks_points_and_moves_rounding_inside() -> None:
     refused(ValueError, r"X must have shape \(n, 2\), got \(1, 1\)", box.check, [[0.5]])
 
 
+def test_points_of_one_coordinate_need_a_column() -> None:
+    refused(ValueError, r"got \(3,\): give a column, as np.reshape", Candidates, [1.0, 2.0, 3.0])
+    refused(ValueError, r"got \(2,\): give a column", Box([(0, 3)]).check, [1.0, 2.0])
+
+
+@pytest.mark.parametrize("domain", [SQUARE, Box([(0, 1), (0, 1)])])
+def test_columns_of_a_frame_are_in_the_order_of_the_coordinates(domain: Any) -> None:
+    frame = pd.DataFrame({"x1": [1.0], "x0": [0.0]})
+    refused(
+        ValueError, r"columns of X must .*\['x0', 'x1'\], got \['x1', 'x0'\]", domain.check, frame
+    )
+    np.testing.assert_array_equal(domain.check(frame[["x0", "x1"]]), [[0.0, 1.0]])
+
+
 def test_the_bounds_of_a_box_stay_and_are_shown() -> None:
     with pytest.raises(ValueError, match="read-only"):
         Box([(0, 1), (0, 2)]).bounds[0] = 2.0

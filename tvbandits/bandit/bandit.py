@@ -384,7 +384,7 @@ class Bandit:
             `near` or a move cost, or bounds without slopes (of `bbkb`, or of `adaptive_gp_ucb` with a
             kernel), at most 60 in 2 dimensions, 30 in 3, 15 in 4 and 10 in more.
         available : mask (A,), row numbers, ranges by name, or function of points (m, d), optional
-            What is available now: of candidates a mask or row numbers; of any domain the range of each
+            What is available now: of candidates a mask, row numbers or names; or the range of each
             coordinate that has one, as in `{"x0": (0, 5), "fuel": ["gas"]}`, or a function from points
             to a mask; on a space the points are a frame with its names.
         context : mapping of str to values, or array of shape (c,), optional

@@ -191,7 +191,7 @@ def compare(
 
 
 def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
-    """Yield the runs of a comparison that are not finished, each as soon as all before it are there.
+    """Yield the runs of a comparison that are not finished, each as soon as it is there.
 
     With equal information all policies of a problem and a seed are played together, and come together.
     """
@@ -201,7 +201,8 @@ def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
     preparations = [
         (label, plan.problems[label], seed, plan.steps[label]) for label, seed in places
     ]
-    realisations = dict(zip(places, call(prepare, preparations), strict=True))
+    made = {(each.label, each.seed): each for each in call(prepare, preparations)}
+    realisations = {place: made[place] for place in places}
     if plan.equal_information:
         contests = [(each, plan.policies, plan.conditions) for each in realisations.values()]
         for runs in call(play_equally, contests):
@@ -226,7 +227,10 @@ def _workers(plan: Comparison, few_runs: int = 4, few_steps: int = 2000) -> int:
 def call_in_parallel(
     workers: int, call: Callable[..., Any], arguments: Sequence[Sequence[Any]]
 ) -> Iterator[Any]:
-    """Yield the results of calls by so many processes, and by none but this one for a single call."""
+    """Yield the results of calls by so many processes, as they are there; by this one if it is one call.
+
+    A long call does not hold back those after it, which its caller may save.
+    """
     alone = delayed(functools.partial(call_alone, os.getpid(), call))
     processes = 1 if len(arguments) <= 1 else min(workers, len(arguments))  # -1: all cores
     # joblib replaces a process whose memory has grown, and loses no run: most of it is free, and stays
@@ -235,7 +239,7 @@ def call_in_parallel(
         warnings.filterwarnings(
             "ignore", "A worker stopped while some jobs were given", UserWarning
         )
-        parallel: Any = Parallel(n_jobs=processes, return_as="generator")
+        parallel: Any = Parallel(n_jobs=processes, return_as="generator_unordered")
         yield from parallel(alone(*each) for each in arguments)
 
 

@@ -15,7 +15,7 @@ from tvbandits.data import Dataset
 from tvbandits.datasets.base import mean_change
 from tvbandits.datasets.environment import Environment, Stream
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.problem import Problem, noise_at, stated_variation, usual_noise
+from tvbandits.domains.problem import Problem, noise_at, rewards_at, stated_variation, usual_noise
 from tvbandits.experts.protocol import Expert
 from tvbandits.gp import standardisation
 from tvbandits.gp.evidence import fit, information_gains
@@ -109,7 +109,7 @@ def prepare(
     variation = stated_variation(problem)
     if variation is None:
         first = range(1, min(problem.horizon, 20) + 1)
-        variation = mean_change((problem.value(points, t) for t in first), len(first))
+        variation = mean_change((rewards_at(problem, points, t) for t in first), len(first))
     gains = information_gains(kernel, points, noise_variance / scale**2, horizon)
     setting = Setting(
         domain=problem.domain,

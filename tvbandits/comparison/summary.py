@@ -23,7 +23,7 @@ from scipy.stats import friedmanchisquare, studentized_range, t as student
 from tvbandits.datasets.environment import Environment
 from tvbandits.datasets.tables.references import References, references
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.problem import Problem
+from tvbandits.domains.problem import Problem, rewards_at
 from tvbandits.text import format_number
 from tvbandits.validation import as_list, whole_number
 
@@ -321,7 +321,7 @@ def _references(environment: Environment, horizon: int | None, count: int) -> Re
         points = domain.X
     else:
         points = domain.sample(1000, np.random.default_rng(0))
-    values = np.array([problem.value(points, float(t)) for t in steps])
+    values = np.array([rewards_at(problem, points, float(t)) for t in steps])
     allowed = np.ones(values.shape, dtype=bool)
     for row, t in zip(allowed, steps, strict=True):
         outcomes = environment.outcomes(points, float(t))

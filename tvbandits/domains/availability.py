@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.moving import Move
+from tvbandits.domains.parameters import texts
 from tvbandits.errors import PlayError
 from tvbandits.ties import acquisition_argmax, first_argmax
 from tvbandits.validation import Array, as_list, as_rows, describe, is_finite_number, require
@@ -152,7 +153,7 @@ def availability_of(
     Parameters
     ----------
     domain : Domain
-    available : mask, row numbers, ranges of coordinates by name, or function, optional
+    available : mask, row numbers, names of arms, ranges of coordinates by name, or function, optional
     context : array of shape (c,), optional
         Values of the context columns: the rows that have them are available.
     any_context : bool
@@ -227,6 +228,8 @@ def _mask_of(domain: Candidates, available: Any) -> NDArray[np.bool_]:
         )
     if callable(available):
         return domain.evaluate(lambda X: _as_mask(available(domain.decode(X)), len(X))).copy()
+    if domain.is_named and texts(available) is not None:  # of arms
+        available = domain.index(domain.check(available))
     if np.ma.is_masked(available):
         raise ValueError(f"available must have no masked values, got {describe(available)}")
     try:

@@ -276,8 +276,9 @@ def w_gp_ucb(
     10 [2.]
     """
     # Deng 2022: regression with weights discount^age is regression with this noise ([S] section 1.1).
+    # Until the discount is learned it is next to 1, since another one depends on the unit of time.
     number, rule = parse_rate("discount", discount)
-    weights = aging.Exponential(0.95 if number is None else number)
+    weights = aging.Exponential(1.0 - 2.0**-53 if number is None else number)
     return make_bandit(
         domain,
         kernel,
@@ -425,12 +426,9 @@ def ui_gp_ucb(
     check_optional(noise_variance_number, "noise_variance", noise_variance)
     rate, rule = parse_rate("forgetting_rate", forgetting_rate)
     number = check_optional(positive_number, "forgetting_rate", rate)
-    if growth == "linear":
-        growing: Aging = aging.Linear(1.0 if number is None else number)
-    else:
-        # Without a noise variance, rewards hardly age until a rate is learned.
-        start = SMALLEST_VARIANCE if noise_variance is None else noise_variance
-        growing = aging.Wiener(start if number is None else number)
+    # Until a rate is learned it is next to 0, whatever the unit of time.
+    start = SMALLEST_VARIANCE if number is None else number
+    growing: Aging = aging.Linear(start) if growth == "linear" else aging.Wiener(start)
     return make_bandit(
         domain,
         kernel,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from inspect import signature
 from types import FunctionType
 from typing import Any
@@ -169,8 +170,14 @@ def _maker(label: str | None, policy: Any, has_expert: bool) -> tuple[str, Maker
         if spec is not None:
             named(_two_points(has_expert))
         return named.text if label is None else label, named
+    what = "policies" if label is None else f'policy "{label}"'
+    if isinstance(policy, partial) and policy.func in recipes:
+        options = ",".join(f"{name}={value}" for name, value in policy.keywords.items())
+        raise TypeError(
+            f'{what}: give a recipe with options as text, "{recipes[policy.func]}:{options}", or as a '
+            f"function of a Setting; got {describe(policy)}"
+        )
     if not (callable(policy) and _takes_setting(policy)):
-        what = "policies" if label is None else f'policy "{label}"'
         raise TypeError(
             f"{what} must be names, or makers: functions or classes of a Setting; got "
             f"{describe(policy)}"
