@@ -137,6 +137,22 @@ def test_skip_doubtful_leaves_out_unusual_rows_without_a_question(
     assert fine(command("tell", network, "--csv", "day.csv", "--skip-doubtful")).startswith("0 new")
 
 
+def test_skip_doubtful_leaves_out_one_cell_of_a_line_with_a_reading_of_each_site(
+    command: Command, network: Path
+) -> None:
+    Path("day.csv").write_text(GOOD)
+    fine(command("tell", network, "--csv", "day.csv"))
+    Path("wide.csv").write_text("time,ST1,ST2,ST3\n10,1,5000,3\n11,1,2,3\n")
+    said = command("tell", network, "--csv", "wide.csv", "--skip-doubtful", "--format", "json")
+    (refused,) = json.loads(said.out)["refused"]
+    assert refused["line"] == 2
+    assert "ST2: 5000 is far" in refused["error"]
+    with Campaign.open(network) as campaign:
+        rewards = campaign.state.rewards
+        assert rewards.y[rewards.t == 10].tolist() == [1, 3]
+        assert rewards.y[rewards.t == 11].tolist() == [1, 2, 3]
+
+
 def test_skip_doubtful_is_for_tables_and_not_beside_yes(command: Command, network: Path) -> None:
     one_line(command("tell", network, "--csv", "day.csv", "--skip-doubtful", "--yes"), "--yes")
     one = ("--site", "ST1", "--reward", 1)
