@@ -125,6 +125,7 @@ def tell(
             )
     rows = _check_readings(campaign, table.readings, errors, doubtful)
     refusals, withdrawn = len(errors or ()), Withdrawn()
+    pending = campaign.status.pending
     new = _record(campaign, rows, errors, withdrawn)
     if (
         new >= MANY_READINGS
@@ -152,6 +153,11 @@ def tell(
     _print_recorded(
         call, campaign, total, new, values, noun="failed reading" if is_failed else "reading"
     )
+    is_unasked = new == 1 and not is_failed and campaign.status.pending == pending
+    if path is None and reading.at is None and is_unasked:
+        time = campaign.format_time(float(campaign.state.readings.t[-1]))
+        note = f"nobody was asked to read {reading.site}, so that this is its reading at {time}"
+        print(f"tvbandits: {escape(note)}: --at says another time", file=sys.stderr)
     for text in refusals_text:
         print(f"tvbandits: {escape(text)}; left out", file=sys.stderr)
     if codes:

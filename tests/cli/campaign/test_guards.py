@@ -121,6 +121,17 @@ def test_a_file_may_be_imported_again_after_one_of_its_readings_was_corrected(
     one_line(command("tell", network, "--csv", "day.csv"), "there is already a reading of")
 
 
+def test_tell_without_a_time_names_the_time_of_a_site_that_nobody_was_asked_to_read(
+    command: Command, network: Path
+) -> None:
+    asked = fine(command("ask", network, "--at", 70)).strip()
+    other = {"ST1": "ST2"}.get(asked, "ST1")
+    said = command("tell", network, "--site", other, "--reward", 1.5)
+    assert f"{other}, so that this is its reading at 2024-02-01 22:00:00: --at says" in said.err
+    for options in (("--site", asked), ("--site", other, "--at", 69)):
+        assert command("tell", network, "--reward", 1.5, *options).err == ""
+
+
 def test_skip_doubtful_leaves_out_unusual_rows_without_a_question(
     command: Command, network: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
