@@ -121,6 +121,11 @@ def test_a_file_may_be_imported_again_after_one_of_its_readings_was_corrected(
     one_line(command("tell", network, "--csv", "day.csv"), "there is already a reading of")
 
 
+def test_ask_says_that_the_available_sites_are_retired(command: Command, network: Path) -> None:
+    fine(command("sites", "retire", network, "ST2"))
+    one_line(command("ask", network, "--at", 7, "--available", "ST2"), "would be are retired")
+
+
 def test_tell_without_a_time_names_the_time_of_a_site_that_nobody_was_asked_to_read(
     command: Command, network: Path
 ) -> None:
