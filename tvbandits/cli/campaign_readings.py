@@ -124,6 +124,7 @@ def tell(
             )
     rows = _check_readings(campaign, table.readings, errors, doubtful)
     refusals, withdrawn = len(errors or ()), Withdrawn()
+    pending = campaign.status.pending
     new = _record(campaign, rows, errors, withdrawn)
     if (
         new >= MANY_READINGS
@@ -149,6 +150,11 @@ def tell(
     _print_recorded(
         call, campaign, total, new, values, noun="failed reading" if is_failed else "reading"
     )
+    is_unasked = new == 1 and not is_failed and campaign.status.pending == pending
+    if path is None and reading.at is None and is_unasked:
+        time = campaign.format_time(float(campaign.state.readings.t[-1]))
+        note = f"nobody was asked to read {reading.site}, so that this is its reading at {time}"
+        print(f"tvbandits: {escape(note)}: --at says another time", file=sys.stderr)
     for text in refusals_text:
         print(f"tvbandits: {escape(text)}; left out", file=sys.stderr)
     return refusals_text
@@ -428,7 +434,7 @@ def _check_readings(
     If nobody can be asked whether an unusual row of a table is right, it is an error. What the journal
     has was believed before.
     """
-    rows = list[tuple[int, dict[str, Any]]]()
+    rows = list[tuple[Reading, dict[str, Any]]]()
     new = list[tuple[Reading, float | None, Array, str]]()
     checks = _RowChecks(campaign, is_table=errors is not None)
     for reading in readings:
@@ -441,26 +447,30 @@ def _check_readings(
                     arguments["X"] = X
                     checks.once(reading.line, X, name, t)
                 new.append((reading, t, X, name))
-            rows.append((reading.line, arguments))
+            rows.append((reading, arguments))
     if doubtful == "accept":
-        return rows
+        return [(reading.line, arguments) for reading, arguments in rows]
     values = [] if errors is None else [each.value for each in readings if each.value is not None]
     usual = campaign.doubts([value for value in values if math.isfinite(value)])
     can_ask = errors is None or (doubtful == "ask" and sys.stdin.isatty())
     doubts: list[Doubt] = []
-    refused = set[int]()
+    refused = set[tuple[int, str | None]]()  # a line may have a reading of each site
     for reading, t, X, name in _not_recorded(campaign, new):
         unusual = usual.about_reading(name, t, reading.value, reading.variance, X)
         if not unusual:
             continue
         doubts += unusual
         if not can_ask:
-            refused.add(reading.line)
+            refused.add((reading.line, reading.site))
             with collect_errors(errors, reading.line):
                 raise ValueError(f"{'; '.join(map(str, unusual))}: add --yes if it is right")
     if can_ask:
         confirm(doubts, yes=False)
-    return [row for row in rows if row[0] not in refused]
+    return [
+        (reading.line, arguments)
+        for reading, arguments in rows
+        if (reading.line, reading.site) not in refused
+    ]
 
 
 def _not_recorded(

@@ -189,10 +189,14 @@ def availability_of(
         in_context = np.zeros(len(domain), dtype=bool)
         in_context[domain.rows_of(context)] = True
         mask = mask & in_context
+    any_chosen = bool(mask.any())
     mask[list(domain.retired)] = False
     if not mask.any():
         where = "" if context is None else f" in the context {np.asarray(context).tolist()}"
-        raise NothingAvailableError(f"none of the {len(domain)} candidates is available{where}")
+        why = "; those that would be are retired" if any_chosen else ""
+        raise NothingAvailableError(
+            f"none of the {len(domain)} candidates is available{where}{why}"
+        )
     if context is None and needs_context:
         contexts = domain.points_at(np.flatnonzero(mask))[:, list(domain.context)]
         if (contexts != contexts[0]).any():
