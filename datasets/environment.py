@@ -74,11 +74,6 @@ class Environment:
         """Whether the problem has a realisation for each seed."""
         return hasattr(self.problem, "realise")
 
-    @property
-    def wears(self) -> bool:
-        """Whether the problem is changed by what is played."""
-        return hasattr(self.problem, "wear")
-
     def realise(self, seed: int) -> Environment:
         """Return the realisation of a seed; of a problem that is not random, the problem itself."""
         problem = self.problem
@@ -88,11 +83,6 @@ class Environment:
         """Return the environment of one run: a copy where a player changes the problem."""
         problem = self.problem
         return Environment.of(problem.begin()) if hasattr(problem, "begin") else self
-
-    def wear(self, x: Array) -> None:
-        """Let the problem change as it does when the points (n, d) are played."""
-        if hasattr(self.problem, "wear"):
-            self.problem.wear(x)
 
     def play(
         self, x: Array, t: float, seed: int, stream: int = Stream.REWARD
@@ -104,7 +94,8 @@ class Environment:
         """
         problem = self.problem
         reward = finite_number(f"the value of {problem.name}", problem.value(x, t)[0])
-        self.wear(x)
+        if hasattr(problem, "wear"):
+            problem.wear(x)
         noise = float(keyed_normal(seed, stream, x, t)[0])
         if self.trials is not None:
             return reward, float(binom.ppf(ndtr(noise), self.trials, reward)) / self.trials
