@@ -1,10 +1,9 @@
-"""Values for people: numbers with significant digits, a line of text, a small table."""
+"""Values for people: numbers with significant digits, and a line of text."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from html import escape
 
 from tvbandits.validation import cut
 
@@ -13,8 +12,6 @@ LARGEST_PLAIN = 1e6
 
 # Characters of a line at the most.
 LONGEST = 200
-
-_CELL = "text-align:left;padding:0.1em 0.8em 0.1em 0;border:none;background:none"
 
 
 def number_text(value: float, digits: int = 4) -> str:
@@ -67,34 +64,11 @@ def cell_text(value: object) -> str:
     return number_text(value) if isinstance(value, float) else str(value)
 
 
-def as_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
-    """A table of two columns, names and values, under a title; nothing in it is taken for HTML.
-
-    Parameters
-    ----------
-    title : str
-    rows : iterable of (str, object)
-        A float is shown with four digits, anything else as its `str`, cut at 200 characters.
-
-    Examples
-    --------
-    >>> from tvbandits.text import as_html
-    >>> print(as_html("Info", [("readings", 3)])[:6])
-    <table
-    """
-    lines = "".join(
-        f'<tr><th scope="row" style="{_CELL};font-weight:normal;opacity:0.7">{escape(name)}</th>'
-        f'<td style="{_CELL}">{escape(cut(_shown(value), LONGEST))}</td></tr>'
-        for name, value in rows
-    )
-    caption = f'<caption style="text-align:left;font-weight:bold">{escape(title)}</caption>'
-    return f'<table style="border-collapse:collapse">{caption}<tbody>{lines}</tbody></table>'
-
-
 def as_text(title: str, rows: Iterable[tuple[str, object]]) -> str:
     """`<title: name value, name value>` on one line of at most 200 characters.
 
-    Parameters are those of `as_html`. What does not fit is cut off, with "..." for it.
+    A float is shown with four digits, anything else as its `str`. What does not fit is cut off, with
+    "..." for it.
 
     Examples
     --------

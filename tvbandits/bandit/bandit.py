@@ -70,7 +70,6 @@ from tvbandits.errors import PlayError
 from tvbandits.experts.protocol import restore_state, state_of
 from tvbandits.gp.noise import NoiseEstimate
 from tvbandits.io import save_value
-from tvbandits.text import as_html
 from tvbandits.threads import Turns, in_turn
 from tvbandits.validation import Array, as_generator, as_time, flag, of_kind, whole_number
 
@@ -138,13 +137,6 @@ class Bandit:
         at = "at the start" if state.time is None else f"at t = {state.time:g}"
         pending = f", {len(state.pending)} pending" if len(state.pending) else ""
         return f"<Bandit on {self._recipe.domain!r}, {state.count} rewards told{pending}, {at}>"
-
-    def _repr_html_(self) -> str:
-        recipe = self._recipe
-        parts = [("domain", recipe.domain), ("kernel", self._state.model.kernel)]
-        parts += [("aging", self._state.model.aging), ("width", recipe.beta)]
-        parts += [("noise variance", self.noise)]
-        return as_html("Bandit", [*parts, *self._state.summary])
 
     @property
     def recipe(self) -> Recipe:
