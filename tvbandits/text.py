@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tvbandits.validation import cut
 
@@ -48,6 +48,19 @@ def interval_text(mean: float, half: float, sign: str = "±") -> str:
         digits = math.floor(math.log10(largest)) + decimals + 1
         return f"{mean:.{min(max(digits, 1), 15)}g} {sign} {half:g}"
     return f"{mean:.{max(decimals, 0)}f} {sign} {half:.{max(decimals, 0)}f}"
+
+
+def first_few(texts: Sequence[str], most: int = 5, separator: str = ", ") -> str:
+    """Return the first of some texts, and how many more there are.
+
+    Examples
+    --------
+    >>> from tvbandits.text import first_few
+    >>> print(first_few(["mill", "weir", "ford"], 2))
+    mill, weir and 1 more
+    """
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return separator.join(texts[:most]) + more
 
 
 def cell_text(value: object) -> str:

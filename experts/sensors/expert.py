@@ -18,6 +18,7 @@ from scipy.spatial.distance import cdist
 
 from tvbandits.experts.protocol import MISTAKES, Answers, ExpertError, ExpertUnavailableError
 from tvbandits.forgetting.aging import Ages, Aging, check_effective
+from tvbandits.text import first_few
 from tvbandits.validation import (
     LARGEST_VARIANCE,
     SMALLEST_VARIANCE,
@@ -307,9 +308,12 @@ class SensorExpert:
                 below_floor.append(name)
         notes = _first_notes(refusals, "readings refused or left out")
         if below_floor:
-            notes.insert(0, f"variance raised to {self._least:.3g} for {_list_ids(below_floor)}")
+            notes.insert(
+                0,
+                f"variance raised to {self._least:.3g} for {first_few([*map(_short, below_floor)])}",
+            )
         if silent := [name for name in rows if name not in first]:
-            notes.append(f"no answer from {_list_ids(silent)}")
+            notes.append(f"no answer from {first_few([*map(_short, silent)])}")
         return valid, notes
 
     def _request(self, ids: list[str], t: float) -> list[Reading]:
@@ -349,12 +353,6 @@ class SensorExpert:
 def _short(value: object) -> str:
     """Return a value for a note, of at most 80 characters."""
     return cut(describe(value), 80)
-
-
-def _list_ids(ids: Sequence[str], most: int = 5) -> str:
-    """Return the first ids, and how many more there are."""
-    text = ", ".join(map(_short, ids[:most]))
-    return text + (f" and {len(ids) - most} more" if len(ids) > most else "")
 
 
 def _first_notes(notes: list[str], what: str, most: int = 5) -> list[str]:

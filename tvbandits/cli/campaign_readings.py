@@ -34,6 +34,7 @@ from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import Clock, parse_time, to_number
 from tvbandits.counts import Counted
 from tvbandits.domains.candidates import as_finite
+from tvbandits.text import first_few
 from tvbandits.validation import Array
 
 if TYPE_CHECKING:
@@ -139,7 +140,9 @@ def tell(
     lines_of: dict[str, list[int]] = {}
     for line, error in by_line:
         lines_of.setdefault(error, []).append(line)
-    refusals_text = [f"{path}, {_lines_text(each)}: {error}" for error, each in lines_of.items()]
+    refusals_text = [
+        f"{path}, line {first_few([*map(str, each)])}: {error}" for error, each in lines_of.items()
+    ]
     refused = [{"line": line, "error": error} for line, error in by_line]
     values: dict[str, Any] = {"refused": refused} if refused else {}
     values |= table.notes
@@ -152,13 +155,6 @@ def tell(
     for text in refusals_text:
         print(f"tvbandits: {escape(text)}; left out", file=sys.stderr)
     return refusals_text
-
-
-def _lines_text(lines: Sequence[int], most: int = 5) -> str:
-    """Return "line 2", or "line 2, 3, 5, 8, 9 and 40 more"."""
-    shown = ", ".join(map(str, lines[:most]))
-    more = f" and {len(lines) - most} more" if len(lines) > most else ""
-    return f"line {shown}{more}"
 
 
 def _text(error: ValueError) -> str:
@@ -372,7 +368,7 @@ def _print_recorded(
     text, recorded = plural(new, f"new {noun}"), total - new - len(withdrawn)
     text += f", {recorded} already recorded" if recorded else ""
     if withdrawn:
-        readings = _listed([each["reading"] for each in withdrawn])
+        readings = first_few([each["reading"] for each in withdrawn], MOST_LISTED)
         text += (
             f", {len(withdrawn)} not brought back ({readings}; "
             "to bring one back, tell it under a --key of its own)"
@@ -380,12 +376,6 @@ def _print_recorded(
     text += f"; {plural(status.readings, 'reading')} in all, {status.pending} pending"
     values = {"received": total, "new": new, "readings": status.readings, **(others or {})}
     print_result(call.form, text + _notes_text(values), values)
-
-
-def _listed(texts: Sequence[str]) -> str:
-    """Return the first few of some texts, and how many more there are."""
-    more = [f"and {len(texts) - MOST_LISTED} more"] if len(texts) > MOST_LISTED else []
-    return ", ".join([*texts[:MOST_LISTED], *more])
 
 
 def _notes_text(notes: Mapping[str, Any]) -> str:
