@@ -7,6 +7,7 @@ recorded.
 from __future__ import annotations
 
 import math
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -148,13 +149,52 @@ def tell(
     values |= table.notes
     if withdrawn:
         values["withdrawn"] = [{"line": line, "reading": text} for line, text in withdrawn]
+    if codes := _recorded_codes(campaign, tables):
+        values["recorded_codes"] = codes
     is_failed = path is None and reading.value is not None and math.isnan(reading.value)
     _print_recorded(
         call, campaign, total, new, values, noun="failed reading" if is_failed else "reading"
     )
     for text in refusals_text:
         print(f"tvbandits: {escape(text)}; left out", file=sys.stderr)
+    if codes:
+        print(f"tvbandits: {escape(_codes_text(campaign, codes, call.file))}", file=sys.stderr)
     return refusals_text
+
+
+def _recorded_codes(campaign: Campaign, tables: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the readings of the campaign that the options of a table call no readings."""
+    if not tables.get("missing"):
+        return []
+    from tvbandits.datasets.tables.layout import FileOptions, codes_of
+
+    codes, readings = codes_of(FileOptions(**tables)), campaign.state.readings
+    return [
+        {
+            "site": campaign.names.name(readings.X[i]),
+            "t": float(readings.t[i]),
+            "reading": float(readings.y[i]),
+        }
+        for i in np.flatnonzero(np.isin(readings.y, codes))
+    ]
+
+
+def _codes_text(campaign: Campaign, codes: Sequence[Mapping[str, Any]], file: str) -> str:
+    """Return which readings stand for none by --missing, and the command that withdraws the first."""
+    first, texts = (
+        codes[0],
+        [
+            f"{each['site']} at {campaign.format_time(each['t'])}: {each['reading']:g}"
+            for each in codes
+        ],
+    )
+    at = campaign.format_time(first["t"]) if campaign.clock is not None else f"{first['t']:.17g}"
+    place = f"--site {shlex.quote(first['site'])} --at {shlex.quote(at)}"
+    return (
+        f"--missing says that {plural(len(codes), 'recorded reading')} stand for none "
+        f"({first_few(texts, MOST_LISTED)}); they stay until withdrawn, one by one: tvbandits campaign retract "
+        f"{shlex.quote(file)} {place}"
+    )
 
 
 def _text(error: ValueError) -> str:
