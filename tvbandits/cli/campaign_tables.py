@@ -119,7 +119,8 @@ def read_table(
     successes and trials, or events and exposure, instead of a reward. Any other table of readings is
     one that `data info` understands. The error of a row goes to `errors` with its line.
     """
-    from tvbandits.datasets.tables.layout import FileOptions, find_columns, read_sheet
+    from tvbandits.datasets.tables.layout import FileOptions, find_columns
+    from tvbandits.datasets.tables.sheets import read_sheet
 
     options = FileOptions(**tables)
     with name_file_in_errors(path):
@@ -314,7 +315,8 @@ def _check_header(
         places = "site" if arms else f"site (or {', '.join(names.columns)})"
         raise ValueError(
             f"there must be columns {places}, and reward (or successes and trials, or events and "
-            f"exposure); there are: {', '.join(header)}"
+            f"exposure); there are: {', '.join(header)}. Of another table, name the columns by --time, "
+            "--station and --value; `tvbandits data info` shows how it is read"
         )
     expected = {"site", "time", "reward", "variance", "key", "who", *counts}
     expected |= {name.lower() for name in (*names.columns, *names.context_names)}
