@@ -315,8 +315,8 @@ def _check_header(
     if not (counts or "reward" in columns) or not has_place:
         coordinates = "" if arms else f", {', '.join(names.columns)}"
         raise ValueError(
-            f"there must be columns site (or what --station names{coordinates}), and reward (or successes "
-            f"and trials, or events and exposure); there are: {', '.join(header)}"
+            f"there must be columns site (or what --station names{coordinates}), and reward (or "
+            f"successes and trials, or events and exposure); there are: {', '.join(header)}"
         )
     expected = {"site", "time", "reward", "variance", "key", "who", *counts}
     expected |= {name.lower() for name in (*names.columns, *names.context_names)}
