@@ -22,7 +22,7 @@ from tvbandits import Bandit, Box, Candidates, policies
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.bandit.info import Info, QueryInfo
 from tvbandits.comparison.compare import Comparison, call_in_parallel, compare, iterate, simulator
-from tvbandits.comparison.page import comparison_report
+from tvbandits.comparison.report import comparison_report
 from tvbandits.comparison.run import Conditions, play_run
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Run, summarise

@@ -27,7 +27,7 @@ from tvbandits.comparison.arguments import make_problem
 from tvbandits.comparison.board import Board
 from tvbandits.comparison.compare import Cluster, Comparison, compare, iterate
 from tvbandits.comparison.files import RunStore, file_name
-from tvbandits.comparison.page import comparison_report
+from tvbandits.comparison.report import comparison_report
 from tvbandits.comparison.summary import Run, panels_of, summarise
 from tvbandits.datasets import DriftingBump, Exoskeleton, GPDrift
 from tvbandits.datasets.tables.references import References

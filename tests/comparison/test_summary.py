@@ -24,10 +24,10 @@ from tests.helpers.refusals import refused
 from tvbandits import policies
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.comparison import files
-from tvbandits.comparison.board import action_regret, action_regrets
+from tvbandits.comparison.board import compute_action_regret, compute_action_regrets
 from tvbandits.comparison.compare import Comparison, compare, iterate
 from tvbandits.comparison.latex import latex_table
-from tvbandits.comparison.page import command_of, comparison_report
+from tvbandits.comparison.report import command_of, comparison_report
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import (
     SUMMARY,
@@ -276,7 +276,9 @@ def test_the_held_action_is_charged_between_steps() -> None:
         row = rows.iloc[math.floor(now) - 1]
         dense.append(problem.best(now) - problem.value(np.array([[row["x0"]]]), now)[0])
     dense += [rows["regret"].iloc[-1]] * 1000  # it is not known what comes after the last step
-    assert action_regret(problem, rows, parts=100) == pytest.approx(np.mean(dense), rel=1e-3)
+    assert compute_action_regret(problem, rows, parts=100) == pytest.approx(
+        np.mean(dense), rel=1e-3
+    )
 
 
 @pytest.mark.parametrize(
@@ -284,9 +286,9 @@ def test_the_held_action_is_charged_between_steps() -> None:
 )
 def test_what_stands_still_between_steps_is_charged_as_at_plays(problem: Any) -> None:
     rows = played(problem, "uniform")
-    found = action_regret(problem.realise(0), rows)
+    found = compute_action_regret(problem.realise(0), rows)
     assert found == pytest.approx(rows["regret"].mean())
-    table = action_regrets(rows, {problem.name: problem})
+    table = compute_action_regrets(rows, {problem.name: problem})
     assert table.loc[0, "held_regret"] == pytest.approx(found)
 
 

@@ -38,7 +38,7 @@ from tvbandits.comparison.board import SUITES, Board, provenance, write_board
 from tvbandits.comparison.compare import Cluster, Comparison, iterate, simulator
 from tvbandits.comparison.files import RunStore
 from tvbandits.comparison.frontier import frontier_policies, frontier_table
-from tvbandits.comparison.page import comparison_report
+from tvbandits.comparison.report import comparison_report
 from tvbandits.comparison.summary import Key, Run, problem_references, summarise
 from tvbandits.datasets.tables.references import References
 from tvbandits.domains.problem import Problem

@@ -1,4 +1,4 @@
-"""The summary of a comparison as a table for LaTeX."""
+"""A LaTeX table of the summary of a comparison."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pandas as pd
 from tvbandits.comparison.summary import BEST_OF_BATCH, panels_of, regret_texts, summarise
 from tvbandits.text import number_text
 
-# Headings of the columns, those of regrets first.
+# Headings of the columns with regrets, and of the others.
 REGRETS = {
     "average_regret": "Average regret",
     "average_regret_ci95": r"$\pm$ 95\%",
@@ -23,7 +23,7 @@ OTHERS = {
     "move_cost_per_step": "Move cost",
 }
 
-# What letters that mean something to LaTeX are written as.
+# Replacements of the characters that have a meaning in LaTeX.
 ESCAPES = str.maketrans(
     {
         **{letter: f"\\{letter}" for letter in "&%$#_{}"},
@@ -37,11 +37,11 @@ ESCAPES = str.maketrans(
 
 
 def latex_table(rows: pd.DataFrame) -> str:
-    r"""Return the summary as a tabular for LaTeX, with the rules of the package booktabs.
+    r"""Return the summary as a LaTeX tabular with the rules of the package booktabs.
 
     Names are escaped, and regrets have significant digits whatever their unit. Columns that are zero or
-    unknown throughout are left out; several problems stand below each other under their names. Where
-    numbers of seeds differ, a column has that of each line.
+    unknown in all lines are left out. Several problems are below each other, under their names. If the
+    numbers of seeds differ, they are a column.
 
     Parameters
     ----------
@@ -75,26 +75,28 @@ def latex_table(rows: pd.DataFrame) -> str:
         if len(panels) > 1:
             title = f"{panel.problem}, {panel.width}".translate(ESCAPES)
             lines.append(rf"\multicolumn{{{len(headings)}}}{{l}}{{{title}}} \\")
-        lines += _body(panel.rows, list(columns))
+        lines += _format_body(panel.rows, list(columns))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
 def _is_needed(name: str, values: pd.Series[float]) -> bool:
-    """Return whether a column says something: numbers of seeds do where they differ."""
+    """Return whether a column has a number other than 0, or, for numbers of seeds, different ones."""
     return values.nunique() > 1 if name == SEEDS else bool(values.fillna(0.0).any())
 
 
-def _body(lines: pd.DataFrame, columns: list[str]) -> list[str]:
-    """Return a line for each policy of a panel."""
+def _format_body(lines: pd.DataFrame, columns: list[str]) -> list[str]:
+    """Return a line of LaTeX for each policy of a panel."""
     regrets = [name for name in columns if name in REGRETS]
     texts = iter(regret_texts(lines[regrets].to_numpy(dtype=float).ravel().tolist()))
     body = []
     for _, line in lines.iterrows():
         cells = [str(line["policy"]).translate(ESCAPES)]
-        cells += [next(texts) if name in REGRETS else _other(line[name]) for name in columns]
+        cells += [
+            next(texts) if name in REGRETS else _format_number(line[name]) for name in columns
+        ]
         body.append(" & ".join(cells) + r" \\")
     return body
 
 
-def _other(value: float) -> str:
+def _format_number(value: float) -> str:
     return "-" if pd.isna(value) else number_text(value, 3)
