@@ -477,7 +477,7 @@ def test_a_player_that_asks_for_nonsense() -> None:
         ([1.0, 2.0, 3.0], "X must have shape (n, 1), got (1, 3)"),
         ([np.nan], "X must be finite, got [nan]"),
         ([50.1], "X must be inside the box [[-50.0, 50.0]], got [50.1]"),
-        (np.empty((0, 1)), "a player must ask for one point at least"),
+        (np.empty((0, 1)), "a player must ask for at least one point"),
     ):
         makers = {"odd": Recording(lambda t, asked=asked: asked if t > 1 else 0.0)}  # type: ignore[misc]
         with pytest.raises(ValueError, match=re.escape(message)) as caught:

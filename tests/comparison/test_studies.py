@@ -225,7 +225,7 @@ def whole(rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def write(out: Path, rows: pd.DataFrame) -> None:
     files.write(out, rows, REFERENCES, UNITS, ARGUMENTS)
-    files.draw(out, plots.regret_figure(rows, REFERENCES, UNITS))
+    files.write_picture(out, plots.regret_figure(rows, REFERENCES, UNITS))
 
 
 def test_what_is_written_is_read_again(rows: pd.DataFrame, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvbandits.comparison.arguments import PROBLEMS, settable
+from tvbandits.comparison.arguments import PROBLEMS, settable_parameters
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import parameter_text, parameters_of
 from tvbandits.policies.setting import written_options
@@ -24,7 +24,11 @@ def list_problems() -> None:
     for name, each in PROBLEMS.items():
         files = 1 if each.files is None or name == "table" else each.files
         entries.append(
-            (name, each.summary, parameter_text(settable(parameters_of(each.make, given=files))))
+            (
+                name,
+                each.summary,
+                parameter_text(settable_parameters(parameters_of(each.make, given=files))),
+            )
         )
     _print_list(entries)
 
