@@ -111,7 +111,7 @@ REFERENCES = {
 
 
 def reference_label(name: str, references: References | None) -> str:
-    """Return the name of a reference in legends and tables, which says how many points it plays if > 1."""
+    """Return the name of a reference in legends and tables, with its points per step if several."""
     label, points = REFERENCES[name][0], 1 if references is None else references.points
     if points == 1 or "best" not in label:
         return label
@@ -318,7 +318,7 @@ def _draw_frontier(axes: Axes, part: pd.DataFrame, units: Mapping[str, str], pla
 
 
 def _set_scales(axes: Axes, table: pd.DataFrame) -> None:
-    """Set a logarithmic scale for queries, and a linear or (for a large range) logarithmic for regret."""
+    """Set a logarithmic scale for queries, and for regret a linear one unless its range is large."""
     axes.set_xscale("log", base=2)
     queries = table["queries_per_step"][table["queries_per_step"] > 0]
     if len(queries):  # a frontier that was interrupted may have no curve
