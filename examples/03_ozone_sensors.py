@@ -1,4 +1,4 @@
-"""The ozone benchmark: find the highest ozone of a state, day by day, with queries to four of 28 sensors.
+"""The ozone benchmark: find the highest ozone of a state every day, with queries to four of 28 sensors.
 
 A decision uses the answers of the day before. On the maps the colours are the levels of the day, and
 rings mark the sites that the policy queried the day before.

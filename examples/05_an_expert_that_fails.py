@@ -1,8 +1,8 @@
-"""An expert that fails: it loses answers, understates its noise and is down; wrappers help.
+"""An expert that fails: it loses answers, understates its noise, and is down, and wrappers help.
 
 The sensors of a network lose three answers in ten, understate their noise tenfold, and are down for a
-fortnight. Each wrapper does one thing: `Retrying` repeats a failed query, `Calibrated` estimates the true
-variance of the answers and corrects them, and `Budgeted` limits the number of queries. The bandit
+fortnight. Each wrapper does one thing: `Retrying` repeats a failed query, `Calibrated` estimates the
+true variance of the answers and corrects them, and `Budgeted` limits the number of queries. The bandit
 continues in any case.
 """
 

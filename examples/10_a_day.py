@@ -2,9 +2,9 @@
 
 Sixteen places in a hall warm up at different hours, with random weather on top. Every hour, a bandit
 plays the place that it expects to be the warmest, and queries two more. `Options(season=24)`, in the
-unit of the bandit's times, adds models with a periodic part to the models without one. The weights of the
-models follow from how well they predict, so a season that does not exist costs little. By default the
-bandit searches its readings for a season, which takes some days; `season=None` leaves seasons out.
+unit of the bandit's times, adds models with a periodic part to the models without one. The weights of
+the models follow from how well they predict, so a season that does not exist costs little. By default
+the bandit searches its readings for a season, which takes some days; `season=None` leaves seasons out.
 """
 
 from pathlib import Path
