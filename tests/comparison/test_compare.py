@@ -23,7 +23,7 @@ from tvbandits import Bandit, Box, Candidates, policies
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.bandit.info import Info, QueryInfo
 from tvbandits.comparison.compare import Comparison, call_in_parallel, compare, iterate, simulator
-from tvbandits.comparison.page import comparison_report
+from tvbandits.comparison.report import comparison_report
 from tvbandits.comparison.run import Conditions, play_run
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Run, summarise
@@ -499,7 +499,7 @@ def test_a_player_that_asks_for_nonsense() -> None:
         ([1.0, 2.0, 3.0], "X must have shape (n, 1), got (1, 3)"),
         ([np.nan], "X must be finite, got [nan]"),
         ([50.1], "X must be inside the box [[-50.0, 50.0]], got [50.1]"),
-        (np.empty((0, 1)), "a player must ask for one point at least"),
+        (np.empty((0, 1)), "a player must ask for at least one point"),
     ):
         makers = {"odd": Recording(lambda t, asked=asked: asked if t > 1 else 0.0)}  # type: ignore[misc]
         with pytest.raises(ValueError, match=re.escape(message)) as caught:

@@ -25,7 +25,7 @@ from tvbandits import policies
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import compare
-from tvbandits.comparison.page import command_of, comparison_report
+from tvbandits.comparison.report import command_of, comparison_report
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import (
     SUMMARY,

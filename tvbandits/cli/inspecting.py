@@ -15,7 +15,7 @@ from tvbandits.cli.options import TableOptions
 from tvbandits.cli.output import Format, plural, print_result
 from tvbandits.cli.terminal import progress_bars
 from tvbandits.clock import is_date_text
-from tvbandits.comparison.arguments import PROBLEMS, settable
+from tvbandits.comparison.arguments import PROBLEMS, settable_parameters
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.sensor_field import (
     degrees_doubt,
@@ -73,7 +73,11 @@ def list_problems() -> None:
     for name, each in PROBLEMS.items():
         files = 1 if each.files is None or name == "table" else each.files
         entries.append(
-            (name, each.summary, parameter_text(settable(parameters_of(each.make, skip=files))))
+            (
+                name,
+                each.summary,
+                parameter_text(settable_parameters(parameters_of(each.make, skip=files))),
+            )
         )
     _print_list(entries)
 
