@@ -1,7 +1,7 @@
 """Whole runs of four policies on the drifting bump, against their plain form.
 
 The plain form is as a paper's author would write it: at every step the kernel matrix of the
-observations in use is rebuilt, factored and solved for all candidates. Both sides have the same fixed
+observations in use is rebuild, factored and solved for all candidates. Both sides have the same fixed
 prior mean and the width of the theory; the time is that of `ask` and `tell`. Ties are broken
 differently, so each goes its own way, and notes give both regrets. Rewards come one a step, at
 t = 1, 2, ...

@@ -246,7 +246,7 @@ class OutcomeBeliefs:
     def opening(self, X: Array, looks: Index, closed: Index) -> Array:
         """Chance (k, m) that a reading at one of k rows of `X` makes it known to hold at one of m."""
         joint, unit = self.joint(X), self.unit
-        moves, variance, _ = joint.answers(closed.tolist())
+        moves, variance, _ = joint.answer_effects(closed.tolist())
         noise = np.broadcast_to(joint.noise_variance, len(X))[looks]
         covariance = (moves * np.sqrt(variance)[:, None])[:, looks].T
         moved = covariance / np.sqrt(joint.deviation[looks] ** 2 + noise)[:, None]

@@ -31,7 +31,7 @@ from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import ExactPosterior, condition_by_cholesky
 from tvbandits.gp.posterior import CandidateGrid, Data, dictionary_data
 from tvbandits.gp.predictions import ScaledPosterior
-from tvbandits.gp.top_candidates import Request, TopCandidates
+from tvbandits.gp.top_candidates import TopCandidates, TopRequest
 from tvbandits.ties import row_of_largest
 from tvbandits.validation import Array, check_part, describe, whole_number
 
@@ -157,7 +157,7 @@ class Decision:
         """Whether some points are not available, or cost something."""
         return any(each is not None for each in (self.available, self.move, self.price))
 
-    def among_top(self, request: Request) -> Decision:
+    def among_top(self, request: TopRequest) -> Decision:
         """Return the decision among the top candidates alone."""
         view, finder = self.view, self.top
         assert finder is not None
@@ -307,7 +307,7 @@ class UpperConfidenceBound(Acquisition):
         before = rng.bit_generator.state
         count = max(decision.top.count, 2 * (len(decision.same_time) + (decision.n or 1)))
         while True:
-            leading = decision.among_top(Request(not uncertain, scaled, count))
+            leading = decision.among_top(TopRequest(not uncertain, scaled, count))
             try:
                 chosen = self._choose_from(leading, uncertain, rng)
             except OvertakenError:
@@ -337,7 +337,7 @@ class UpperConfidenceBound(Acquisition):
         else:
             domain = decision.domain
             if decision.top is not None:
-                leading = decision.among_top(Request(with_mean=False, times=1.0, size=1))
+                leading = decision.among_top(TopRequest(with_mean=False, width=1.0, size=1))
                 domain, view = leading.domain, leading.view
             _, largest = domain.maximize(lambda X: (view.predict(X)[1] / view.scale) ** 2, rng)
         return decision if largest > bound else None

@@ -12,11 +12,11 @@ plan                   looks at                              asks about
 The guarantee of SparQ-GP-UCB rests on a choice that sees inputs only, never values: that is `KDPP`.
 
 Most questions of `NextDecision` go where an answer raises the best mean most, on average (the knowledge
-gradient of `JointPosterior.gains`). It looks one decision ahead and only where the model sees a chance,
-so that a peak that appears where all was low would never be found: every fourth question goes to the
-point of the largest deviation anywhere, in or outside of the plausible set. Values of answers over many
-decisions (lifetime knowledge gradient) did not do better on the networks they were tried on. A place
-that was just read may be asked again, though the nugget is the same then: to count it once did no
+gradient, `JointPosterior.knowledge_gradient`). It looks one decision ahead and only where the model sees
+a chance, so that a peak that appears where all was low would never be found: every fourth question goes
+to the point of the largest deviation anywhere, in or outside of the plausible set. Values of answers
+over many decisions (lifetime knowledge gradient) did not do better on the networks they were tried on. A
+place that was just read may be asked again, though the nugget is the same then: to count it once did no
 better on networks that it was not made on.
 """
 
@@ -451,10 +451,10 @@ class PlausibleMaximizers(_WithBudget):
 
     Plausible is a point whose upper bound exceeds the best lower bound: no other can be the maximizer
     while the bounds hold. Among those that promise most (`promise`), the one of the largest gain is
-    asked about (`JointPosterior.gains`: how much its answer raises the best mean, on average), as if
-    those before were known. The gain looks one decision ahead, and by itself may never ask about what is
-    worth knowing for long; so every fourth question goes to the plausible point of the largest
-    deviation. It ends with nothing left but one plausible point, or with the budget.
+    asked about (`JointPosterior.knowledge_gradient`: how much its answer raises the best mean, on
+    average), as if those before were known. The gain looks one decision ahead, and by itself may never
+    ask about what is worth knowing for long; so every fourth question goes to the plausible point of the
+    largest deviation. It ends with nothing left but one plausible point, or with the budget.
 
     Parameters
     ----------
@@ -490,7 +490,7 @@ class PlausibleMaximizers(_WithBudget):
             number = pool.asked + len(rows) + 1
             rows.append(_most_helpful(beliefs, number, left, candidates, ranked))
             if len(rows) < k:
-                beliefs = beliefs.after(rows[-1])
+                beliefs = beliefs.condition_on(rows[-1])
         return np.array(rows, dtype=np.int64)
 
 
@@ -579,7 +579,7 @@ def questions(beliefs: JointPosterior, budget: int, asked: int = 0) -> Index:
         rows.append(row)
         free[row] = False
         if len(rows) < budget:
-            beliefs = beliefs.after(row)
+            beliefs = beliefs.condition_on(row)
     return np.array(rows, dtype=np.int64)
 
 
@@ -598,7 +598,9 @@ def _most_helpful(
         return int(left[first_of_largest(beliefs.deviation[left])])
     return int(
         candidates[
-            first_of_largest(beliefs.gains(candidates, ranked[: CONFIG.decision_candidates]))
+            first_of_largest(
+                beliefs.knowledge_gradient(candidates, ranked[: CONFIG.decision_candidates])
+            )
         ]
     )
 

@@ -33,7 +33,7 @@ from tvbandits.gp.ensemble.candidate_posterior import (
 )
 from tvbandits.gp.ensemble.counted_arms import CountFilters
 from tvbandits.gp.ensemble.dynamics import largest_extent, pairwise_distances
-from tvbandits.gp.kernels.units import in_column_units
+from tvbandits.gp.kernels.units import scale_columns
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.posterior import (
     NOISE_LIMITS,
@@ -537,7 +537,7 @@ class IndependentArms(PosteriorRule):
             return ArmFilters.of(len(grid.points), spec)
         row = grid.index(np.array(self.control))
         assert row is not None  # a recipe checks it
-        return EffectFilters.of(in_column_units(grid.points), row, self.lengths, spec)
+        return EffectFilters.of(scale_columns(grid.points), row, self.lengths, spec)
 
 
 def _before(past: Past, t: float) -> Past:

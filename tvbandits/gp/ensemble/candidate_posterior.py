@@ -167,7 +167,7 @@ class CandidatePosterior:
         rows = candidate_rows(self.grid, readings.Z)
         variance = np.zeros(len(self.grid.points))
         variance[rows] = readings.variance
-        fantasy = replace(self._joint_now, noise_variance=variance).after(*rows.tolist())
+        fantasy = replace(self._joint_now, noise_variance=variance).condition_on(*rows.tolist())
         return replace(self, fantasy=fantasy)  # type: ignore[type-var]  # a dataclass
 
     def covariance(self, Z1: Array, Z2: Array | CandidateGrid) -> Array:

@@ -39,7 +39,7 @@ from tvbandits.gp.ensemble.forecasts import Forecast
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, ModelSpec
 from tvbandits.gp.ensemble.seasons import SeasonSearch, check_season
-from tvbandits.gp.kernels.units import column_units, in_column_units
+from tvbandits.gp.kernels.units import column_units, scale_columns
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.posterior import (
     CandidateGrid,
@@ -173,8 +173,8 @@ class ReplayBuffer:
 def effective_noise(ensemble: FilterEnsemble, age: float | Array, variance: Array) -> Array:
     """Return the noise variances (n,) of earlier readings as readings of now; infinite if worthless.
 
-    By `equivalent_noise`, with the prior correlation of static part and drift together, averaged over the
-    active models by their weights.
+    By `equivalent_noise`, with the prior correlation of static part and drift together, averaged over
+    the active models by their weights.
 
     Parameters
     ----------
@@ -318,7 +318,7 @@ class ModelEnsemble(PosteriorRule):
             if new is not None:
                 start = replace_fields(previous, kernel=kernel, grid=grid)
                 return start.observe(new, data, now)
-        points, times = in_column_units(grid.points), data.Z[:, -1]
+        points, times = scale_columns(grid.points), data.Z[:, -1]
         buffer = ReplayBuffer(self.initial_ensemble(points, noise_variance, None))
         # On a function of many points a season would take more features than a step can afford.
         searches = self.season == "find" and len(points) <= MODEL_CONFIG.largest_network
