@@ -136,7 +136,7 @@ def at(X: np.ndarray, t: float) -> np.ndarray:
 
 def assert_says(field: SmoothPosterior, means: Array, variance: Array, X: Array) -> None:
     """The posterior's means and variances, and slopes by differences."""
-    found = field.slopes(X)
+    found = field.predict_with_slopes(X)
     for some in (field.predict(X), found[:2]):
         np.testing.assert_allclose(some[0], means, atol=1e-9)
         np.testing.assert_allclose(some[1], variance, atol=1e-9)
@@ -287,7 +287,7 @@ def test_asking_is_conditioning(name: str, sparse: bool) -> None:
     np.testing.assert_allclose(beliefs.deviation, deviation, rtol=1e-9)
     asked: list[int] = []
     for row in (4, 17, 4, 29):
-        beliefs = beliefs.after(row)
+        beliefs = beliefs.condition_on(row)
         asked.append(row)
         Z = np.vstack([told, inputs(kernel, POINTS_OF_BANDIT[asked], 12.0)])
         wanted = Dense(
@@ -316,7 +316,7 @@ def test_beliefs_are_in_the_unit_of_reward() -> None:
     np.testing.assert_allclose(beliefs.mean, mean)
     np.testing.assert_allclose(beliefs.deviation, deviation)
     assert bandit.info.model.scale != 1.0
-    known = beliefs.after(3)
+    known = beliefs.condition_on(3)
     scale = bandit.info.model.scale
     covariance = beliefs.cross_covariance([3])[0]
     wanted = deviation**2 - covariance**2 / (covariance[3] + NOISE_OF_BANDIT)
@@ -350,14 +350,14 @@ def test_the_gain_of_an_answer_is_what_it_brings_on_average() -> None:
     # Against simulation: draw the answer, update the means, take the best of them.
     plan = Looking()
     told_bandit(KERNELS["drift"], plan, pool="domain")
-    beliefs = plan.seen[-1].after(11)  # with a question that is out already
+    beliefs = plan.seen[-1].condition_on(11)  # with a question that is out already
     rows, everywhere = [2, 5, 19], np.arange(30)
-    gains = beliefs.gains(rows, everywhere)
+    gains = beliefs.knowledge_gradient(rows, everywhere)
     draws = np.random.default_rng(0).standard_normal(200_000)
     for row, gain in zip(rows, gains, strict=True):
-        before, after = beliefs.deviation, beliefs.after(row).deviation
+        before, after = beliefs.deviation, beliefs.condition_on(row).deviation
         moves = np.sqrt(np.maximum(before**2 - after**2, 0.0))
-        signs = np.sign(beliefs.answers([row])[0][0])
+        signs = np.sign(beliefs.answer_effects([row])[0][0])
         best = (beliefs.mean + draws[:2000, None] * (signs * moves)).max(axis=1)
         for chunk in range(2000, 200_000, 2000):
             z = draws[chunk : chunk + 2000, None]
@@ -365,4 +365,4 @@ def test_the_gain_of_an_answer_is_what_it_brings_on_average() -> None:
         error = best.std() / len(best) ** 0.5
         assert gain == pytest.approx(best.mean() - beliefs.mean.max(), abs=4 * error + 3e-3)
         assert gain >= 0.0
-    np.testing.assert_array_equal(beliefs.gains(rows, np.array([4])), np.zeros(3))
+    np.testing.assert_array_equal(beliefs.knowledge_gradient(rows, np.array([4])), np.zeros(3))

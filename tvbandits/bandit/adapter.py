@@ -24,7 +24,7 @@ from tvbandits.domains.availability import Availability, Available, ChoiceSet, a
 from tvbandits.domains.candidates import Candidates, as_finite
 from tvbandits.domains.domain import Context, Domain, add_context, append_context, check_domain
 from tvbandits.domains.parameters import Named
-from tvbandits.gp.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, due, estimated_noise
+from tvbandits.gp.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, infer_noise, is_noise_due
 from tvbandits.io import save_value
 from tvbandits.validation import (
     LARGEST_VALUE,
@@ -224,7 +224,9 @@ class PolicyAdapter:
             require(is_share, "y", "shares of trials, as of rate(successes, trials)", y)
             trials = y.trials
         before, observations, noise = len(self.record.rewards), record.rewards, self.noise
-        learns = self.noise_variance is None and (noise is None or due(before, len(observations)))
+        learns = self.noise_variance is None and (
+            noise is None or is_noise_due(before, len(observations))
+        )
         if (
             learns
             and isinstance(self.rule, NoiseAwareRule)
@@ -235,7 +237,7 @@ class PolicyAdapter:
             readings = Dataset.from_columns(
                 columns, observations.t, observations.y, observations.variance
             )
-            noise = estimated_noise(self.kernel, readings)
+            noise = infer_noise(self.kernel, readings)
         scaled = self._scaled(rewards if noise is None else rewards.with_noise(noise.variance))
         if isinstance(self.rule, NoiseAwareRule) and noise is not None and noise is not self.noise:
             self.rule.noise = noise.variance / self.unit**2

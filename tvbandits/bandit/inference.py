@@ -35,7 +35,7 @@ from tvbandits.gp import noise, standardisation
 from tvbandits.gp.kernels.space_time import is_space_time
 from tvbandits.gp.learned_rate import learn_rate
 from tvbandits.gp.lookahead import JointPosterior
-from tvbandits.gp.online import Every, Learned, at_step, refit
+from tvbandits.gp.online import Every, Learned, refit, scale_times
 from tvbandits.gp.posterior import (
     NOISE_LIMITS,
     CandidateGrid,
@@ -218,7 +218,7 @@ class Inference:
         # Where the kernel is learned, the scale changes with that.
         model = state.model
         learns = self._online and (model.fit is None or model.fit.fits == 0)
-        learns = learns and standardisation.due(model.scaling, count)
+        learns = learns and standardisation.is_scaling_due(model.scaling, count)
         grid = self._get_grid(state)
         posterior = None if learns else self._update_posterior(state, now, grid)
         if posterior is None:
@@ -277,7 +277,7 @@ class Inference:
         counts = every is not None and every.in_steps and state.model.fit is None
         if not (counts and len(t) and now > t[0] and (t == t[0]).all()):
             return state
-        kernel = at_step(self.recipe.kernel, now - float(t[0]))
+        kernel = scale_times(self.recipe.kernel, now - float(t[0]))
         same = kernel == state.model.kernel
         return state if same else replace(state.with_model(kernel=kernel), posterior=None)
 
@@ -329,7 +329,9 @@ class Inference:
                 some = data.take(used).compute_time_contrasts()
                 those = np.ones(len(some), dtype=bool)
             least, left = self.noise_variance(state), state.expired.rewards + state.expired.answers
-            scaling = standardisation.learn(model.scaling, model.kernel, some, those, least, left)
+            scaling = standardisation.learn_scaling(
+                model.scaling, model.kernel, some, those, least, left
+            )
             if scaling is not model.scaling:
                 state = state.with_model(scaling=scaling)
         used = np.logical_and(used, self._select_subset(state, data))
@@ -569,7 +571,7 @@ class Inference:
         """
         every, count, model = self.recipe.learn, state.count, state.model
         since_doubling = count - (1 << max(count.bit_length() - 1, 0))
-        if model.noise is not None and noise.due(count_before, count):
+        if model.noise is not None and noise.is_noise_due(count_before, count):
             readings = state.rewards.concatenate(state.answers)
             changed = state.with_noise(estimate_noise(self.recipe, readings))
             if self._self_learning and count_before >= CONFIG.replay_from:
@@ -579,7 +581,7 @@ class Inference:
         elif model.next_model is not None and since_doubling >= CONFIG.replay_after:
             model = replace(model.with_prior_of(model.next_model), next_model=None)
             state = replace(state, model=model, posterior=None)
-        if every is not None and every.due(count_before, count):
+        if every is not None and every.is_due(count_before, count):
             fit = self._fit_kernel if self._space_time else self._fit_forgetting_rate
             state = fit(state, every)
         if every is None or not every.in_steps or state.model.fit is not None:
@@ -597,7 +599,9 @@ class Inference:
             # There may have been no decision yet, which is what a scale is learned for otherwise.
             every = np.ones(len(rewards), dtype=bool)
             least = self.noise_variance(state)
-            scaling = standardisation.learn(scaling, model.kernel, rewards, every, least, before)
+            scaling = standardisation.learn_scaling(
+                scaling, model.kernel, rewards, every, least, before
+            )
         unit = scaling.anchor, scaling.scale
         rate = learn_rate(self._get_aging(state), model.kernel, rewards, *unit, before)
         if rate is None or not has_rate(model.aging):
@@ -618,8 +622,8 @@ class Inference:
             return state
         scaling = model.scaling
         if recipe.mean == "online":
-            scaling = standardisation.standard(data, self.noise_variance(state))
-        before = model.fit or Learned.nothing(recipe.kernel, every)
+            scaling = standardisation.scaling_from_moments(data, self.noise_variance(state))
+        before = model.fit or Learned.initial(recipe.kernel, every)
         sample = data.take(every.select(data.t))
         fit = refit(every, recipe.kernel, before, sample, scaling, model.scaling)
         fit = replace(fit, at=(len(state.rewards), len(state.answers)))
@@ -765,7 +769,7 @@ class Inference:
         ):
             # What a fit saw is the same until the next one, or until a reading is set aside.
             Z = self.make_inputs(data.X, data.t)
-            remembered = every.kept(data.t, fitted, state.model.kernel, Z)[fitted]
+            remembered = every.remember(data.t, fitted, state.model.kernel, Z)[fitted]
             memo = self._subset_memo = fit, state.rewards, state.answers, remembered
         subset = np.ones(n, dtype=bool)
         subset[fitted] = memo[3]

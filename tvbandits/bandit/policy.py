@@ -53,7 +53,7 @@ from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.exact import Exact
-from tvbandits.gp.kernels.space_time import Drift, is_space_time, space_time, without_bounds
+from tvbandits.gp.kernels.space_time import Drift, fix_hyperparameters, is_space_time, space_time
 from tvbandits.gp.online import Every, as_every
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.sparse import Nystrom
@@ -167,7 +167,7 @@ def make_forgetting_kernel(kernel: Any, forgetting_rate: float | None) -> Any:
     Without a rate a fit is to find it, which starts from 0.1.
     """
     if forgetting_rate is None:
-        return space_time(without_bounds(kernel)) * Drift(0.1)
+        return space_time(fix_hyperparameters(kernel)) * Drift(0.1)
     finite_number("forgetting_rate", forgetting_rate, low=0.0, high=1.0)
     return space_time(kernel) * Drift(forgetting_rate, "fixed")  # so that it may also be 0
 

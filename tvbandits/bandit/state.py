@@ -305,7 +305,7 @@ class State:
         if model.next_model is not None:
             model = replace(model.with_prior_of(model.next_model), next_model=None)
         if model.fit is not None:
-            model = replace(model, fit=model.fit.widened(columns))
+            model = replace(model, fit=model.fit.add_arms(columns))
         return replace(
             self.with_record(**self.record.compute_padding(columns)),
             model=model,

@@ -48,8 +48,8 @@ from tvbandits.domains.moving import Move, Position, check_near, distances, tour
 from tvbandits.errors import PlayError, warn_caller
 from tvbandits.forgetting.aging import has_rate
 from tvbandits.gp.calibration import IntervalCalibration
-from tvbandits.gp.online import at_step
-from tvbandits.gp.top_candidates import Request as TopRequest
+from tvbandits.gp.online import scale_times
+from tvbandits.gp.top_candidates import TopRequest as TopRequest
 from tvbandits.validation import Array, check_instance
 
 
@@ -165,7 +165,7 @@ def recommend(
             return np.asarray(feasible.likeliest[0])
         decision = add_price(replace(decision, available=feasible.available), beliefs)
     if decision.top is not None:
-        decision = decision.among_top(TopRequest(with_mean=True, times=0.0, size=1))
+        decision = decision.among_top(TopRequest(with_mean=True, width=0.0, size=1))
     nothing = decision.same_time[:0]
     allowed = ChoiceSet(decision.domain, decision.available, nothing, price=decision.price)
     return allowed.best(decision.view.mean_function(), rng)
@@ -302,7 +302,7 @@ def calibrate(
         count = i
         error = sign * float(new.y[i]) - float(mean[0])
         variance = float(deviation[0]) ** 2 + float(new.variance[i])
-        calibration = calibration.after(error, variance)
+        calibration = calibration.update(error, variance)
     return calibration
 
 
@@ -714,7 +714,7 @@ def learn_prior(recipe: Recipe, other: State) -> Recipe:
         parts["posterior"] = posterior  # beside a control it has other models
     if recipe.learn is not None and model.fit is not None:
         step = model.fit.step if recipe.learn.in_steps else 1.0
-        kernel, *rivals = (at_step(each, 1.0 / step) for each in model.fit.kernels)
+        kernel, *rivals = (scale_times(each, 1.0 / step) for each in model.fit.kernels)
         parts |= {"kernel": kernel, "learn": replace(recipe.learn, rivals=tuple(rivals))}
     elif recipe.learn is not None and has_rate(model.aging):
         parts["aging"] = model.aging

@@ -19,8 +19,8 @@ from tvbandits.domains.problem import Problem, noise_at, stated_variation, usual
 from tvbandits.experts.protocol import Expert
 from tvbandits.gp import standardisation
 from tvbandits.gp.evidence import fit, information_gains
-from tvbandits.gp.kernels.space_time import Drift, OnSpace, without_bounds
-from tvbandits.gp.noise import estimated_noise
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, fix_hyperparameters
+from tvbandits.gp.noise import infer_noise
 from tvbandits.policies import Setting
 from tvbandits.validation import Array
 
@@ -101,11 +101,11 @@ def prepare(
     sample = _draw_sample(environment, seed, min(sample_size, horizon))
     noise_variance = usual_noise(problem)
     if noise_variance is None:
-        noise_variance = estimated_noise(_initial_kernel(problem, sample), sample).variance
+        noise_variance = infer_noise(_initial_kernel(problem, sample), sample).variance
         sample = sample.with_noise(noise_variance)
     kernel, rate = _fit_kernel(problem, sample)
     start, every = standardisation.Scaling(0.0, 1.0), np.ones(len(sample), bool)
-    scale = standardisation.learn(start, kernel, sample, every, noise_variance).scale
+    scale = standardisation.learn_scaling(start, kernel, sample, every, noise_variance).scale
     points = _representative_points(problem, seed, most_points)
     variation = stated_variation(problem)
     if variation is None:
@@ -156,7 +156,7 @@ def _fit_kernel(problem: Problem, sample: Dataset) -> tuple[Any, float]:
     variance = float(np.var(sample.y)) + float(sample.variance[0])
     amplitude = ConstantKernel(variance, (1e-4 * variance, 1e4 * variance))
     recommendation, initial = problem.kernel, _initial_kernel(problem, sample)
-    kernel = initial if recommendation is None else without_bounds(initial)
+    kernel = initial if recommendation is None else fix_hyperparameters(initial)
     best = fit(amplitude * OnSpace(kernel) * Drift(0.1, (1e-5, 0.9)), sample)
     kernel = best.k1.k2.kernel if recommendation is None else recommendation
     return kernel, float(best.k2.epsilon)

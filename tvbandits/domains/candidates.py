@@ -199,7 +199,7 @@ class Candidates(Domain):
         return hash((self.X.shape, content, self.context, self.retired))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The search tree is rebuilt where it is needed.
+        # The search tree is rebuild where it is needed.
         return type(self).__restored__, tuple(self.__saved__().values())
 
     def __saved__(self) -> dict[str, Any]:

@@ -164,7 +164,7 @@ def test_covariance_is_that_of_joint_posterior() -> None:
 def test_shrunk_lowers_variances_as_conditioning() -> None:
     posterior = conditioned()
     C = posterior.covariance(inputs(POINTS), inputs(POINTS))
-    noise = 0.04 + posterior.own_nugget
+    noise = 0.04 + posterior.nugget_variance
     once = posterior.fantasize(inputs(POINTS[[3]]), 0.04, None)
     before, after = posterior.predict(GRID)[1], once.predict(GRID)[1]
     np.testing.assert_allclose(after, before - C[3] ** 2 / (C[3, 3] + noise), rtol=1e-9)
