@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.harness import DATA, arguments, heading, line
 from tvbandits import Bandit, policies
 from tvbandits.comparison.arguments import make_problem
-from tvbandits.domains.problem import noise_to_add, usual_noise
+from tvbandits.domains.problem import get_added_noise, get_mean_noise
 from tvbandits.validation import Array
 
 OZONE = DATA / "ozone" / "daily_44201_2021.zip"
@@ -38,7 +38,7 @@ STEPS, FIRST, EVERY, AHEAD = 60, 20, 4, (0, 2)
 
 def made(problem: Any, seed: int, unasked: bool) -> Bandit:
     """The policy that is played."""
-    noise = usual_noise(problem)
+    noise = get_mean_noise(problem)
     if unasked:
         return policies.adaptive_gp_ucb(problem.domain, noise_variance=noise, seed=seed)
     return policies.frugal_gp_ucb(
@@ -49,7 +49,7 @@ def made(problem: Any, seed: int, unasked: bool) -> Bandit:
 def held(bandit: Bandit, problem: Any, seed: int, unasked: bool) -> Array:
     """Share of intervals that hold, shape (len(AHEAD),)."""
     rng, X = np.random.default_rng([seed, 12]), problem.domain.X
-    root, found = math.sqrt(noise_to_add(problem)), []
+    root, found = math.sqrt(get_added_noise(problem)), []
 
     def read(points: Array, t: float) -> Array:
         return np.asarray(problem.value(points, t) + root * rng.standard_normal(len(points)))

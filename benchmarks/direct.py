@@ -22,7 +22,7 @@ from benchmarks.harness import Pair, ratios
 from tvbandits import policies
 from tvbandits.acquisition.widths import BBKBWidth
 from tvbandits.datasets import TableProblem
-from tvbandits.domains.problem import noise_to_add
+from tvbandits.domains.problem import get_added_noise
 from tvbandits.validation import Array, Index
 
 HORIZON = 2000
@@ -36,7 +36,11 @@ class DirectBBKB:
     def __init__(self, problem: TableProblem, delta: float, seed: int) -> None:
         kernel: Any = problem.kernel
         self.points, self.squares = problem.points, (problem.points**2).sum(axis=1)
-        self.bandwidth, self.noise, self.delta = kernel.length_scale, noise_to_add(problem), delta
+        self.bandwidth, self.noise, self.delta = (
+            kernel.length_scale,
+            get_added_noise(problem),
+            delta,
+        )
         self.rng = np.random.default_rng(seed)
         A = len(problem.points)
         self.counts, self.sums = np.zeros(A), np.zeros(A)

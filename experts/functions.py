@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.domains.problem import Problem, noise_at, noise_to_add_at
+from tvbandits.domains.problem import Problem, get_added_noise_at, get_noise_at
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.experts.protocol import Answers, ExpertError
 from tvbandits.validation import (
@@ -71,7 +71,10 @@ class SimulatorExpert:
         """Return problem.value(X, t) plus noise."""
         points, when = as_points(X), as_time(t)
         if self.variance is None:
-            added, stated = noise_to_add_at(self.problem, points), noise_at(self.problem, points)
+            added, stated = (
+                get_added_noise_at(self.problem, points),
+                get_noise_at(self.problem, points),
+            )
         else:
             added = stated = np.full(len(points), self.variance)
         noise = np.sqrt(added) * keyed_normal(self.seed, self.stream, points, when)

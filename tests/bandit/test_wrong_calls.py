@@ -44,7 +44,11 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
         ("n too many", lambda b: b.ask(9.0, n=10**9), "n must be at most 100000, got 1000000000"),
         # when
         ("ask beyond", lambda b: b.ask(1e300), r"t must be smaller than 2\^53 in size"),
-        ("ask for the past", lambda b: b.ask(5.0), r"cannot ask for t = 5: a reading at t = 8"),
+        (
+            "ask for the past",
+            lambda b: b.ask(5.0),
+            r"cannot ask for t = 5: there is a later reading, at t = 8",
+        ),
         ("answer for a date", lambda b: b.answer(LINE.X[:1], [0.1], NOON), "as a Clock"),  # type: ignore[arg-type]
         # what is available
         ("mask short", lambda b: b.ask(9.0, available=np.ones(3, dtype=bool)), r"got shape \(3,\)"),

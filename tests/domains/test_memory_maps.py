@@ -153,4 +153,4 @@ def test_a_memory_map_that_does_not_fit_is_named_by_its_path(
 
 
 def test_the_memory_of_a_machine_holds_the_points() -> None:
-    assert rows._memory() > POINTS.nbytes
+    assert rows._get_memory_size() > POINTS.nbytes

@@ -306,7 +306,7 @@ def feasible_part(decision: Decision, beliefs: Beliefs) -> FeasiblePart:
     (outcomes, own), domain = beliefs, decision.domain
     available = within_a_step(decision, beliefs)
     allowed = ChoiceSet(domain, available, np.empty((0, domain.dimension)))
-    likeliest = allowed.best(lambda X: safety(outcomes, X), own)[None]
+    likeliest = allowed.find_best(lambda X: safety(outcomes, X), own)[None]
     exists = bool(safety(outcomes, likeliest)[0] >= 1.0)
     if exists:
         available = narrow(domain, available, lambda X: safety(outcomes, X) >= 1.0)

@@ -22,7 +22,7 @@ from tvbandits.datasets import FileOptions, table
 from tvbandits.datasets.environment import Environment
 from tvbandits.datasets.registry import problems
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.problem import NoiseOfItsOwn, Problem
+from tvbandits.domains.problem import HasAddedNoise, Problem
 from tvbandits.experts.protocol import Expert
 from tvbandits.policies.names import (
     PATH,
@@ -169,7 +169,7 @@ def _check_problem(label: str, problem: Problem) -> None:
 
 def _says_how_noisy(problem: Problem) -> bool:
     """Return whether a problem says how noisy its readings are in another way than a variance."""
-    has_own = isinstance(problem, NoiseOfItsOwn) and problem.added_noise is not None
+    has_own = isinstance(problem, HasAddedNoise) and problem.added_noise is not None
     return has_own or Environment.of(problem).trials is not None
 
 

@@ -54,7 +54,7 @@ def check_move_cost(cost: Any) -> None:
         finite_number("move_cost", cost, low=0.0, high=LARGEST_VALUE)
 
 
-def costs_of(cost: MoveCost, domain: Domain, x: Array, X: Array) -> Array:
+def compute_move_costs(cost: MoveCost, domain: Domain, x: Array, X: Array) -> Array:
     """Return the costs (m,) of moves from `x` (d,) to points (m, d); staying costs nothing.
 
     Raises
@@ -72,13 +72,13 @@ def costs_of(cost: MoveCost, domain: Domain, x: Array, X: Array) -> Array:
     return costs
 
 
-def costs_along(cost: MoveCost, domain: Domain, X: Array) -> Array:
+def compute_path_costs(cost: MoveCost, domain: Domain, X: Array) -> Array:
     """Return the cost of each move of a walk over points (n, d); the first is free."""
-    steps = [costs_of(cost, domain, before, x[None])[0] for before, x in pairwise(X)]
+    steps = [compute_move_costs(cost, domain, before, x[None])[0] for before, x in pairwise(X)]
     return np.array([0.0, *steps][: len(X)])
 
 
-def tour(domain: Domain, x: Array, X: Array) -> Index:
+def plan_tour(domain: Domain, x: Array, X: Array) -> Index:
     """Return an order of points (n, d): from `x` (d,) on, always the nearest that is left."""
     remaining, order = list(range(len(X))), []
     while remaining:
@@ -131,7 +131,9 @@ class Move:
 
     def price(self, X: Array) -> Array:
         """Return the share (m,) of a move to points (m, d) that the next play bears."""
-        return np.asarray(costs_of(self.cost, self.domain, self.start.x, X) / self.start.plays)
+        return np.asarray(
+            compute_move_costs(self.cost, self.domain, self.start.x, X) / self.start.plays
+        )
 
 
 def check_near(near: Any, start: Position | None) -> float:

@@ -147,7 +147,7 @@ class Real(_Ordered):
         """Return numbers (n,) of the unit interval for codes (n,)."""
         return np.asarray((codes - self.low) / self.extent)
 
-    def along(self, columns: Array, slopes: Array) -> Array:  # noqa: ARG002
+    def convert_slopes(self, columns: Array, slopes: Array) -> Array:  # noqa: ARG002
         """Return slopes (n,) along the unit interval for slopes (n, 1) along the column."""
         return np.asarray(self.extent * slopes[:, 0])
 
@@ -237,9 +237,9 @@ class Log(_Ordered):
         """Return numbers (n,) of the unit interval for codes (n,)."""
         return self._scale.to_unit(np.log10(codes))
 
-    def along(self, columns: Array, slopes: Array) -> Array:
+    def convert_slopes(self, columns: Array, slopes: Array) -> Array:
         """Return slopes (n,) along the unit interval for slopes (n, 1) along the column."""
-        return self._scale.along(columns, slopes)
+        return self._scale.convert_slopes(columns, slopes)
 
     def near(self, columns: Array, distance: float) -> Log:
         """Return the part of the range within a distance of columns (1,)."""
@@ -334,7 +334,7 @@ class Periodic(_Ordered):
         """Return numbers (n,) of the unit interval for codes (n,)."""
         return np.asarray((codes - self.low) / self.extent)
 
-    def along(self, columns: Array, slopes: Array) -> Array:
+    def convert_slopes(self, columns: Array, slopes: Array) -> Array:
         """Return slopes (n,) along the unit interval for slopes (n, 2) at columns (n, 2)."""
         x, y = columns.T
         return np.asarray(2.0 * math.pi * (x * slopes[:, 1] - y * slopes[:, 0]))
@@ -377,7 +377,7 @@ class _Stepped:
         """Return the middles (n,) of the cells of the unit interval for codes (n,)."""
         return np.asarray((codes - self.low + 0.5) / self.size)
 
-    def along(self, columns: Array, slopes: Array) -> Array:  # noqa: ARG002
+    def convert_slopes(self, columns: Array, slopes: Array) -> Array:  # noqa: ARG002
         """Return 0 (n,): nothing is between two values."""
         return np.zeros(len(slopes))
 

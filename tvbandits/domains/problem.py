@@ -89,7 +89,7 @@ class NamedProblem:
 
 
 @runtime_checkable
-class NoiseOfItsOwn(Protocol):
+class HasAddedNoise(Protocol):
     """A problem that says how much noise a comparison adds to its values."""
 
     @property
@@ -97,13 +97,13 @@ class NoiseOfItsOwn(Protocol):
         """Variance of that noise (unit of reward squared); None: the problem's noise variance."""
 
 
-def usual_noise(problem: Problem) -> float | None:
+def get_mean_noise(problem: Problem) -> float | None:
     """Return the noise variance of a reward, as a mean over candidates where each has its own."""
     noise = problem.noise_variance
     return None if noise is None else float(np.mean(noise))
 
 
-def noise_at(problem: Problem, X: Array) -> Array | None:
+def get_noise_at(problem: Problem, X: Array) -> Array | None:
     """Return the noise variance (m,) of a reward at points (m, d); None: nobody knows it.
 
     Raises
@@ -120,22 +120,22 @@ def noise_at(problem: Problem, X: Array) -> Array | None:
     return np.asarray(noise, dtype=np.float64)[problem.domain.index(X)]
 
 
-def noise_to_add(problem: Problem) -> float:
+def get_added_noise(problem: Problem) -> float:
     """Return the variance of the noise that a comparison adds to a problem's values.
 
     It is that of a reward, unless the problem says otherwise by `added_noise`, as one does whose values
     are measurements. Where nobody knows the noise of a reward, there is none to add. Where each
     candidate has its own, it is their mean.
     """
-    own = problem.added_noise if isinstance(problem, NoiseOfItsOwn) else None
-    return (usual_noise(problem) or 0.0) if own is None else own
+    own = problem.added_noise if isinstance(problem, HasAddedNoise) else None
+    return (get_mean_noise(problem) or 0.0) if own is None else own
 
 
-def noise_to_add_at(problem: Problem, X: Array) -> Array:
+def get_added_noise_at(problem: Problem, X: Array) -> Array:
     """Return the variance (m,) of the noise that a comparison adds to the values at points (m, d)."""
-    if isinstance(problem, NoiseOfItsOwn) and problem.added_noise is not None:
+    if isinstance(problem, HasAddedNoise) and problem.added_noise is not None:
         return np.full(len(X), float(problem.added_noise))
-    noise = noise_at(problem, X)
+    noise = get_noise_at(problem, X)
     return np.zeros(len(X)) if noise is None else noise
 
 
@@ -148,7 +148,7 @@ class HasRKHSVariation(Protocol):
         """Mean of the RKHS norm of f(., t+1) - f(., t) per unit of time ([S] eq. 20)."""
 
 
-def stated_variation(problem: Problem) -> float | None:
+def get_stated_variation(problem: Problem) -> float | None:
     """Return the change of the reward per unit of time, where a problem says it.
 
     It is in the norm of the papers where the reward lies in the RKHS of its kernel. The change of a

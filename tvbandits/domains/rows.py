@@ -76,7 +76,7 @@ class MemoryRows:
     @property
     def sizes(self) -> list[int]:
         """All of one size, but for the last."""
-        return _sizes(len(self.points))
+        return _block_sizes(len(self.points))
 
     def read(self, block: int, rows: Index | slice) -> Array:
         """Return points (n, d) of a block."""
@@ -95,7 +95,7 @@ class MappedRows:
     @property
     def sizes(self) -> list[int]:
         """All of one size, but for the last."""
-        return _sizes(self.shape[0])
+        return _block_sizes(self.shape[0])
 
     def read(self, block: int, rows: Index | slice) -> Array:
         """Return points (n, d) of a block."""
@@ -133,7 +133,7 @@ class DaskRows:
         return hash(self.array.name)
 
 
-def rows_outside_memory(X: object) -> MappedRows | DaskRows | None:
+def open_rows(X: object) -> MappedRows | DaskRows | None:
     """Return the rows of `Candidates` that are not in memory; None where they are.
 
     Raises
@@ -154,7 +154,7 @@ def rows_outside_memory(X: object) -> MappedRows | DaskRows | None:
         points = _map_file(str(path), about.st_mtime_ns, about.st_ino)
         _check_table(points.shape, points.dtype)
         return MappedRows(str(path), points.shape)
-    if isinstance(X, np.memmap) and 8 * X.size > _memory():
+    if isinstance(X, np.memmap) and 8 * X.size > _get_memory_size():
         raise ValueError(
             "candidates in a memory map must fit into memory, or be named by the path of their .npy "
             f"file; got shape {X.shape}"
@@ -179,7 +179,7 @@ def _map_file(path: str, *_: int) -> NDArray[Any]:
     return points
 
 
-def _memory() -> float:
+def _get_memory_size() -> float:
     """Return the bytes of memory of this machine; infinite where it does not say."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -187,7 +187,7 @@ def _memory() -> float:
         return math.inf
 
 
-def keys_of(X: Array) -> NDArray[np.uint64]:
+def hash_rows(X: Array) -> NDArray[np.uint64]:
     """Return a number (n,) for each of points (n, d) without -0.0; equal points have equal ones."""
     key = np.zeros(len(X), dtype=np.uint64)
     for column in X.T:
@@ -208,5 +208,5 @@ def as_finite_points(X: NDArray[Any]) -> Array:
     return points
 
 
-def _sizes(count: int) -> list[int]:
+def _block_sizes(count: int) -> list[int]:
     return [min(BLOCK, count - start) for start in range(0, count, BLOCK)]

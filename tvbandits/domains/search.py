@@ -37,7 +37,7 @@ class Cube(Protocol):
     def to_unit(self, X: Array) -> Array:
         """Return points (m, p) of the cube for points (m, d) of the domain."""
 
-    def along(self, X: Array, slopes: Array) -> Array:
+    def convert_slopes(self, X: Array, slopes: Array) -> Array:
         """Return slopes (m, p) along the cube for slopes (m, d) along the domain at points (m, d)."""
 
 
@@ -75,7 +75,7 @@ class SearchConfig:
 CONFIG = SearchConfig()
 
 
-def best_point(
+def find_maximum(
     acquisition: Acquisition, cube: Cube, kinds: Kinds, samples: int, rng: np.random.Generator
 ) -> tuple[Array, float]:
     """Return the point (d,) of the largest acquisition that is found, and its value.
@@ -101,7 +101,7 @@ def best_point(
         def with_slopes(U: Array) -> tuple[Array, Array]:
             X = cube.from_unit(U)
             values, slopes = acquisition.values_and_slopes(X)
-            return values, cube.along(X, slopes)
+            return values, cube.convert_slopes(X, slopes)
 
         near = cube.to_unit(acquisition.near)
         best, value = climb(evaluate, with_slopes, near, samples, CONFIG.starts, rng, kinds)
@@ -127,7 +127,7 @@ def _sobol(d: int, n: int, rng: np.random.Generator) -> Array:
     return np.asarray(((bits ^ shift) + 0.5) / 2.0**30, dtype=np.float64)
 
 
-def _boundary(U: Array, rng: np.random.Generator) -> Array:
+def _sample_boundary(U: Array, rng: np.random.Generator) -> Array:
     """Return the corners of the unit cube (the first 64), and a quarter of `U` pushed to faces of it."""
     d = U.shape[1]
     corners = np.array(list(product((0.0, 1.0), repeat=min(d, 6))))
@@ -194,7 +194,7 @@ def _ascend(
     after `common_turns` the best quarter of the starts goes on alone.
     """
     U, values = U.copy(), values.copy()
-    slope = _inward(U, with_slopes(U)[1])
+    slope = _project_inward(U, with_slopes(U)[1])
     steep = np.linalg.norm(slope, axis=1)
     size = np.full(len(U), 0.5 * radius)  # length of the next step
     for turn in range(turns):
@@ -208,7 +208,7 @@ def _ascend(
         heights, slopes = with_slopes(trial)
         up = heights > values[live]
         size[live[~up]] *= CONFIG.shorter
-        climbing, fresh = live[up], _inward(trial[up], slopes[up])
+        climbing, fresh = live[up], _project_inward(trial[up], slopes[up])
         moved = np.linalg.norm(trial[up] - U[climbing], axis=1)
         bend = np.linalg.norm(slope[climbing] - fresh, axis=1)
         U[climbing], values[climbing], slope[climbing] = trial[up], heights[up], fresh
@@ -218,7 +218,7 @@ def _ascend(
     return U, values
 
 
-def _differences(evaluate: Acquisition, free: Index) -> ValuesAndSlopes:
+def _make_numerical_slopes(evaluate: Acquisition, free: Index) -> ValuesAndSlopes:
     """Return the function of values and of central differences along the coordinates in `free`.
 
     At a bound they are one-sided.
@@ -241,7 +241,7 @@ def _differences(evaluate: Acquisition, free: Index) -> ValuesAndSlopes:
     return with_slopes
 
 
-def _inward(U: Array, slope: Array) -> Array:
+def _project_inward(U: Array, slope: Array) -> Array:
     """Return slopes (S, d) at points of the unit cube, without what leads out of it."""
     outward = ((U == 0.0) & (slope < 0)) | ((U == 1.0) & (slope > 0))
     return np.where(outward | ~np.isfinite(slope), 0.0, slope)
@@ -268,7 +268,7 @@ def climb(
     """
     cells = _Cells(kinds)
     interior = cells.snap(_sobol(near.shape[1], samples, rng))
-    U = np.concatenate([interior, cells.snap(_boundary(interior, rng)), near])
+    U = np.concatenate([interior, cells.snap(_sample_boundary(interior, rng)), near])
     values = evaluate(U)
     at_near = values[len(U) - len(near) :]
     top = near[np.argsort(-at_near, kind="stable")[: CONFIG.best]]
@@ -318,7 +318,7 @@ def search(
     best = acquisition_argmax(values, interior, rng)
     if len(find_tied_rows(values)) == len(values) or not np.isfinite(values[best]):
         return interior[best], float(values[best])
-    edges = cells.snap(_boundary(interior, rng))
+    edges = cells.snap(_sample_boundary(interior, rng))
     U, heights = np.concatenate([interior, edges]), np.concatenate([values, evaluate(edges)])
     radius = 0.5 * len(U) ** (-1.0 / p)
     first = _separate_best(U, heights, 16 + 16 * p, radius)
@@ -328,7 +328,7 @@ def search(
     U, heights = np.concatenate([U, cells.snap(evolved)]), np.concatenate([heights, reached])
     rows = _separate_best(U, heights, starts, radius)
     tolerance = 1e-9 * float(np.ptp(heights[np.isfinite(heights)]))
-    with_slopes = _differences(evaluate, cells.free)
+    with_slopes = _make_numerical_slopes(evaluate, cells.free)
 
     refine = partial(_ascend, with_slopes, radius, tolerance, 60)
     U, heights = _visit_neighbours(evaluate, refine, cells, *refine(U[rows], heights[rows]))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.domains.candidates import Candidates, candidates_of
-from tvbandits.domains.domain import Acquisition, Domain, as_context_parameters, columns_by_name
+from tvbandits.domains.candidates import Candidates, get_candidates
+from tvbandits.domains.domain import Acquisition, Domain, as_context_parameters, encode_context
 from tvbandits.domains.parameters import (
     Category,
     Named,
@@ -24,7 +24,7 @@ from tvbandits.domains.parameters import (
     texts,
 )
 from tvbandits.domains.sampled import SampledDomain
-from tvbandits.domains.search import best_point
+from tvbandits.domains.search import find_maximum
 from tvbandits.ties import acquisition_argmax
 from tvbandits.validation import (
     Array,
@@ -267,13 +267,13 @@ class Space(Domain):
         codes = zip(self.parameters, self._codes(X).T, strict=True)
         return np.column_stack([part.to_unit(each) for part, each in codes])
 
-    def along(self, X: Array, slopes: Array) -> Array:
+    def convert_slopes(self, X: Array, slopes: Array) -> Array:
         """Return slopes (n, p) along the ranges of the unit cube, and 0 along the rest.
 
         `slopes` (n, d) are those along the columns of points `X` (n, d).
         """
         parts = zip(self.parameters, self.columns.values(), strict=True)
-        return np.column_stack([part.along(X[:, at], slopes[:, at]) for part, at in parts])
+        return np.column_stack([part.convert_slopes(X[:, at], slopes[:, at]) for part, at in parts])
 
     # --- what a domain can do --------------------------------------------------------------------
 
@@ -290,7 +290,7 @@ class Space(Domain):
             return every[best].copy(), float(values[best])
         kinds = [(part.size, not isinstance(part, Category)) for part in self.parameters]
         samples = 256 if any(size for size, _ in kinds) else 512
-        x, value = best_point(acquisition, self, kinds, samples, rng)
+        x, value = find_maximum(acquisition, self, kinds, samples, rng)
         return self.check(x)[0], value
 
     def by_sample(self, centres: Array) -> Domain:
@@ -508,13 +508,13 @@ class Table(Candidates):
             return self.encode(X)  # type: ignore[arg-type]
         return super().check(X, name)  # type: ignore[arg-type]
 
-    def rows_of(self, context: ArrayLike | Mapping[str, Any]) -> Index:
+    def find_context_rows(self, context: ArrayLike | Mapping[str, Any]) -> Index:
         """Return the rows of the candidates of a context, a dictionary by name or numbers inside."""
         if not isinstance(context, Mapping):
-            return super().rows_of(context)
+            return super().find_context_rows(context)
         parts = dict(zip(self.space.names, self.space.parameters, strict=True))
-        return super().rows_of(
-            columns_by_name({name: parts[name] for name in self.context_names}, context)
+        return super().find_context_rows(
+            encode_context({name: parts[name] for name in self.context_names}, context)
         )
 
 
@@ -617,7 +617,7 @@ def check_search(n: int, domain: Domain, obstacle: str = "") -> None:
     """
     choices = domain.action_domain
     few = isinstance(choices, Space) and choices.size <= ENUMERATED  # which are all looked at
-    if candidates_of(choices) is not None or few:
+    if get_candidates(choices) is not None or few:
         return
     p = len(choices.names) if isinstance(choices, Space) else choices.dimension
     most = max(FEWEST_SEARCHED, min(MOST_SEARCHED, 240 >> p)) if obstacle else MOST_SEARCHED

@@ -47,7 +47,7 @@ class BetaBernoulli:
     def choose(self, now: float, allowed: ChoiceSet, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
         """The best arm of a draw, ties at random."""
         drawn = rng.beta(1.0 + self.counts[:, 0], 1.0 + self.counts[:, 1])
-        return allowed.best_of(drawn, rng)
+        return allowed.find_best_candidate(drawn, rng)
 
     def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:  # noqa: ARG002
         """Take in rewards of one trial each."""

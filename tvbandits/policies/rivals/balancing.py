@@ -160,7 +160,7 @@ class LengthScaleBalancing:
             mean, deviation = predict(X)
             return mean + self.width * deviation
 
-        x = allowed.best(bound, rng)
+        x = allowed.find_best(bound, rng)
         self.chosen.append((x.tobytes(), j, self.width * float(predict(x[None])[1][0])))
         return x
 

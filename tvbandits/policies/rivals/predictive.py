@@ -184,7 +184,7 @@ class PredictiveSampling:
         root = square_root(sample_covariance(posterior.covariance, gamma, future))
         step = root @ rng.standard_normal(root.shape[1])
         values = posterior.features @ (posterior.mean_about(self.centre.value) + self.width * step)
-        return allowed.best_of(values, rng)
+        return allowed.find_best_candidate(values, rng)
 
     def _at(self, now: float, out: Plays) -> ArmFilter:
         """The filter at a decision, as if plays that are out had met its mean."""

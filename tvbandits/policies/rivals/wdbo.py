@@ -203,7 +203,7 @@ class Relevant:
             waiting = Dataset(X, out.t, np.zeros(len(X)), np.full(len(X), noise))
             rule = replace(self, data=self.data.append(waiting))
             Q = precision(rule._kernel(), noise)
-        return allowed.best(Optimism(rule, now, Q, Q @ y, centre, scale, width, points), rng)
+        return allowed.find_best(Optimism(rule, now, Q, Q @ y, centre, scale, width, points), rng)
 
     def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:
         """Add rewards, fit, and clean as of the latest time."""
