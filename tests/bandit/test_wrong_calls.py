@@ -103,7 +103,7 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
         ("tell outside", lambda b: b.tell([[2.5], [10.2]], [1, 1]), r"X must .*\[10\.2\] in row 1"),
     ],
     "plane": [
-        ("context left out", lambda b: b.ask(9.0), r"has a context, .*: say context=values"),
+        ("context left out", lambda b: b.ask(9.0), r"has a context, .*: give their present values"),
         ("context elsewhere", lambda b: b.ask(9.0, context=[0.5]), "the nearest context is"),
         ("context NaN", lambda b: b.ask(9.0, context=[NAN]), "context must be finite"),
         (

@@ -83,7 +83,7 @@ def test_a_bandit_refuses_shares_beside_plain_numbers_and_stays_as_it_was(
         bandit.tell(["red"], [np.nan], 2)  # no reading is of either kind
     if policy == "adaptive_gp_ucb":
         refused(ValueError, "is a plain number", shares.correct, ["red"], [0.2], 1)
-        refused(ValueError, "is a share", plain.correct, ["red"], rate([1], [2]), 1)
+        refused(ValueError, "is a proportion", plain.correct, ["red"], rate([1], [2]), 1)
         plain.correct(["red", "blue"], rate([0, 1], [1, 1]), 1)
         plain.tell(["green"], rate([3], [10]), 3)
 

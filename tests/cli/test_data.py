@@ -537,7 +537,7 @@ def test_a_context_is_said_to_a_campaign_once(command: Command, tmp_path: Path) 
     (tmp_path / "h.toml").write_text(numbers.replace("\n[policy]", context))
     fine(command("campaign", "new", "h.db", "--config", "h.toml"))
     said = wrong(command("campaign", "ask", "h.db", "--at", 1))
-    assert "has a context, say context=" in said
+    assert "has a context: give it as context=" in said
     ask = ("campaign", "ask", "h.db", "--at", 1, "--key", "one", "--context")
     place = fine(command(*ask, "outside=3.2")).strip()
     assert place.split(", ")[1].removeprefix("pump=").isdigit()  # among numbers it stays whole

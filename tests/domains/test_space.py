@@ -259,7 +259,7 @@ def brute_force(space: Space, f: Any, points: int) -> float:
     for codes in product(*others):
         x = np.linspace(low, high, points)
         full = np.column_stack([x, *(np.full(points, code) for code in codes)])
-        best = max(best, float(f(space._points(full)).max()))
+        best = max(best, float(f(space._to_points(full)).max()))
     return best
 
 
@@ -278,7 +278,7 @@ def test_long_ranges_against_brute_force(seed: int) -> None:
     # The best x is a / 1000 for every a, which is on a grid.
     a, b = np.meshgrid(np.arange(1001.0), np.arange(-50.0, 51.0), indexing="ij")
     codes = np.column_stack([a.ravel() / 1000, a.ravel(), b.ravel(), np.ones(a.size)])
-    best = float(rugged(LONG._points(codes)).max())
+    best = float(rugged(LONG._to_points(codes)).max())
     found, height = LONG.maximize(rugged, generator(seed))
     assert height == pytest.approx(best, abs=1e-6)
     np.testing.assert_array_equal(LONG.check(found), found[None, :])

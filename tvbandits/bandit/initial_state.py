@@ -20,7 +20,7 @@ from tvbandits.domains.candidates import (
     replace_candidates,
 )
 from tvbandits.domains.space import Arms
-from tvbandits.domains.space_kernel import with_arms
+from tvbandits.domains.space_kernel import add_arms
 from tvbandits.forgetting.aging import RatedAging
 from tvbandits.gp.calibration import IntervalCalibration
 from tvbandits.gp.kernels.space_time import same_form
@@ -115,9 +115,9 @@ def move_to_candidates(
     columns, learn = domain.dimension - recipe.domain.dimension, recipe.learn
     if columns == 0:
         return replace(recipe, domain=domain), state
-    kernel = with_arms(recipe.kernel, columns)
+    kernel = add_arms(recipe.kernel, columns)
     if learn is not None:
-        learn = replace(learn, rivals=tuple(with_arms(rival, columns) for rival in learn.rivals))
+        learn = replace(learn, rivals=tuple(add_arms(rival, columns) for rival in learn.rivals))
     zeros = (0.0,) * columns
     safe = [(*point, *zeros) for point in recipe.options.safe]
     control = None if recipe.options.control is None else (*recipe.options.control, *zeros)

@@ -30,7 +30,7 @@ from tvbandits.domains.candidates import (
     replace_candidates,
 )
 from tvbandits.domains.domain import Context, Domain
-from tvbandits.domains.parameters import Category, Parameter, exactly, texts
+from tvbandits.domains.parameters import Category, Parameter, as_texts, exactly
 from tvbandits.domains.space import Arms, Space
 from tvbandits.text import format_number
 from tvbandits.validation import Array, as_points, as_rows, describe, refuse, require, whole_number
@@ -177,7 +177,7 @@ class Names:
 
     def points(self, X: Any) -> Any:
         """Return points for one text or several; anything else is returned as it is."""
-        places = texts(X)
+        places = as_texts(X)
         if places is None:
             return X
         return np.concatenate(
@@ -192,7 +192,7 @@ class Names:
         ValueError
             If there is no such site; it names the argument that the sites are of.
         """
-        names = texts(sites)
+        names = as_texts(sites)
         if names is None:
             return sites
         try:

@@ -25,7 +25,7 @@ from tvbandits.counts import Counted, split_variance
 from tvbandits.domains.availability import Availability
 from tvbandits.domains.candidates import get_candidates
 from tvbandits.domains.domain import Context, add_context, convert_context
-from tvbandits.domains.parameters import has_names, rows_by_name, texts
+from tvbandits.domains.parameters import as_texts, has_names, rows_by_name
 from tvbandits.validation import (
     Array,
     as_bool,
@@ -336,7 +336,7 @@ def _check_available(available: Availability) -> Availability:
 
 def _places(X: Any) -> Any:
     """Return points as the caller gives them: as texts, by name or as numbers."""
-    if (places := texts(X)) is not None:
+    if (places := as_texts(X)) is not None:
         return places
     return rows_by_name(X) if has_names(X) else X
 

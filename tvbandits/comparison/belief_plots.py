@@ -18,7 +18,7 @@ from tvbandits.data import Dataset
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Category, Choice, Log, Parameter, Real
-from tvbandits.domains.space import Table, space_of
+from tvbandits.domains.space import Table, get_space
 from tvbandits.gp.additive import ends_of
 from tvbandits.text import format_number
 from tvbandits.validation import Array, Index, check_instance
@@ -127,7 +127,7 @@ class Picture:
 
 def _axes_of(domain: Domain) -> tuple[Axis, ...]:
     """Return the coordinates of a domain, with names and ranges."""
-    space = space_of(domain)
+    space = get_space(domain)
     if space is not None:
         parts = zip(space.columns.items(), space.parameters, strict=True)
         return tuple(Axis(name, where, part) for (name, where), part in parts)

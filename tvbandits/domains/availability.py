@@ -136,7 +136,7 @@ def get_decision_domain(
     Raises
     ------
     NothingAvailableError, ValueError
-        As `availability_of`; or if a measured context is missing or incomplete.
+        As `check_availability`; or if a measured context is missing or incomplete.
     """
     if not domain.context_parameters:
         return domain, check_availability(domain, available, context)

@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern
 
 from tvbandits.data import Dataset, median_time_step
-from tvbandits.domains.space_kernel import with_arms
+from tvbandits.domains.space_kernel import add_arms
 from tvbandits.gp.evidence import Evidence
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, Terms, leaves_of, rebuilt
 from tvbandits.gp.linalg import pivoted_cholesky
@@ -215,7 +215,7 @@ class Learned:
 
     def widened(self, columns: int) -> Learned:
         """Return the kernels for so many more arms."""
-        parts = ([with_arms(k, columns) for k in each] for each in (self.kernels, self.starts))
+        parts = ([add_arms(k, columns) for k in each] for each in (self.kernels, self.starts))
         kernels, starts = map(tuple, parts)
         return replace(self, kernels=kernels, starts=starts)
 
