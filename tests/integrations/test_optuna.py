@@ -610,7 +610,7 @@ def test_a_trial_without_its_context_is_refused_from_the_first_on_and_blocks_no_
     refused(ValueError, "trial 5 has no user attribute 'outside'", study.optimize, forgetful, 1)
     study.optimize(in_weather, n_trials=2)
     assert len(study.sampler.bandit.state.rewards) == 4
-    refused(ValueError, "'x' is either chosen or of the context", context_named_x)
+    refused(ValueError, "'x' is a parameter and in the context", context_named_x)
     refused(ValueError, "context", TVSampler, context=["outside"])
 
 

@@ -308,7 +308,7 @@ def feasible_part(decision: Decision, posteriors: OutcomePosteriors) -> Feasible
     (outcomes, rng), domain = posteriors, decision.domain
     available = within_a_step(decision, posteriors)
     allowed = ChoiceSet(domain, available, np.empty((0, domain.dimension)))
-    likeliest = allowed.best(lambda X: safety(outcomes, X), rng)[None]
+    likeliest = allowed.find_best(lambda X: safety(outcomes, X), rng)[None]
     exists = bool(safety(outcomes, likeliest)[0] >= 1.0)
     if exists:
         available = narrow(domain, available, lambda X: safety(outcomes, X) >= 1.0)

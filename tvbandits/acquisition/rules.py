@@ -351,7 +351,7 @@ class UpperConfidenceBound(Acquisition):
             # [S] Algorithm 1, line 8; before any reward all bounds tie, and the choice is random.
             bound = view.bound(decision.beta)
             if len(decision.same_time) > 0 or decision.is_restricted:
-                x = decision.choices().best(bound, rng)
+                x = decision.choices().find_best(bound, rng)
             else:
                 x, _ = decision.domain.maximize(bound, rng)
             if decision.rest > -math.inf:
@@ -696,7 +696,7 @@ class PersistentBound(Acquisition):
         while len(batch) < count:
             mean, variance = posterior.predict(grid)
             bound = mean[:, 0] + width * np.sqrt(variance)
-            batch.append(allowed.best_of(bound, rng))
+            batch.append(allowed.find_best_candidate(bound, rng))
             if len(batch) < count:
                 z = view.inputs(batch[-1][None, :])
                 posterior = posterior.fantasize(z, decision.noise_variance / view.scale**2, grid)

@@ -23,7 +23,7 @@ from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import WORDS, escape, plural, print_result, without_formula
 from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import parse_time, to_number
-from tvbandits.domains.candidates import candidates_of
+from tvbandits.domains.candidates import get_candidates
 from tvbandits.domains.space import Arms
 from tvbandits.io import replace_nan
 from tvbandits.text import format_interval
@@ -80,7 +80,7 @@ def parse_available(
     """Return the available sites; on a box or a space ranges, as in "x0=0..5; fuel=gas, oil"."""
     if texts is None:
         return None
-    if candidates_of(campaign.domain) is not None:
+    if get_candidates(campaign.domain) is not None:
         return parse_sites(campaign, texts)
     ranges: dict[str, Any] = {}
     for part in (part.strip() for text in texts for part in text.split(";")):
@@ -225,7 +225,7 @@ def print_confirmed(call: Call, names: list[str]) -> None:
 def list_sites(call: Call) -> None:
     """Print the sites with their coordinates, as a table of sites, and which of them are retired."""
     with open_campaign(call) as campaign:
-        names, candidates = campaign.names, candidates_of(campaign.domain)
+        names, candidates = campaign.names, get_candidates(campaign.domain)
         if candidates is None:
             raise ValueError(f"the campaign plays on {campaign.domain!r}, not on sites")
         columns = [each for each in names.columns if each not in names.context_names]

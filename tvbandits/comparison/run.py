@@ -21,7 +21,7 @@ from tvbandits.comparison.setup import MakeExpert, Realisation
 from tvbandits.comparison.summary import BEST_OF_BATCH, NO_WIDTH, Run
 from tvbandits.datasets.environment import Environment, Stream, true_regrets
 from tvbandits.domains.domain import Domain
-from tvbandits.domains.moving import MoveCost, costs_along
+from tvbandits.domains.moving import MoveCost, compute_path_costs
 from tvbandits.experts.protocol import Expert
 from tvbandits.policies.setting import Maker, NamedMaker
 from tvbandits.policies.theory import regret_bound
@@ -277,7 +277,7 @@ def _move_costs(cost: MoveCost | None, domain: Domain, position: Array, X: Array
     """Return the costs (n,) of moves to points (n, d) in their order, from `position` (0 or 1, d)."""
     if cost is None:
         return np.zeros(len(X))
-    return costs_along(cost, domain, np.concatenate([position, X]))[len(position) :]
+    return compute_path_costs(cost, domain, np.concatenate([position, X]))[len(position) :]
 
 
 def _read_rewards(environment: Environment, X: Array, times: Array, seed: int) -> Array:

@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern
 
 from tvbandits.data import Dataset, median_time_step
-from tvbandits.domains.space_kernel import with_arms
+from tvbandits.domains.space_kernel import add_arms
 from tvbandits.gp.evidence import Evidence
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, Terms, leaves_of, rebuild
 from tvbandits.gp.linalg import pivoted_cholesky
@@ -218,7 +218,7 @@ class Learned:
     def add_arms(self, columns: int) -> Learned:
         """Return the kernels for inputs with more arms, which add `columns` coordinates."""
         kernels, starts = (
-            tuple(with_arms(kernel, columns) for kernel in kernels)
+            tuple(add_arms(kernel, columns) for kernel in kernels)
             for kernels in (self.kernels, self.starts)
         )
         return replace(self, kernels=kernels, starts=starts)

@@ -31,7 +31,7 @@ from optuna.trial import FrozenTrial, TrialState
 from tvbandits import policies
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
-from tvbandits.domains.domain import as_context_parameters, columns_by_name
+from tvbandits.domains.domain import as_context_parameters, encode_context
 from tvbandits.domains.parameters import EXACT, Integer, Periodic
 from tvbandits.domains.space import Space
 from tvbandits.experts.wrapper import SharedLock
@@ -520,7 +520,7 @@ class TVSampler(optuna.samplers.BaseSampler):
                 f"the sampler has no context, got {dict(context)}: give its names and ranges by "
                 "TVSampler(context={...})"
             )
-        columns_by_name(self._context, context or {})
+        encode_context(self._context, context or {})
         trials = study.get_trials(deepcopy=False)
         common = optuna.search_space.intersection_search_space(trials, include_pruned=True)
         constants = {
@@ -640,7 +640,7 @@ class TVSampler(optuna.samplers.BaseSampler):
     def _context_of(self, trial: FrozenTrial) -> dict[str, Any]:
         context = {name: _attribute(trial, name) for name in self._context}
         try:
-            columns_by_name(self._context, context)
+            encode_context(self._context, context)
         except ValueError as error:
             raise ValueError(f"trial {trial.number}: {error}") from error
         return context
