@@ -31,7 +31,7 @@ COLUMNS = {
     "± 95%": "average_regret_ci95",
     "last fifth": "last_fifth_regret",
     "best of batch": BEST_OF_BATCH,
-    "asked a step": "queries_per_step",
+    "queries a step": "queries_per_step",
     "cost a step": "cost_per_step",
     "ms a step": "milliseconds",
     "violations a step": "violations_per_step",
@@ -62,11 +62,11 @@ def comparison_report(folder: Path) -> str:
         _head(content, panels),
         section("Average regret against the step", _figure(content)),
         *(_panel(content, panel) for panel in panels),
-        section("How it was made", how),
+        section("How to repeat it", how),
     ]
     return page(
         f"Comparison on {', '.join(content.rows['problem'].unique())}",
-        "Regret: what each policy loses in each step against the best point of that step.",
+        "Regret is the loss of a policy in a step compared with the best point of that step.",
         "".join(parts),
         f"tvbandits {content.record['tvbandits']}",
     )
@@ -93,7 +93,7 @@ def _figure(content: Content) -> str:
     light = _picture(content)
     with style.context(["dark_background", DARK]):
         dark = _picture(content)
-    about = "Average regret of each policy: the tables below have where the curves end"
+    about = "Average regret of each policy: the tables below have the final values"
     look = "width: 100%; min-width: 40rem; max-width: 60rem"
     return (
         f'<figure class="scroll"><picture><source srcset="{dark}" '
@@ -136,7 +136,7 @@ def _head(content: Content, panels: list[Panel]) -> str:
     interrupted = bool(content.record["arguments"].get("interrupted", False))
     if interrupted:
         lines.append(
-            "<p>Somebody stopped this comparison: these are the runs that were complete.</p>"
+            "<p>This comparison was stopped: the page shows the runs that were complete.</p>"
         )
     return f'<div class="now{" warn" if interrupted else ""}">{"".join(lines)}</div>'
 
@@ -192,7 +192,7 @@ def _provenance(record: Mapping[str, Any]) -> str:
     command = escape(command_of(record["arguments"]))
     packages = table(["package", "version"], list(record["versions"].items()))
     return (
-        f"<p>The command:</p><pre>{command}</pre><p>Seeds {seeds}.</p>"
+        f"<p>The command:</p><pre>{command}</pre><p>Seeds: {seeds}.</p>"
         f'<div class="scroll">{packages}</div>'
     )
 

@@ -146,7 +146,9 @@ def test_skip_doubtful_is_for_tables_and_not_beside_yes(command: Command, networ
 @pytest.mark.usefixtures("network")
 def test_new_says_whether_times_may_be_dates(command: Command) -> None:
     new = ("--policy", "frugal-gp-ucb", "--sites", "sites.csv", "--config")
-    assert "no clock: times are numbers; --clock 1h" in fine(command("new", "c.db", *new, "c.toml"))
+    assert "no clock: times are numbers; with --clock 1h" in fine(
+        command("new", "c.db", *new, "c.toml")
+    )
     assert "no clock" not in fine(command("new", "d.db", *new, "d.toml", "--clock", "1h"))
 
 
@@ -213,7 +215,8 @@ def test_an_ask_without_a_time_says_which_time_it_is_for(command: Command, gauge
     said = command("ask", gauges)
     assert said.status == 0
     assert said.err.startswith(
-        "tvbandits: for 2024-01-31 01:00:00, one unit of the clock after the last reading; now is "
+        "tvbandits: points for 2024-01-31 01:00:00, one unit of the clock after the last reading; it is "
+        "now "
     )
     assert "--at" in said.err
     assert command("ask", gauges, "--at", "2024-01-31 02:00").err == ""
