@@ -230,7 +230,7 @@ def write_ranks(table: pd.DataFrame, out: Path) -> None:
 
 
 def board_text(board: Board, origin: Mapping[str, Any]) -> str:
-    """Return the board as Markdown; where ours are beaten comes first."""
+    """Return the board as Markdown."""
     ranks = mean_ranks(board.table)
     # Ranks have no unit: decimals do.
     ranked = ranks.mean.map("{:.2f}".format).rename_axis("policy").reset_index(name="mean rank")
@@ -240,7 +240,7 @@ def board_text(board: Board, origin: Mapping[str, Any]) -> str:
         f"# Board {origin['suite']}",
         f"`{origin['command']}`, {origin['date']}, {origin['machine']}; {packages}.",
         "## Who wins where",
-        f"First the problems where other policies beat those of this package ({ours}) by most.",
+        f"The first problems are those on which others beat the policies of this package ({ours}) most.",
         _markdown(first),
         "## Mean ranks",
         _test_text(ranks),
@@ -270,8 +270,8 @@ def _test_text(ranks: Ranks) -> str:
     if ranks.problems < 2:
         return "Only one problem: no test of ranks."
     return (
-        f"Over {ranks.problems} problems; mean ranks that differ by less than "
-        f"{_cell(ranks.critical_difference, 3)} do not differ at the 5% level (Nemenyi); "
+        f"Over {ranks.problems} problems. A difference between mean ranks of less than "
+        f"{_cell(ranks.critical_difference, 3)} is not significant at the 5% level (Nemenyi); "
         f"Friedman p = {_cell(ranks.p_value, 3)}."
     )
 
