@@ -85,7 +85,8 @@ Context = Annotated[
 Site = Annotated[Text, Option("--site", metavar="SITE", help="A site, or coordinates: 3.2,4.5.")]
 
 ReadingSite = Annotated[
-    str, Option("--site", metavar="SITE", help="The site; without --at, its latest reading.")
+    str,
+    Option("--site", metavar="SITE", help="The site; without --at, its latest reading is meant."),
 ]
 
 Yes = Annotated[bool, Option("--yes", help="Accept unusual values without asking.")]
@@ -390,7 +391,8 @@ def drop_command(
     call: Change,
     site: Annotated[Text, Option(metavar="SITE", help="The pending site.")] = None,
     every: Annotated[
-        bool, Option("--all", help="Drop all pending points of the site, or without --site of all.")
+        bool,
+        Option("--all", help="Drop all pending points, of the site or, without --site, of all."),
     ] = False,
 ) -> None:
     """Drop a pending point that nobody will play; if a site has several, the oldest."""
@@ -414,7 +416,7 @@ def sites_command(
         Texts,
         Argument(
             metavar="NAME[=X,Y]...",
-            help="Names of sites; for new sites with coordinates, in the order of the table of sites.",
+            help="Names of sites; give new sites coordinates, in the order of the table of sites.",
         ),
     ] = None,
     yes: Yes = False,
