@@ -455,7 +455,7 @@ def print_change(
         text += f" and is {value:g} now"
         values["is"] = value
     if t is not None:
-        text += f", its time now {campaign.format_time(t)}"
+        text += f", moved to {campaign.format_time(t)}"
         values["to"] = t
     print_result(call.form, f"{text}; {plural(count, noun)} in all", values)
 

@@ -100,7 +100,7 @@ def test_a_correction_says_what_is_on_record_now(command: Command, network: Path
     said = fine(command("correct", network, "--site", "ST1", "--at", 3, "--reward", 2.5))
     assert said.startswith("corrected: ST1 at 2024-01-30 03:00:00, which was 1.5 and is 2.5 now;")
     said = fine(command("correct", network, "--site", "ST1", "--at", 3, "--to", 4))
-    assert "which was 2.5, its time now 2024-01-30 04:00:00;" in said
+    assert "which was 2.5, moved to 2024-01-30 04:00:00;" in said
 
 
 def test_a_file_may_be_imported_again_after_one_of_its_readings_was_corrected(
