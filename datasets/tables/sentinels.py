@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.datasets.tables.layout import FileOptions
-from tvbandits.option_text import option_text
+from tvbandits.option_text import format_option
 
 # Numbers that often stand for no reading: -99, -999.0, 9999, -7999, -32768, 1e30.
 SENTINEL = re.compile(
@@ -63,7 +63,42 @@ def spike_notes(values: pd.DataFrame, options: FileOptions) -> list[str]:
             text = f"{different[i]:.10g}"
             notes.append(
                 f"{text} is {numbers[i] / numbers.sum():.1%} of the values, far more than those near "
-                f"it: if it stands for no reading, say {option_text('missing', text)}"
+                f"it: if it stands for no reading, say {format_option('missing', text)}"
+            )
+    return notes
+
+
+# A value stands alone if the gap to the others is this share of their range.
+ALONE = 0.25
+
+
+def zero_notes(values: pd.DataFrame, options: FileOptions) -> list[str]:
+    """Return a sentence if 0 or -1, which are often no reading, are far from all other values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from tvbandits.datasets.tables.layout import FileOptions
+    >>> from tvbandits.datasets.tables.sentinels import zero_notes
+    >>> values = pd.DataFrame({"value": [*np.linspace(12, 20, 98), 0.0, 0.0]})
+    >>> print(zero_notes(values, FileOptions())[0].partition(":")[0])
+    0 comes 2 times, far from all other values, which are 12 to 20
+    """
+    numbers = pd.Series(values.to_numpy(float).ravel()).dropna()
+    if "none" in options.missing:
+        return []
+    notes = list[str]()
+    for code in (0.0, -1.0):
+        count, others = int((numbers == code).sum()), numbers[~numbers.isin([0.0, -1.0])]
+        if count == 0 or others.nunique() < FEWEST_VALUES:
+            continue
+        gap = max(others.min() - code, code - others.max())
+        if gap > ALONE * (others.max() - others.min()) and count < SPIKE_SHARE * len(numbers):
+            notes.append(
+                f"{code:g} comes {count} time{'s' * (count > 1)}, far from all other values, which are "
+                f"{others.min():g} to {others.max():g}: if it stands for no reading, say "
+                f"{format_option('missing', f'{code:g}')}"
             )
     return notes
 
@@ -73,5 +108,5 @@ def sentinel_text(code: str, what: str = "is there") -> str:
     number = code.partition(" ")[0]
     return (
         f"{code} {what}, outside of all other values: if it stands for no reading, say "
-        f"{option_text('missing', number)}, and otherwise {option_text('missing', 'none')}"
+        f"{format_option('missing', number)}, and otherwise {format_option('missing', 'none')}"
     )

@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.commands import Command, fine
 from tvbandits import Campaign
-from tvbandits.clock import is_date_text, iso_date
+from tvbandits.clock import is_date_text, to_iso_date
 from tvbandits.datasets import sensor_field
 from tvbandits.datasets.tables.readings import averages_text
 
@@ -204,18 +204,14 @@ def test_dates_whose_month_is_a_word_are_read(form: str) -> None:
 
 @pytest.mark.parametrize("text", ["4 Foo 2024", "Ju 4, 2024", "Mar 42024", "Hall May 2024"])
 def test_other_words_are_no_months(text: str) -> None:
-    assert iso_date(text) == text
+    assert to_iso_date(text) == text
     assert not is_date_text(text)
 
 
 @pytest.mark.parametrize(
     ("unit", "origin", "says"),
     [
-        (
-            "1s",
-            "1970-01-01",
-            "seconds since 1970, from 2024-03-04 00:00: then give a clock of unit 1s",
-        ),
+        ("1s", "1970-01-01", "seconds since 1970, from 2024-03-04 00:00: then say --dates s"),
         ("1ms", "1970-01-01", "milliseconds since 1970, from 2024-03-04 00:00"),
         ("1D", "1899-12-30", "days as spreadsheets count them, from 2024-03-04 00:00"),
         ("1h", "2024-01-01", ""),

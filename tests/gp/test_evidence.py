@@ -16,14 +16,19 @@ from tvbandits.domains.space_kernel import PerParameter
 from tvbandits.gp import noise, standardisation
 from tvbandits.gp.additive import structured_kernel
 from tvbandits.gp.calibration import CONFIG as CALIBRATION, IntervalCalibration
-from tvbandits.gp.cholesky import by_cholesky
+from tvbandits.gp.cholesky import condition_by_cholesky
 from tvbandits.gp.evidence import CONFIG as EVIDENCE, Evidence
 from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.gp.kernels.matern import Coordinates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.noise import due, estimated_noise, readings_for_noise
+from tvbandits.gp.noise import infer_noise, is_noise_due, select_readings
 from tvbandits.gp.posterior import Data
-from tvbandits.gp.standardisation import Scaling, declustering_weights, learn, robust_moments
+from tvbandits.gp.standardisation import (
+    Scaling,
+    declustering_weights,
+    learn_scaling,
+    robust_moments,
+)
 from tvbandits.validation import Array
 
 Constant = ConstantKernel
@@ -206,7 +211,7 @@ def drifting_with_noise(n: int, seed: int, variance: float) -> Dataset:
 def test_noise_from_repeats_follows_chi_square() -> None:
     n = 101
     y = np.random.default_rng(3).normal(20.0, 0.7, n)
-    found = estimated_noise(RBF(1.0), unknown(np.zeros((n, 2)), np.full(n, 4.0), y))
+    found = infer_noise(RBF(1.0), unknown(np.zeros((n, 2)), np.full(n, 4.0), y))
     squares = float(((y - y.mean()) ** 2).sum())
     expected = [squares / (n - 3), *(squares / chi2.ppf([0.975, 0.025], n - 1))]
     np.testing.assert_allclose([found.variance, found.low, found.high], expected, rtol=0.03)
@@ -218,15 +223,15 @@ def test_noise_with_rough_rival_excludes_differences_between_neighbours() -> Non
     X, y, truth = rng.uniform(0.0, 10.0, (80, 1)), rng.standard_normal(80), 0.01
     seen = unknown(X, np.arange(80.0), np.linalg.cholesky(rough(X) + truth * np.eye(80)) @ y)
     one, both, known = (
-        estimated_noise(kernel, seen, rival=rival).variance
+        infer_noise(kernel, seen, rival=rival).variance
         for kernel, rival in ((smooth, None), (smooth, rough), (rough, None))
     )
     assert one > 5.0 * both
     assert both == pytest.approx(known, rel=0.05)
-    assert estimated_noise(smooth, seen, rival=smooth).variance == pytest.approx(one)
+    assert infer_noise(smooth, seen, rival=smooth).variance == pytest.approx(one)
     agree = drifting_with_noise(40, 2, 0.5)
-    assert estimated_noise(RBF(2.0), agree, rival=rough).variance == pytest.approx(
-        estimated_noise(RBF(2.0), agree).variance, rel=0.1
+    assert infer_noise(RBF(2.0), agree, rival=rough).variance == pytest.approx(
+        infer_noise(RBF(2.0), agree).variance, rel=0.1
     )
 
 
@@ -255,34 +260,34 @@ def test_noise_posterior_matches_dense_densities(mean: float | None, known: int)
         off = off / noise.CONFIG.prior_spread
         logs.append(np.array([law.logpdf(values) for law in laws]) - off**2 / 2)
     density = np.exp(logsumexp(logs, axis=0) - logsumexp(logs))
-    found = estimated_noise(2.0 * RBF(2.0), seen, mean)
+    found = infer_noise(2.0 * RBF(2.0), seen, mean)
     assert found.variance == pytest.approx(density @ grid, rel=1e-5)
     assert found.low < found.variance < found.high
 
 
 def test_noise_intervals_hold_under_unknown_drift() -> None:
-    found = [estimated_noise(RBF(2.0), drifting_with_noise(100, seed, 0.5)) for seed in range(40)]
+    found = [infer_noise(RBF(2.0), drifting_with_noise(100, seed, 0.5)) for seed in range(40)]
     assert np.mean([each.low <= 0.5 <= each.high for each in found]) >= 0.9
     assert np.exp(np.mean(np.log([each.variance for each in found]))) == pytest.approx(0.5, rel=0.4)
 
 
 def test_noise_ignores_time_of_kernel() -> None:
     seen = drifting_with_noise(20, 2, 0.1)
-    plain = estimated_noise(RBF(2.0), seen)
-    assert estimated_noise(OnSpace(RBF(2.0)) * Drift(0.3), seen) == plain
+    plain = infer_noise(RBF(2.0), seen)
+    assert infer_noise(OnSpace(RBF(2.0)) * Drift(0.3), seen) == plain
 
 
 def test_noise_scales_with_squared_unit() -> None:
     seen = drifting_with_noise(30, 5, 0.2)
-    small = estimated_noise(RBF(2.0), seen)
-    large = estimated_noise(RBF(2.0), unknown(seen.X, seen.t, 1e6 * seen.y))
+    small = infer_noise(RBF(2.0), seen)
+    large = infer_noise(RBF(2.0), unknown(seen.X, seen.t, 1e6 * seen.y))
     assert large.variance == pytest.approx(1e12 * small.variance, rel=1e-6)
 
 
 @pytest.mark.parametrize("y", [[0.0], [5.0], [5.0, 5.0, 5.0], [1e-200], [0.0, 1e40]])
 def test_noise_of_few_or_equal_readings_is_positive(y: list[float]) -> None:
     n = len(y)
-    found = estimated_noise(RBF(2.0), unknown(np.zeros((n, 1)), np.arange(float(n)), np.array(y)))
+    found = infer_noise(RBF(2.0), unknown(np.zeros((n, 1)), np.arange(float(n)), np.array(y)))
     assert 0 < found.low < found.variance < found.high
 
 
@@ -299,7 +304,7 @@ def test_readings_with_own_noise_separate_noise_from_nugget(new: float) -> None:
         rewards = unknown(X[first], t[first], (f + 0.4 * rng.standard_normal(len(t)))[first])
         answers = f + 0.1 * rng.standard_normal(len(t)) + 9.0  # an instrument that is off
         stated = Dataset(X, t, answers, np.full(len(t), 0.01))
-        found = estimated_noise(RBF(0.1), stated.append(rewards))
+        found = infer_noise(RBF(0.1), stated.append(rewards))
         assert found.readings == int(first.sum())
         ratios.append(found.variance / 0.16)
     assert np.exp(np.mean(np.log(ratios))) == pytest.approx(1.0, rel=0.25)
@@ -309,26 +314,36 @@ def test_noise_uses_repeats_and_latest_of_many_readings() -> None:
     t = np.concatenate([np.repeat(np.arange(40.0), 2), np.arange(40.0, 340.0)])
     seen = unknown(np.zeros((len(t), 1)), t, np.arange(float(len(t))))
     half = noise.CONFIG.most_readings // 2
-    stated, rows = readings_for_noise(seen)
+    stated, rows = select_readings(seen)
     assert not len(stated)
     assert len(rows) == noise.CONFIG.most_readings
     assert set(rows) == {*range(80 - half, 80), *range(380 - half, 380)}
     answers = Dataset(np.zeros((300, 1)), np.arange(300.0), np.zeros(300), np.ones(300))
-    stated, rows = readings_for_noise(answers.append(seen))
+    stated, rows = select_readings(answers.append(seen))
     assert len(stated) == len(rows) == half
 
 
 def test_noise_is_due_at_every_doubling() -> None:
-    assert [n for n in range(1, 2000) if due(n - 1, n)] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
-    assert due(5, 9)
-    assert due(0, 100)
-    assert not due(9, 15)
-    assert not due(300, 600)
+    assert [n for n in range(1, 2000) if is_noise_due(n - 1, n)] == [
+        1,
+        2,
+        4,
+        8,
+        16,
+        32,
+        64,
+        128,
+        256,
+    ]
+    assert is_noise_due(5, 9)
+    assert is_noise_due(0, 100)
+    assert not is_noise_due(9, 15)
+    assert not is_noise_due(300, 600)
 
 
 def test_noise_estimate_prints_interval() -> None:
     assert str(noise.NoiseEstimate(0.8, 0.5, 1.3, 64)) == "0.8 (0.5 to 1.3), from 64 readings"
-    unread = "0.05 (0.001 to 2.5), a guess: it was learned from no reading so far"
+    unread = "0.05 (0.001 to 2.5), a guess before the first reading"
     assert str(noise.NoiseEstimate(0.05, 0.001, 2.5)) == unread
 
 
@@ -345,7 +360,7 @@ def test_calibration_is_forgotten_mean_square_with_prior_count(
 ) -> None:
     known = IntervalCalibration()
     for error, variance in told:
-        known = known.after(error, variance)
+        known = known.update(error, variance)
     z = np.array([error / math.sqrt(variance) for error, variance in reversed(told)])
     weights = (1 - CALIBRATION.forgetting_rate) ** np.arange(len(z))
     squares, n = np.minimum(z**2, CALIBRATION.largest_square), CALIBRATION.prior_count
@@ -356,20 +371,20 @@ def test_calibration_is_forgotten_mean_square_with_prior_count(
 def test_calibration_survives_one_outlier() -> None:
     known = IntervalCalibration()
     for error in np.resize([1.0, -1.0], 60):
-        known = known.after(error, 1.0)
-    assert known.after(1e6, 1.0).deviation_factor < 1.35
+        known = known.update(error, 1.0)
+    assert known.update(1e6, 1.0).deviation_factor < 1.35
 
 
 def test_calibration_coverage_is_share_of_intervals() -> None:
     known, held = IntervalCalibration(), []
     assert math.isnan(known.coverage)
     for error in np.random.default_rng(0).standard_normal(3000):
-        known = known.after(error, 1.0)
+        known = known.update(error, 1.0)
         held.append(known.coverage)
     # A deviation that is widened by chance holds a little more than it should.
     assert 0.94 < np.mean(held) < 0.99
     for _ in range(200):
-        known = known.after(100.0, 1.0)
+        known = known.update(100.0, 1.0)
     assert known.coverage < 0.05
 
 
@@ -386,7 +401,7 @@ def rewards(n: int, seed: int = 0, noise: float = 0.01) -> Dataset:
 
 
 def learned(seen: Dataset, kernel: Kernel | None = None, noise: float = 0.01) -> Scaling:
-    return learn(START, kernel or RBF(0.2), seen, np.ones(len(seen), dtype=bool), noise)
+    return learn_scaling(START, kernel or RBF(0.2), seen, np.ones(len(seen), dtype=bool), noise)
 
 
 # Weights.
@@ -436,7 +451,7 @@ def test_robust_moments_match_formulas(n: int, seed: int) -> None:
 def test_learn_estimates_again_as_values_multiply() -> None:
     seen, current, at = rewards(200), START, []
     for n in range(1, 201):
-        new = learn(current, RBF(0.2), seen.take(slice(n)), np.ones(n, dtype=bool), 0.01)
+        new = learn_scaling(current, RBF(0.2), seen.take(slice(n)), np.ones(n, dtype=bool), 0.01)
         if new is not current:
             at.append(n)
             assert new.estimated_at == n
@@ -493,7 +508,7 @@ def test_learn_has_noise_as_smallest_scale() -> None:
 
 def centre_of(made: Scaling, seen: Dataset, origin: float) -> float:
     values = np.column_stack([seen.y - origin, np.ones(len(seen))])
-    posterior = by_cholesky(RBF(0.2), Data(seen.X, values, seen.variance / made.scale**2))
+    posterior = condition_by_cholesky(RBF(0.2), Data(seen.X, values, seen.variance / made.scale**2))
     return made.mean(posterior.summary.products, origin)
 
 

@@ -13,13 +13,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from tests.helpers.recipes import build
 from tests.oracles import loops
 from tvbandits import Bandit, Candidates, Dataset, Every, Exact, StateSpace, policies
-from tvbandits.data import step_of
+from tvbandits.data import median_time_step
 from tvbandits.gp import online
 from tvbandits.gp.additive import structured_kernel
 from tvbandits.gp.evidence import Evidence
 from tvbandits.gp.features import Term, terms_of
-from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, same_form
-from tvbandits.gp.online import Learned, at_step, refit
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, have_same_form
+from tvbandits.gp.online import Learned, refit, scale_times
 from tvbandits.gp.standardisation import Scaling
 from tvbandits.validation import Array
 
@@ -37,7 +37,7 @@ UNIT = Scaling(0.0, 1.0)
 def test_due(steps: int, first: list[int], before: int, more: int) -> None:
     # However many rewards come at once: if any of them is one after which to learn.
     after = [n in first or n % steps == 0 for n in range(before + 1, before + more + 1)]
-    assert Every(steps, tuple(first)).due(before, before + more) == any(after)
+    assert Every(steps, tuple(first)).is_due(before, before + more) == any(after)
 
 
 # --- from what ------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def loss(
 def test_refit_is_never_worse_than_its_start(seed: int, spread: float) -> None:
     every, start = Every(iterations=4, spread=spread), smooth(1.0) + level(40.0)
     sample = drawn(smooth() + level(), 50, seed)
-    learned = Learned.nothing(start, every)
+    learned = Learned.initial(start, every)
     before, total = loss(every, start, start, sample, 0.2, 1.5), 0.0
     for fits in range(1, 6):
         learned = refit(every, start, learned, sample, Scaling(0.2, 1.5), Scaling(0.2, 1.5))
@@ -166,9 +166,9 @@ def test_refit_is_never_worse_than_its_start(seed: int, spread: float) -> None:
 def test_refit_starts_from_latest_fit() -> None:
     sample, start = drawn(smooth(), 50, 0), smooth(1.0)
     long, short = Every(iterations=200), Every(iterations=1)
-    found = refit(long, start, Learned.nothing(start, long), sample, UNIT, UNIT)
+    found = refit(long, start, Learned.initial(start, long), sample, UNIT, UNIT)
     warm = refit(short, start, found, sample, UNIT, UNIT)
-    cold = refit(short, start, Learned.nothing(start, short), sample, UNIT, UNIT)
+    cold = refit(short, start, Learned.initial(start, short), sample, UNIT, UNIT)
     assert warm.losses[0] - found.losses[0] <= found.losses[0] + 1e-9
     assert cold.losses[0] > found.losses[0] + 1.0
 
@@ -189,7 +189,7 @@ def test_refit_leaves_fixed_kernel() -> None:
     start = ConstantKernel(1.0, "fixed") * OnTime(Matern(3.0, "fixed", nu=0.5))
     every = Every()
     sample = drawn(level(), 20, 0)
-    made = refit(every, start, Learned.nothing(start, every), sample, UNIT, UNIT)
+    made = refit(every, start, Learned.initial(start, every), sample, UNIT, UNIT)
     assert (made.kernel, made.fits) == (start, 1)
     assert made.losses == pytest.approx((loss(every, start, start, sample, 0.0, 1.0),))
 
@@ -201,14 +201,14 @@ def test_refit_selects_rival_of_larger_evidence(given_: str) -> None:
     every = Every(rivals=(other,), iterations=20)
     for truth, best in ((start, 0), (other, 1)):
         sample = drawn(truth, 120, 3, noise=1e-3)
-        learned = refit(every, start, Learned.nothing(start, every), sample, UNIT, UNIT)
+        learned = refit(every, start, Learned.initial(start, every), sample, UNIT, UNIT)
         assert learned.best == best == int(np.argmin(learned.losses))
         assert learned.kernel is learned.kernels[best]
 
 
 def test_refit_compares_rivals_on_schedule() -> None:
     every, start = Every(rivals=(rough(), smooth(100.0)), iterations=2), smooth()
-    learned, changed = Learned.nothing(start, every), []
+    learned, changed = Learned.initial(start, every), []
     early, often = online.CONFIG.first_comparisons, online.CONFIG.comparison_period
     last = early + 2 * often
     for fit in range(last):
@@ -275,7 +275,7 @@ def test_refit_without_amplitude_for_each_term_rescales_nothing(kernel: Any) -> 
 def moves(every: Every, start: Any) -> Array:
     """How far a fit takes the logarithms of amplitude, length scale and time scale."""
     sample = drawn(smooth(time=2.0, amplitude=9.0), 60, 0)
-    made = refit(every, start, Learned.nothing(start, every), sample, UNIT, UNIT)
+    made = refit(every, start, Learned.initial(start, every), sample, UNIT, UNIT)
     return np.asarray(np.abs(made.kernel.theta - start.theta))
 
 
@@ -306,20 +306,20 @@ def test_refit_has_own_spread_over_points() -> None:
     ],
 )
 def test_step_of_is_median_gap(times: list[float], step: float) -> None:
-    assert step_of(np.array(times)) == step
+    assert median_time_step(np.array(times)) == step
 
 
 def test_at_step_converts_time_scales() -> None:
     kernel = structured_kernel(RBF(1.0), Matern(1.0, nu=0.5))
-    made = at_step(kernel, 60.0)
-    assert same_form(made, kernel)
+    made = scale_times(kernel, 60.0)
+    assert have_same_form(made, kernel)
     given_, moved = (terms_of(each) or () for each in (kernel, made))
     assert [term.time_scale for term in moved] == [60.0 * term.time_scale for term in given_]
     fixed = ConstantKernel(2.0) * OnTime(Matern(5.0, "fixed", nu=1.5)) + OnSpace(Matern(3.0))
     expected = ConstantKernel(2.0) * OnTime(Matern(300.0, "fixed", nu=1.5)) + OnSpace(Matern(3.0))
-    assert at_step(fixed, 60.0) == expected
-    assert at_step(smooth(), 1.0) == smooth()
-    slow = at_step(OnSpace(RBF(1.0)) * Drift(0.1, (0.01, 0.9)), 60.0).k2
+    assert scale_times(fixed, 60.0) == expected
+    assert scale_times(smooth(), 1.0) == smooth()
+    slow = scale_times(OnSpace(RBF(1.0)) * Drift(0.1, (0.01, 0.9)), 60.0).k2
     forgotten = [1.0 - (1.0 - rate) ** 60 for rate in (slow.epsilon, *slow.epsilon_bounds)]
     assert forgotten == pytest.approx([0.1, 0.01, 0.9])
 
@@ -328,8 +328,8 @@ def test_first_refit_learns_step() -> None:
     tight = Every(spread=1e-6, space_spread=1e-6, rivals=(rough(),), in_steps=True)
     plain, start = drawn(smooth(), 40, 0), smooth()
     later = Dataset(plain.X, 60.0 * plain.t, plain.y, plain.variance)
-    first = refit(tight, start, Learned.nothing(start, tight), later, UNIT, UNIT)
-    assert first.starts == (at_step(start, 60.0), at_step(rough(), 60.0))
+    first = refit(tight, start, Learned.initial(start, tight), later, UNIT, UNIT)
+    assert first.starts == (scale_times(start, 60.0), scale_times(rough(), 60.0))
     for kernel, median in zip(first.kernels, first.starts, strict=True):
         np.testing.assert_allclose(kernel.theta, median.theta, atol=1e-6)
     # It is found out once: medians stay, whatever the steps are later.
@@ -338,7 +338,7 @@ def test_first_refit_learns_step() -> None:
     np.testing.assert_allclose(second.kernel.theta, first.kernel.theta, atol=1e-6)
     # Without the rule, time scales are in the unit of time.
     given_ = replace(tight, in_steps=False)
-    unmoved = refit(given_, start, Learned.nothing(start, given_), later, UNIT, UNIT)
+    unmoved = refit(given_, start, Learned.initial(start, given_), later, UNIT, UNIT)
     assert unmoved.starts == (start, rough())
     np.testing.assert_allclose(unmoved.kernel.theta, start.theta, atol=1e-6)
 
@@ -349,7 +349,7 @@ def test_later_refit_learns_longer_step(fits: int) -> None:
     tight = Every(spread=1e-6, space_spread=1e-6, rivals=(rough(),), in_steps=True)
     sample, start = drawn(smooth(), 40, 0), smooth()
     close = replace(sample, t=0.1 * sample.t)
-    learned = Learned.nothing(start, tight)
+    learned = Learned.initial(start, tight)
     for _ in range(fits):
         learned = refit(tight, start, learned, close, UNIT, UNIT)
     assert learned.step == pytest.approx(0.1)
@@ -357,7 +357,7 @@ def test_later_refit_learns_longer_step(fits: int) -> None:
     assert refit(tight, start, learned, little, UNIT, UNIT).step == pytest.approx(0.1)
     later = refit(tight, start, learned, sample, UNIT, UNIT)
     assert later.step == 1.0
-    assert later.starts == (at_step(start, 1.0), at_step(rough(), 1.0))
+    assert later.starts == (scale_times(start, 1.0), scale_times(rough(), 1.0))
     np.testing.assert_allclose(later.kernel.theta, start.theta, atol=1e-6)
 
 
@@ -365,11 +365,11 @@ def test_refit_selects_by_sum_of_losses() -> None:
     # The rival suits the next sample better, but has lost more before.
     every, start = Every(rivals=(rough(),), iterations=1), smooth()
     sample = drawn(rough(), 60, 3, noise=1e-3)
-    fresh = refit(every, start, Learned.nothing(start, every), sample, UNIT, UNIT)
+    fresh = refit(every, start, Learned.initial(start, every), sample, UNIT, UNIT)
     lead = fresh.losses[0] - fresh.losses[1]
     assert lead > 1.0
     for before, best in ((0.5 * lead, 1), (2.0 * lead, 0)):
-        known = replace(Learned.nothing(start, every), losses=(0.0, before))
+        known = replace(Learned.initial(start, every), losses=(0.0, before))
         assert refit(every, start, known, sample, UNIT, UNIT).best == best
 
 
@@ -424,7 +424,9 @@ def test_rewards_of_one_tell_are_one_fit() -> None:
 def test_rounding_does_not_change_a_form() -> None:
     rng, kernel = np.random.default_rng(0), structured_kernel(RBF(0.8))
     moves = 0.3 * rng.standard_normal((20, len(kernel.theta)))
-    assert all(same_form(kernel.clone_with_theta(kernel.theta + move), kernel) for move in moves)
+    assert all(
+        have_same_form(kernel.clone_with_theta(kernel.theta + move), kernel) for move in moves
+    )
 
 
 def test_other_recipe_fits_anew() -> None:
@@ -483,7 +485,7 @@ def test_refit_of_kernel_without_terms() -> None:
     assert bandit.recipe.learn == replace(LEARN, in_steps=False)  # it says itself what it means
     play(bandit, range(1, 9))
     assert bandit.info.model.fits == 3
-    assert same_form(bandit.state.model.kernel, kernel)
+    assert have_same_form(bandit.state.model.kernel, kernel)
     assert bandit.state.model.kernel != kernel
     for posterior in ({}, {"posterior": StateSpace()}):
         with pytest.raises(ValueError, match=r"needs a sum of terms .*; got .*RBF"):
@@ -508,7 +510,7 @@ def test_kept_of_diverse_memory_is_greedy_without_whole_matrix() -> None:
 
     n, rule = 400, Every(remembered=40, recent=0.5, diverse=True)
     Z, t = rng.random((n, 2)), np.arange(float(n))
-    kept = rule.kept(t, np.ones(n, dtype=bool), Counted(0.3), Z)
+    kept = rule.remember(t, np.ones(n, dtype=bool), Counted(0.3), Z)
     older = Z[: n - 20]
     chosen: list[int] = []
     left = kernel(older)

@@ -23,10 +23,10 @@ from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import WORDS, escape, plural, print_result, without_formula
 from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import parse_time, to_number
-from tvbandits.domains.candidates import candidates_of
+from tvbandits.domains.candidates import get_candidates
 from tvbandits.domains.space import Arms
-from tvbandits.io import without_nan
-from tvbandits.text import interval_text
+from tvbandits.io import replace_nan
+from tvbandits.text import format_interval
 from tvbandits.validation import Array, file_path
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _opened(call: Call) -> Iterator[Campaign]:
         if expert_name is None:
             yield campaign
             return
-        from tvbandits.cli.campaign_expert import check_expert, make_expert
+        from tvbandits.cli.campaign_config import check_expert, make_expert
         from tvbandits.policies.names import load
 
         check_expert(expert_name, campaign.about.get("expert", ""))
@@ -80,7 +80,7 @@ def parse_available(
     """Return the available sites; on a box or a space ranges, as in "x0=0..5; fuel=gas, oil"."""
     if texts is None:
         return None
-    if candidates_of(campaign.domain) is not None:
+    if get_candidates(campaign.domain) is not None:
         return parse_sites(campaign, texts)
     ranges: dict[str, Any] = {}
     for part in (part.strip() for text in texts for part in text.split(";")):
@@ -226,7 +226,7 @@ def print_confirmed(call: Call, names: list[str]) -> None:
 def list_sites(call: Call) -> None:
     """Print the sites with their coordinates, as a table of sites, and which of them are retired."""
     with open_campaign(call) as campaign:
-        names, candidates = campaign.names, candidates_of(campaign.domain)
+        names, candidates = campaign.names, get_candidates(campaign.domain)
         if candidates is None:
             raise ValueError(f"the campaign plays on {campaign.domain!r}, not on sites")
         columns = [each for each in names.columns if each not in names.context_names]
@@ -344,7 +344,7 @@ def forecast(
     print_messages(notes)
     lines = []
     for row in rows:
-        value = f"{interval_text(row.mean, row.half, '+-')} {unit}".rstrip()
+        value = f"{format_interval(row.mean, row.half, '+-')} {unit}".rstrip()
         lines.append(f"{row.site}: {value} (95%)")
     values = {
         "t": time,
@@ -361,7 +361,7 @@ def history(call: Call, last: int) -> None:
         columns = {name: np.asarray(each) for name, each in campaign.history_columns.items()}
     rows = list(zip(*(column[-last:].tolist() for column in columns.values()), strict=True))
     if call.form == "json":
-        print(json.dumps([without_nan(dict(zip(columns, row, strict=True))) for row in rows]))
+        print(json.dumps([replace_nan(dict(zip(columns, row, strict=True))) for row in rows]))
         return
     total = len(next(iter(columns.values())))
     if len(rows) < total:
@@ -404,6 +404,4 @@ def report(file: str, out: str | None) -> None:
     check_file_name(path)
     with open_campaign(Call(file)) as campaign:
         generator = generator_of(campaign.id)
-        write_page(
-            campaign_page(campaign.overview), path, lambda page: has_generator(page, generator)
-        )
+        write_page(campaign_page(campaign), path, lambda page: has_generator(page, generator))

@@ -1,4 +1,4 @@
-"""The command `data info`: what is in a file of readings, and which option changes how it is read."""
+"""The commands that show what there is: policies, problems, what a file holds, and data to download."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from rich.progress import DownloadColumn, TaskID, TransferSpeedColumn
 
 from tvbandits.cli.options import TableOptions
 from tvbandits.cli.output import Format, plural, print_result
+from tvbandits.cli.terminal import progress_bars
 from tvbandits.clock import is_date_text
+from tvbandits.comparison.arguments import PROBLEMS, settable_parameters
+from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.sensor_field import (
     degrees_doubt,
     find_degrees,
@@ -22,16 +26,13 @@ from tvbandits.datasets.sensor_field import (
 )
 from tvbandits.datasets.tables.headings import similar_names
 from tvbandits.datasets.tables.layout import (
-    SEPARATORS,
     FileOptions,
     Layout,
-    Sheet,
     check_units,
     find_columns,
     has_numbers,
     is_gap,
     options_of_sites,
-    read_sheet,
     select_parameter,
     stations_of,
     tidy,
@@ -39,10 +40,75 @@ from tvbandits.datasets.tables.layout import (
 )
 from tvbandits.datasets.tables.readings import as_times, averages_text, few, flags_text
 from tvbandits.datasets.tables.rounds import doubts_about, find_step
-from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text, spike_notes
+from tvbandits.datasets.tables.sentinels import (
+    find_sentinels,
+    sentinel_text,
+    spike_notes,
+    zero_notes,
+)
+from tvbandits.datasets.tables.sheets import SEPARATORS, Sheet, read_sheet
 from tvbandits.datasets.tables.times import doubts_about_times, with_long_years
-from tvbandits.io import naming
-from tvbandits.option_text import option_text
+from tvbandits.io import name_file_in_errors
+from tvbandits.option_text import format_option
+from tvbandits.policies import POLICIES
+from tvbandits.policies.names import parameter_text, parameters_of
+from tvbandits.policies.setting import text_options
+
+# --- policies, problems and downloads ------------------------------------------------------------
+
+
+def list_policies() -> None:
+    """Print the name, the title and the parameters of each policy, and the options of most policies."""
+    entries = []
+    for each in POLICIES.values():
+        options = ", options" if len(each.parameters) > len(each.own_parameters) else ""
+        entries.append((each.name, each.title, parameter_text(each.own_parameters) + options))
+    _print_list(entries)
+    print(f"\noptions: {parameter_text(text_options())}")
+
+
+def list_problems() -> None:
+    """Print the name, the summary and the parameters of each problem."""
+    entries: list[tuple[str, str, str]] = []
+    for name, each in PROBLEMS.items():
+        files = 1 if each.files is None or name == "table" else each.files
+        entries.append(
+            (
+                name,
+                each.summary,
+                parameter_text(settable_parameters(parameters_of(each.make, skip=files))),
+            )
+        )
+    _print_list(entries)
+
+
+def _print_list(entries: list[tuple[str, str, str]]) -> None:
+    """Print a line for each entry, in columns."""
+    widths = [max(map(len, column)) for column in zip(*entries, strict=True)]
+    for entry in entries:
+        cells = (f"{cell:<{width}}" for cell, width in zip(entry, widths, strict=True))
+        print("  ".join(cells).rstrip())
+
+
+def fetch(years: Sequence[int], state: str | None) -> None:
+    """Download ozone data, with a bar for each file, and print how to use them."""
+    tasks: dict[str, TaskID] = {}
+    with progress_bars(DownloadColumn(), TransferSpeedColumn()) as bars:
+
+        def report(name: str, size: int, total: int | None) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=total)
+            bars.update(tasks[name], completed=size, total=total)
+
+        paths = fetch_ozone(years, state=state, progress=report)
+    for path in paths:
+        print(path)
+    data = " ".join(f"--data {shlex.quote(str(path))}" for path in paths)
+    # The whole country has more than a thousand sites.
+    print(f"tvbandits compare {'ozone:sites=28' if state is None else 'ozone'} {data}")
+
+
+# --- data info -------------------------------------------------------------------------------------
 
 
 def inspect(paths: Sequence[Path], tables: TableOptions, form: Format) -> None:
@@ -50,7 +116,7 @@ def inspect(paths: Sequence[Path], tables: TableOptions, form: Format) -> None:
     options = FileOptions(**tables.given)
     facts, unit_of = [], []
     for path in paths:
-        with naming(path):
+        with name_file_in_errors(path):
             sheet = read_sheet(path, options)
             facts.append({"file": str(path), **_facts(sheet, options)})
             unit_of.append(sheet.unit_of)
@@ -87,7 +153,7 @@ def _questions_of_units(unit_of: Mapping[str, str]) -> list[str]:
     fewest = min(columns.values(), key=len)[0]
     return [
         f"columns have different units ({listed}): leave out columns that are not stations by "
-        f"{option_text('without', fewest)} and so on, or name the table of sites, too"
+        f"{format_option('without', fewest)} and so on, or name the table of sites, too"
     ]
 
 
@@ -117,10 +183,7 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
         "columns": [str(column) for column in cells.columns],
     }
     own = options_of_sites(options, cells)
-    is_sites = (
-        find_degrees(with_degrees(cells, own).columns) and not find_columns(cells, own).is_long
-    )
-    if is_sites or _are_places(cells):
+    if _has_sites(cells, own) or _are_places(cells):
         with _asking(questions):
             places = read_places(cells, own)
             rest = [each for each in cells.columns[1:] if each not in places.columns]
@@ -144,6 +207,16 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
         "places": list(layout.places),
     }
     return facts | _reading_facts(cells, layout, options, questions) | {"questions": questions}
+
+
+def _has_sites(cells: pd.DataFrame, options: FileOptions) -> bool:
+    """Tell whether a table has a row for each site, with latitude and longitude."""
+    table = with_degrees(cells, options)
+    degrees = find_degrees(table.columns)
+    if degrees is None or find_columns(cells, options).is_long:
+        return False
+    first = cells.iloc[:, 0].astype(str)
+    return has_numbers(table[degrees[0]]) and not first.map(is_date_text).all()
 
 
 def _are_places(cells: pd.DataFrame) -> bool:
@@ -178,8 +251,8 @@ def _reading_facts(
 
 def _time_facts(rows: pd.DataFrame, layout: Layout, options: FileOptions) -> dict[str, Any]:
     """Return the form of the times, the first and the last, their step, and the stations."""
-    written = rows[layout.time[0]].astype(str).str.strip().iloc[0]
     times = as_times(times_of(rows, layout, options), " ".join(layout.time), options.dates)
+    written = rows[layout.time[0]].astype(str).str.strip().iloc[0]
     facts: dict[str, Any] = {
         "time_example": written,
         "from": str(times.min()),
@@ -216,7 +289,9 @@ def _value_facts(
         table = _table_by_time(readings, options)
         times = as_times(readings["time"], "time", options.dates)
         doubts = doubts_about_times(times) + similar_names(table.columns)
-        facts["notes"] = doubts + doubts_about(table) + spike_notes(readings[["value"]], options)
+        values = readings[["value"]]
+        numbers = spike_notes(values, options) + zero_notes(values, options)
+        facts["notes"] = doubts + doubts_about(table) + numbers
     return facts
 
 

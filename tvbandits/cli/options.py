@@ -47,10 +47,7 @@ Jobs = Annotated[
         min=-1, max=1024, callback=check_jobs, help="Number of parallel runs; -1 for all cores."
     ),
 ]
-Scheduler = Annotated[
-    Text,
-    Option("--cluster", help="Run on Dask: local:N for N workers, or the address of a scheduler."),
-]
+Scheduler = Annotated[Text, Option("--cluster", help="Run on Dask: the address of a scheduler.")]
 Folder = Annotated[
     Text,
     Option(
@@ -124,7 +121,12 @@ class TableOptions:
         Text, Option(metavar="comma|point", help="The decimal mark, if 1.012 is ambiguous.")
     ] = None
     dates: Annotated[
-        Text, Option(metavar="day|month", help="What comes first in dates such as 03/02/2026.")
+        Text,
+        Option(
+            metavar="day|month|FORMAT|s|ms",
+            help="What comes first in 03/02/2026; or the format of times, such as %d.%m.%y %H:%M; or "
+            "the unit of numbers that count from 1970.",
+        ),
     ] = None
     time: Annotated[
         Text, Option("--time", metavar="COLUMN", help="The column of times; A+B joins two columns.")

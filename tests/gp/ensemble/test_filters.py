@@ -227,8 +227,8 @@ def test_batched_update_restarts_before_first_reading_or_not_at_all(
 @pytest.mark.parametrize("count", [100, 300])
 def test_batches_are_bounded(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Factorisations are cubic, for readings of several steps and of one."""
-    sizes, factors = [0], linalg._factors_each
-    monkeypatch.setattr(linalg, "_factors_each", lambda A: sizes.append(A.shape[1]) or factors(A))
+    sizes, factors = [0], linalg._factorise_each
+    monkeypatch.setattr(linalg, "_factorise_each", lambda A: sizes.append(A.shape[1]) or factors(A))
     ensemble, rng = FilterEnsemble.of(POINTS, 0.1), np.random.default_rng(3)
     for t in range(12):
         rows = rng.integers(0, 9, count)
