@@ -329,9 +329,7 @@ def test_a_mistyped_year_is_asked_about_and_taken_back(told: Command) -> None:
     refused = wrong(told("campaign", "ask", "c.db", "--at", 5))
     assert "there is a later reading, at t = 8768" in refused
     out = fine(reading(told, "correct", "AQ05", "--at", 8768, "--to", 5, "--who", "anna"))
-    assert (
-        out == "corrected: AQ05 at t = 8768, which was 25, its time now t = 5; 5 readings in all\n"
-    )
+    assert out == "corrected: AQ05 at t = 8768, which was 25, moved to t = 5; 5 readings in all\n"
     fine(told("campaign", "ask", "c.db", "--at", 6))
     history = fine(told("campaign", "history", "c.db"))
     (corrected,) = (line for line in history.splitlines() if "corrected" in line)

@@ -345,7 +345,7 @@ def test_names_are_text_only(text: str) -> None:
 
 def test_it_says_how_it_was_made(text: str) -> None:
     assert "tvbandits compare drifting-bump:candidates=31 --policy uniform" in text
-    assert "Seeds 0, 1." in text
+    assert "Seeds: 0, 1." in text
     assert "scikit-learn" in text
 
 

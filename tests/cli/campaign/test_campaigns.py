@@ -517,7 +517,7 @@ outside = {}
         (LONG.format("1\nnoise_sd = 1e300"), r"noise_sd must .*, got 1e\+300"),
         (LONG.format("1\n[expert]\nbrought = true"), "unknown 'brought'; there are: budget, maker"),
         ("domain.coordinates = 1\n" + LONG.format(1), "coordinates must be a list of columns, got 1"),
-        ("domain.safe = ['north']\n" + LONG.format(1), "safe needs"),
+        ("domain.safe = ['north']\n" + LONG.format(1), "safe is for campaigns with limits"),
         ('[domain]\narms = ["a\\u001b", "b"]\n[policy]', "each site must be a printable text"),
         ("[[[", "c2.toml"),
     ],
