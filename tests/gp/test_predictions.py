@@ -366,7 +366,7 @@ def test_gains_are_the_mean_increase_of_the_best_mean() -> None:
     for row, gain in zip(rows, gains, strict=True):
         before, after = joint.deviation, joint.condition_on(row).deviation
         moves = np.sqrt(np.maximum(before**2 - after**2, 0.0))
-        signs = np.sign(joint.answers([row])[0][0])
+        signs = np.sign(joint.answer_effects([row])[0][0])
         best = (joint.mean + draws[:2000, None] * (signs * moves)).max(axis=1)
         for chunk in range(2000, 200_000, 2000):
             z = draws[chunk : chunk + 2000, None]
