@@ -1,4 +1,4 @@
-"""Problems to compare policies on: made up, simulated, and read from files."""
+"""Problems to compare policies on: synthetic ones, simulations, and tables read from files."""
 
 from tvbandits.datasets.arms import (
     AutoregressiveArms,

@@ -127,7 +127,7 @@ def specs() -> Iterator[Line]:
     rest = ("--seeds", "1", "--jobs", "1", "--horizon", "2")
     for name, problem in PROBLEMS.items():
         files = ("--data", "binary.csv") * (problem.files or 1) if name in READS_FILES else ()
-        for key in parameters_of(problem.make, given=int(name in READS_FILES)):
+        for key in parameters_of(problem.make, skip=int(name in READS_FILES)):
             for word in WORDS:
                 spec = f"{name}:{key}={word}"
                 yield Line(("compare", spec, *files, "--policy", "uniform", *rest), key, word)

@@ -518,7 +518,7 @@ def test_what_is_recommended_is_had(command: Command) -> None:
                 campaign.recipe.domain, expert=None, queries_per_step=1, options=Options(season=24)
             ).recipe
             assert campaign.recipe.posterior == expected.posterior
-            assert campaign.recipe.asking.plan == expected.asking.plan
+            assert campaign.recipe.query_config.plan == expected.query_config.plan
 
 
 def test_one_page_has_all_keys() -> None:

@@ -115,7 +115,10 @@ def test_first_and_last_day_are_included(reference: TableProblem, tmp_path: Path
 @pytest.mark.parametrize(
     ("filters", "message"),
     [
-        ({"state": "Utah"}, r"state=Utah has no rows; the files hold 'Alabama \(01\)', 'New Jer"),
+        (
+            {"state": "Utah"},
+            r"state=Utah has no rows; the files contain the states 'Alabama \(01\)', 'New Jer",
+        ),
         ({"start": "2009-01-01"}, r"no reading lies between .*: times are 2008-01-29"),
         ({"start": "2008-02-02", "end": "2008-02-01"}, r"no reading lies between start=2008-02-02"),
         ({"end": "soon"}, r"end must be a date such as 2008-01-31, got 'soon'"),

@@ -144,8 +144,8 @@ def test_recommended_parameters_fill_the_gaps() -> None:
         assert isinstance(ui, aging.Wiener)
         assert ui.rate == pytest.approx(2 * (1 - math.sqrt(0.96)) * scale**2, abs=0.0)
     assert policies.tv_bbkb(**PARTS).recipe.learn == Every(spread=math.inf, in_steps=True)
-    assert made("sparq-gp-ucb").asking.plan == KDPP(LogSchedule(6.0))
-    assert made("sparq-gp-ucb").asking.expert is EXPERT
+    assert made("sparq-gp-ucb").query_config.plan == KDPP(LogSchedule(6.0))
+    assert made("sparq-gp-ucb").query_config.expert is EXPERT
 
 
 def test_widths_of_a_paper() -> None:
@@ -182,7 +182,7 @@ def test_given_parameters_come_first() -> None:
     assert made("ui-gp-ucb", forgetting_rate=0.7).aging == aging.Wiener(0.7)
     assert made("ui-gp-ucb", growth="linear").aging == aging.Linear(1.0)
     sparq = made("sparq-gp-ucb", queries_per_step=2.0, forgetting_rate=0.7)
-    assert sparq.asking.plan == KDPP(LogSchedule(2.0))
+    assert sparq.query_config.plan == KDPP(LogSchedule(2.0))
     assert sparq.aging.maps[0] == aging.Linear(0.7)
 
 

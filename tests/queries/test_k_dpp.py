@@ -120,13 +120,13 @@ def test_ratios_after_a_long_run_are_ratios_of_determinants(k: int, tolerance: f
     L = proper(K)
     chain = SwapChain(L, k_dpp.greedy(K, k), JITTER)
     chain.run(4000, rng)
-    assert sorted([*chain.chosen, *chain.others]) == list(range(300))
+    assert sorted([*chain.members, *chain.others]) == list(range(300))
     removed, added = rng.integers(k, size=40), rng.integers(300 - k, size=40)
     ratios = chain.ratios(removed, added)
     assert (ratios >= 0).all()
-    now = long_cholesky(L[np.ix_(chain.chosen, chain.chosen)]).sum()
+    now = long_cholesky(L[np.ix_(chain.members, chain.members)]).sum()
     for ratio, p, q in zip(ratios, removed, added, strict=True):
-        Z = chain.chosen.copy()
+        Z = chain.members.copy()
         Z[p] = chain.others[q]
         expected = np.exp(long_cholesky(L[np.ix_(Z, Z)]).sum() - now)
         assert ratio == pytest.approx(float(expected), rel=tolerance)
@@ -134,7 +134,7 @@ def test_ratios_after_a_long_run_are_ratios_of_determinants(k: int, tolerance: f
 
 def table_error(chain: SwapChain) -> float:
     """How far A A^T is from the inverse of L_Z."""
-    L_Z = chain.L[np.ix_(chain.chosen, chain.chosen)]
+    L_Z = chain.L[np.ix_(chain.members, chain.members)]
     return float(np.abs(chain.table @ chain.table.T @ L_Z - np.eye(len(L_Z))).max())
 
 

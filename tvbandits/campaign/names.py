@@ -32,7 +32,7 @@ from tvbandits.domains.candidates import (
 from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.parameters import Category, Parameter, exactly, texts
 from tvbandits.domains.space import Arms, Space
-from tvbandits.text import first_few, number_text
+from tvbandits.text import first_few, format_number
 from tvbandits.validation import Array, as_points, as_rows, describe, refuse, require, whole_number
 
 # Columns of a history besides the coordinates. If a coordinate has one of these names, or that of an
@@ -380,9 +380,9 @@ class Names:
             i = int(exchanged.argmax())
             right = ",".join(map(exactly, table[i, ::-1] if len(columns) == 2 else swapped[i]))
             raise ValueError(
-                f"{','.join(map(exactly, table[i]))} is {number_text(away[i])} km from the nearest "
+                f"{','.join(map(exactly, table[i]))} is {format_number(away[i])} km from the nearest "
                 f"site: the order is {', '.join(columns)}; {right} would be "
-                f"{number_text(other[i])} km away"
+                f"{format_number(other[i])} km away"
             )
         return points
 
@@ -396,8 +396,8 @@ class Names:
         sites = domain.X[:, :width]
         extent, unit = float(np.linalg.norm(np.ptp(sites, axis=0))), " km" if self.table else ""
         return [
-            f'"{name}" is {number_text(away)}{unit} from the nearest site, and all others lie within '
-            f"{number_text(extent)}{unit} of each other"
+            f'"{name}" is {format_number(away)}{unit} from the nearest site, and all others lie within '
+            f"{format_number(extent)}{unit} of each other"
             for name, away in zip(change["names"], _distances(sites, X[:, :width]), strict=True)
             if away > far * extent > 0
         ]

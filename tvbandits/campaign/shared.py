@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.bandit.extremes import OutlierWarning
-from tvbandits.bandit.observations import usual_variance, values_and_variance
+from tvbandits.bandit.observations import check_values_and_variance, fill_variance
 from tvbandits.campaign.names import Names, apply_change
 from tvbandits.campaign.records import RecordedReadings, observations_of, refuse_taken_times
 from tvbandits.campaign.status import Outline, PendingPoint
@@ -36,7 +36,7 @@ from tvbandits.campaign.store.store import Row, Store, check_name, to_array, to_
 from tvbandits.campaign.verbs import Request
 from tvbandits.clock import parse_duration, restore_clock
 from tvbandits.domains.candidates import candidates_of
-from tvbandits.errors import PlayError, time_text
+from tvbandits.errors import PlayError, format_plain_time
 from tvbandits.validation import Array, as_times
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class SharedBandit:
 
     def format_time(self, t: float) -> str:
         """Return a time as text: a date if there is a clock."""
-        return time_text(t) if self.clock is None else self.clock.text(t)
+        return format_plain_time(t) if self.clock is None else self.clock.text(t)
 
     def rows_of(self, *kinds: str) -> list[Row]:
         """Return the rows of some kinds."""
@@ -333,7 +333,7 @@ class SharedBandit:
         """Return which readings the journal has, also if they were corrected or withdrawn since."""
         with self.read() as replay:
             recipe, state = replay.bandit.recipe, replay.bandit.state
-            usual = usual_variance(len(X), recipe.noise_variance)
+            usual = fill_variance(len(X), recipe.noise_variance)
             noise = np.where(np.isnan(variance), usual, variance)
             pairs = None if counts is None else counts.tolist()
             verdicts = self._recorded(recipe).compare(state, X, t, y, noise, pairs)
@@ -376,7 +376,7 @@ class SharedBandit:
         """Resolve and check a request, perform it, and write it."""
         bandit, kind, payload = writer.replay.bandit, request.kind, request.payload
         resolved = request.resolve(bandit, names)
-        if kind == "answer" and bandit.recipe.asking is not None:
+        if kind == "answer" and bandit.recipe.query_config is not None:
             resolved |= self._answered_time(payload, resolved, names, key)
         resolution = {name: value for name, value in resolved.items() if value != payload.get(name)}
         arguments = {**payload, **resolution}
@@ -438,7 +438,7 @@ class SharedBandit:
         X, to = to_points(arguments["X"], names.domain.dimension), request.payload.get("to")
         said = request.payload.get("t") if to is None else to
         noise = arguments.get("noise_variance")
-        values, variance = values_and_variance(
+        values, variance = check_values_and_variance(
             column,
             to_array(arguments.get(column, [math.nan] * len(X))),
             len(X),

@@ -25,8 +25,8 @@ from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import parse_time, to_number
 from tvbandits.domains.candidates import candidates_of
 from tvbandits.domains.space import Arms
-from tvbandits.io import without_nan
-from tvbandits.text import interval_text
+from tvbandits.io import replace_nan
+from tvbandits.text import format_interval
 from tvbandits.validation import Array, file_path
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ def forecast(
     print_messages(notes)
     lines = []
     for row in rows:
-        value = f"{interval_text(row.mean, row.half, '+-')} {unit}".rstrip()
+        value = f"{format_interval(row.mean, row.half, '+-')} {unit}".rstrip()
         lines.append(f"{row.site}: {value} (95%)")
     values = {
         "t": time,
@@ -357,7 +357,7 @@ def history(call: Call, last: int) -> None:
         columns = {name: np.asarray(each) for name, each in campaign.history_columns.items()}
     rows = list(zip(*(column[-last:].tolist() for column in columns.values()), strict=True))
     if call.form == "json":
-        print(json.dumps([without_nan(dict(zip(columns, row, strict=True))) for row in rows]))
+        print(json.dumps([replace_nan(dict(zip(columns, row, strict=True))) for row in rows]))
         return
     total = len(next(iter(columns.values())))
     if len(rows) < total:

@@ -42,7 +42,7 @@ from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.summary import Key, Run, problem_references, summarise
 from tvbandits.datasets.tables.references import References
 from tvbandits.domains.problem import Problem
-from tvbandits.io import without_nan
+from tvbandits.io import replace_nan
 from tvbandits.policies import FIRST_COMPARISON
 from tvbandits.queries.plans import PLANS
 from tvbandits.validation import file_path
@@ -86,7 +86,7 @@ def compare(
     """Run policies on problems, print a summary, and write files into the folder `out`."""
     result = _run("compare", options, tables, policies or list(FIRST_COMPARISON), out)
     if form == "json":
-        summary = without_nan(summarise(result.shown).to_dict(orient="records"))
+        summary = replace_nan(summarise(result.shown).to_dict(orient="records"))
         references = {name: result.references[name]._asdict() for name in result.problems}
         print(json.dumps({"summary": summary, "references": references}, allow_nan=False))
     else:

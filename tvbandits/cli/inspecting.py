@@ -45,11 +45,11 @@ from tvbandits.datasets.tables.readings import as_times, averages_text, few, fla
 from tvbandits.datasets.tables.rounds import doubts_about, find_step
 from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text, spike_notes
 from tvbandits.datasets.tables.times import doubts_about_times, with_long_years
-from tvbandits.io import naming
-from tvbandits.option_text import option_text
+from tvbandits.io import name_file_in_errors
+from tvbandits.option_text import format_option
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import parameter_text, parameters_of
-from tvbandits.policies.setting import written_options
+from tvbandits.policies.setting import text_options
 
 # --- policies, problems and downloads ------------------------------------------------------------
 
@@ -61,7 +61,7 @@ def list_policies() -> None:
         options = ", options" if len(each.parameters) > len(each.own_parameters) else ""
         entries.append((each.name, each.title, parameter_text(each.own_parameters) + options))
     _print_list(entries)
-    print(f"\noptions: {parameter_text(written_options())}")
+    print(f"\noptions: {parameter_text(text_options())}")
 
 
 def list_problems() -> None:
@@ -70,7 +70,7 @@ def list_problems() -> None:
     for name, each in PROBLEMS.items():
         files = 1 if each.files is None or name == "table" else each.files
         entries.append(
-            (name, each.summary, parameter_text(settable(parameters_of(each.make, given=files))))
+            (name, each.summary, parameter_text(settable(parameters_of(each.make, skip=files))))
         )
     _print_list(entries)
 
@@ -109,7 +109,7 @@ def inspect(paths: Sequence[Path], tables: TableOptions, form: Format) -> None:
     options = FileOptions(**tables.given)
     facts, unit_of = [], []
     for path in paths:
-        with naming(path):
+        with name_file_in_errors(path):
             sheet = read_sheet(path, options)
             facts.append({"file": str(path), **_facts(sheet, options)})
             unit_of.append(sheet.unit_of)
@@ -146,7 +146,7 @@ def _questions_of_units(unit_of: Mapping[str, str]) -> list[str]:
     fewest = min(columns.values(), key=len)[0]
     return [
         f"columns have different units ({listed}): leave out those that are no stations by "
-        f"{option_text('without', fewest)} and so on, or name the table of sites, too"
+        f"{format_option('without', fewest)} and so on, or name the table of sites, too"
     ]
 
 

@@ -30,7 +30,7 @@ from tvbandits.comparison.summary import (
     summarise,
     winners,
 )
-from tvbandits.text import number_text
+from tvbandits.text import format_number
 
 # Policies that this package proposes itself: a board shows first where they are beaten.
 OURS = ("adaptive-gp-ucb", "frugal-gp-ucb")
@@ -192,7 +192,7 @@ def board_text(board: Board, origin: Mapping[str, Any]) -> str:
     ]
     for problem, lines in board.summary.groupby("problem", sort=False):
         steps, seeds = lines["horizon"].iloc[0], lines["seeds"].min()
-        lines = lines.assign(ms_per_step=lines["ms_per_step"].map(lambda ms: number_text(ms, 2)))
+        lines = lines.assign(ms_per_step=lines["ms_per_step"].map(lambda ms: format_number(ms, 2)))
         columns = lines.sort_values("average_regret")[list(OF_PROBLEM)].rename(columns=OF_PROBLEM)
         parts += [f"## {problem}", f"{steps} steps, {seeds} seeds.", _markdown(columns)]
     return "\n\n".join(parts) + "\n"
@@ -234,4 +234,4 @@ def _cell(value: object, digits: int) -> str:
     """Return the text of a cell; a dash stands for NaN."""
     if not isinstance(value, float):
         return str(value)
-    return "-" if math.isnan(value) else number_text(value, digits)
+    return "-" if math.isnan(value) else format_number(value, digits)

@@ -34,8 +34,16 @@ from tvbandits.domains.space import MOST_POINTS
 from tvbandits.experts.functions import SimulatorExpert
 from tvbandits.experts.protocol import Expert
 from tvbandits.policies.registry import Policies, label_policies
-from tvbandits.threads import one_blas_thread
-from tvbandits.validation import flag, function, is_whole, optional, require, settle, whole_number
+from tvbandits.threads import limit_blas_threads
+from tvbandits.validation import (
+    as_bool,
+    check_function,
+    check_optional,
+    is_whole,
+    require,
+    set_fields,
+    whole_number,
+)
 
 
 def simulator(problem: Problem, seed: int) -> Expert:
@@ -82,16 +90,18 @@ class Comparison:
         policies = label_policies(self.policies, has_expert=self.expert is not None)
         width = as_width(self.beta)
         seeds = tuple(as_seeds(self.seeds))
-        optional(whole_number, "batch", self.batch, at_most=MOST_POINTS)
-        flag("equal_information", self.equal_information)
-        optional(function, "expert", self.expert, "a function of a problem and a seed, or None")
+        check_optional(whole_number, "batch", self.batch, at_most=MOST_POINTS)
+        as_bool("equal_information", self.equal_information)
+        check_optional(
+            check_function, "expert", self.expert, "a function of a problem and a seed, or None"
+        )
         if not (is_whole(self.n_jobs) and self.n_jobs == -1):
             whole_number("n_jobs, unless it is -1 for all cores,", self.n_jobs, at_most=100_000)
         steps = {name: steps_of(name, each, self.horizon) for name, each in problems.items()}
         text = None if width is None else text_of_width(self.beta)
         conditions = Conditions(width, text, self.expert, self.batch)
-        settle(self, problems=problems, policies=policies, seeds=seeds)
-        settle(self, steps=steps, conditions=conditions)
+        set_fields(self, problems=problems, policies=policies, seeds=seeds)
+        set_fields(self, steps=steps, conditions=conditions)
 
     @property
     def runs(self) -> list[Key]:
@@ -181,7 +191,7 @@ def compare(
 
 
 def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
-    """Yield the runs of a comparison that are not finished, each as soon as all before it are there.
+    """Yield the runs of a comparison that are not finished, each as soon as it is there.
 
     With equal information all policies of a problem and a seed are played together, and come together.
     """
@@ -191,7 +201,8 @@ def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
     preparations = [
         (label, plan.problems[label], seed, plan.steps[label]) for label, seed in places
     ]
-    realisations = dict(zip(places, call(prepare, preparations), strict=True))
+    made = {(each.label, each.seed): each for each in call(prepare, preparations)}
+    realisations = {place: made[place] for place in places}
     if plan.equal_information:
         contests = [(each, plan.policies, plan.conditions) for each in realisations.values()]
         for runs in call(play_equally, contests):
@@ -216,7 +227,10 @@ def _workers(plan: Comparison, few_runs: int = 4, few_steps: int = 2000) -> int:
 def call_in_parallel(
     workers: int, call: Callable[..., Any], arguments: Sequence[Sequence[Any]]
 ) -> Iterator[Any]:
-    """Yield the results of calls by so many processes, and by none but this one for a single call."""
+    """Yield the results of calls by so many processes, as they are there; by this one if it is one call.
+
+    A long call does not hold back those after it, which its caller may save.
+    """
     alone = delayed(functools.partial(call_alone, os.getpid(), call))
     processes = 1 if len(arguments) <= 1 else min(workers, len(arguments))  # -1: all cores
     # joblib replaces a process whose memory has grown, and loses no run: most of it is free, and stays
@@ -225,7 +239,7 @@ def call_in_parallel(
         warnings.filterwarnings(
             "ignore", "A worker stopped while some jobs were given", UserWarning
         )
-        parallel: Any = Parallel(n_jobs=processes, return_as="generator")
+        parallel: Any = Parallel(n_jobs=processes, return_as="generator_unordered")
         yield from parallel(alone(*each) for each in arguments)
 
 
@@ -241,7 +255,7 @@ def call_alone(parent: int, call: Callable[..., Any], *arguments: Any) -> Any:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if os.getppid() == parent:
             _end_with(parent)
-    with one_blas_thread():
+    with limit_blas_threads():
         return call(*arguments)
 
 

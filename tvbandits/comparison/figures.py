@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from tvbandits.validation import of_kind
+from tvbandits.validation import check_instance
 
 
 class NotebookFigure(Figure):
@@ -41,7 +41,7 @@ WITHIN: Place = {"loc": "best"}
 
 def check_axes(ax: object, panels: int, needs: str) -> Axes:
     """Return axes that are to hold so many panels; an error says what would need but one."""
-    of_kind("ax", ax, Axes, "matplotlib Axes")
+    check_instance("ax", ax, Axes, "matplotlib Axes")
     if panels != 1:
         raise ValueError(f"ax holds one panel, and {panels} are needed: {needs}")
     return cast(Axes, ax)

@@ -20,7 +20,7 @@ from tvbandits.comparison import plots
 from tvbandits.comparison.files import RUN, Content, read
 from tvbandits.comparison.summary import Panel, panels_of, summarise
 from tvbandits.comparison.tables import REGRETS, panel_table, reference_text
-from tvbandits.text import cell_text, number_text
+from tvbandits.text import format_cell, format_number
 
 # The colours of a dark page, as in `page.css`.
 DARK = {"figure.facecolor": "#16191a", "axes.facecolor": "#16191a", "grid.color": "#454c4d"}
@@ -107,12 +107,14 @@ def _head(content: Content, panels: list[Panel]) -> str:
     lines = []
     for panel in panels:
         best, *others = summarise(panel.rows).sort_values("average_regret").to_dict("records")
-        text = f"{best['policy']} loses least: {number_text(best['average_regret'])} a step"
+        text = f"{best['policy']} loses least: {format_number(best['average_regret'])} a step"
         if others:
-            text += f"; next {others[0]['policy']} with {number_text(others[0]['average_regret'])}"
+            text += (
+                f"; next {others[0]['policy']} with {format_number(others[0]['average_regret'])}"
+            )
         reference = content.references.get(panel.problem)
         if reference is not None:
-            text += f". The best fixed point loses {number_text(reference.best_fixed)}"
+            text += f". The best fixed point loses {format_number(reference.best_fixed)}"
         where = escape(f"{panel.problem}, {panel.width}")
         lines.append(f"<p>{where}: <b>{escape(text)}</b>.</p>")
     interrupted = bool(content.record["arguments"].get("interrupted", False))
@@ -171,7 +173,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
     def cells(row: Sequence[object]) -> str:
         return "".join(
-            f'<td{side} data-label="{escape(name)}">{escape(cell_text(value))}</td>'
+            f'<td{side} data-label="{escape(name)}">{escape(format_cell(value))}</td>'
             for (name, side), value in zip(columns, row, strict=True)
         )
 
@@ -183,7 +185,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def cards(rows: Iterable[tuple[str, object]]) -> str:
     """Return numbers that are read at a glance: name and value."""
     items = "".join(
-        f"<li>{escape(name)}<b>{escape(cell_text(value))}</b></li>" for name, value in rows
+        f"<li>{escape(name)}<b>{escape(format_cell(value))}</b></li>" for name, value in rows
     )
     return f'<ul class="cards">{items}</ul>'
 

@@ -35,8 +35,8 @@ from tvbandits.comparison.summary import Panel, Ranks, count_text, panels_of
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies.registry import POLICIES
 from tvbandits.queries.plans import PLANS
-from tvbandits.text import number_text
-from tvbandits.validation import of_kind
+from tvbandits.text import format_number
+from tvbandits.validation import check_instance
 
 # --- styles of curves ---------------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ def regret_figure(
     panels, styles = panels_of(rows), styles_of(rows["policy"].unique())
     for problem, each in (references or {}).items():
         needs = "References, as References(**values) makes them of those in a run.json"
-        of_kind(f"the references of {problem}", each, References, needs)
+        check_instance(f"the references of {problem}", each, References, needs)
     if ax is not None:
         axes = check_axes(ax, len(panels), "give rows of one problem and width")
         _draw_panel(axes, panels[0], styles, references or {}, units or {}, WITHIN)
@@ -342,7 +342,7 @@ def rank_figure(ranks: Ranks) -> Figure:
         axes.axvspan(
             best, best + ranks.critical_difference, color=ink, alpha=0.15, linewidth=0, zorder=0
         )
-        within = f"within {number_text(ranks.critical_difference, 3)} (grey)"
+        within = f"within {format_number(ranks.critical_difference, 3)} (grey)"
         axes.set_title(f"not different from the best at the 5% level: {within}", fontsize=9)
     axes.set_yticks(list(places), [str(name) for name in ranks.mean.index], fontsize=9)
     axes.invert_yaxis()

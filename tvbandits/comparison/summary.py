@@ -23,9 +23,9 @@ from scipy.stats import friedmanchisquare, studentized_range, t as student
 from tvbandits.datasets.environment import Environment
 from tvbandits.datasets.tables.references import References, references
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.problem import Problem
-from tvbandits.text import number_text
-from tvbandits.validation import several, whole_number
+from tvbandits.domains.problem import Problem, rewards_at
+from tvbandits.text import format_number
+from tvbandits.validation import as_list, whole_number
 
 # Problem, policy and seed of a run: its label, and the columns that have it.
 Key = tuple[str, str, int]
@@ -302,7 +302,7 @@ def problem_references(
     where they hold nowhere, all is allowed.
     """
     environment = Environment.of(problem)
-    numbers = as_seeds(seeds) if environment.random else [0]
+    numbers = as_seeds(seeds) if environment.is_random else [0]
     each = [_references(environment.realise(seed), horizon, points or 1) for seed in numbers]
     means: dict[str, Any] = {
         name: float(np.mean([getattr(one, name) for one in each]))
@@ -321,7 +321,7 @@ def _references(environment: Environment, horizon: int | None, count: int) -> Re
         points = domain.X
     else:
         points = domain.sample(1000, np.random.default_rng(0))
-    values = np.array([problem.value(points, float(t)) for t in steps])
+    values = np.array([rewards_at(problem, points, float(t)) for t in steps])
     allowed = np.ones(values.shape, dtype=bool)
     for row, t in zip(allowed, steps, strict=True):
         outcomes = environment.outcomes(points, float(t))
@@ -366,7 +366,7 @@ def regret_texts(
         elif size == 0.0 or 0.1 <= size < 1e6:
             texts.append(f"{value if size else 0.0:.{decimals}f}")
         else:
-            texts.append(number_text(value, 3))
+            texts.append(format_number(value, 3))
     return texts
 
 
@@ -374,7 +374,7 @@ def as_seeds(seeds: int | Sequence[int], most: int = 1_000_000) -> list[int]:
     """Return the seeds themselves, which are 0, ..., n - 1 for a number n of at most so many."""
     if not isinstance(seeds, Iterable):
         return list(range(whole_number("seeds", seeds, at_most=most)))
-    items = several("seeds", seeds, "a whole number, or a sequence of whole numbers")
+    items = as_list("seeds", seeds, "a whole number, or a sequence of whole numbers")
     numbers = [whole_number("each of seeds", seed, at_least=0) for seed in items]
     if not numbers or len(set(numbers)) < len(numbers):
         raise ValueError(f"seeds must be at least one, and different, got {numbers}")

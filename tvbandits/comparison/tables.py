@@ -17,7 +17,7 @@ from tvbandits.comparison.summary import (
     summarise,
 )
 from tvbandits.datasets.tables.references import References
-from tvbandits.text import number_text
+from tvbandits.text import format_number
 from tvbandits.validation import clean
 
 # Regrets by their headings; `difference` and `ci95` stand together.
@@ -32,8 +32,8 @@ REGRETS = {
 
 # What else a summary has by its headings, and how it is written.
 COUNTS: dict[str, tuple[str, Callable[[float], str]]] = {
-    "queries": ("queries_per_step", lambda value: number_text(value, 3)),
-    "ms": ("seconds_per_step", lambda value: number_text(1e3 * value, 3)),
+    "queries": ("queries_per_step", lambda value: format_number(value, 3)),
+    "ms": ("seconds_per_step", lambda value: format_number(1e3 * value, 3)),
     "cost": ("cost_per_step", lambda value: f"{value:.3g}" if value else "-"),
     "violations": ("violations_per_step", "{:.1%}".format),
     "move cost": ("move_cost_per_step", "{:.3g}".format),

@@ -47,13 +47,13 @@ from tvbandits.integrations.playing import (
 )
 from tvbandits.validation import (
     Array,
+    as_list,
     as_time,
+    check_instance,
     describe,
     is_finite_number,
     noise_variance_number,
-    of_kind,
     require,
-    several,
     whole_number,
 )
 
@@ -386,9 +386,9 @@ class TVSampler(optuna.samplers.BaseSampler):
             require(isinstance(time, str) and bool(time), "time", needs, time)
         self._policy, self._time = policy, time
         self._context = as_context_parameters(context)
-        self._periodic = tuple(several("periodic", periodic, "names of parameters"))
+        self._periodic = tuple(as_list("periodic", periodic, "names of parameters"))
         for name in self._periodic:
-            of_kind("periodic", name, str, "names of parameters")
+            check_instance("periodic", name, str, "names of parameters")
         self._seed = _random_seed() if seed is None else whole_number("seed", seed, 0, LARGEST_SEED)
         self._lock = SharedLock()
         self._run: StudyRun | None = None
@@ -406,7 +406,7 @@ class TVSampler(optuna.samplers.BaseSampler):
 
     def reseed_rng(self) -> None:
         """Change the random numbers, as Optuna demands of a sampler that several workers use."""
-        with self._lock.now:
+        with self._lock.current:
             self._seed = _random_seed()
 
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:  # noqa: ARG002
@@ -448,7 +448,7 @@ class TVSampler(optuna.samplers.BaseSampler):
         asked = self._played(trial, _start(trials))
         if not search_space:
             return {}
-        with self._lock.now:
+        with self._lock.current:
             run = self._follow(study, trials, search_space)
             # Exactly the running trials are pending, whoever has asked for them.
             running = self._played_of(run, trials, TrialState.RUNNING)
@@ -521,7 +521,7 @@ class TVSampler(optuna.samplers.BaseSampler):
             )
         if not space:
             return single
-        with self._lock.now:
+        with self._lock.current:
             run = self._follow(study, trials, space)
             if t is None:
                 latest = run.bandit.state.time
@@ -572,7 +572,7 @@ class TVSampler(optuna.samplers.BaseSampler):
         if name in self._warned:
             return
         trials = study.get_trials(deepcopy=False)
-        with self._lock.now:
+        with self._lock.current:
             if self._ranges.study != study.study_name:
                 self._ranges = RangesOfStudy(study.study_name)
             self._ranges.follow(trials)

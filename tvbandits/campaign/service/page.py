@@ -35,7 +35,7 @@ from tvbandits.datasets.sensor_field import find_degrees
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import AtContext
 from tvbandits.experts.calibrated import estimate
-from tvbandits.text import cell_text, interval_text, number_text
+from tvbandits.text import format_cell, format_interval, format_number
 from tvbandits.validation import Array, Index
 
 # Rows of a table, of that of the stations, and places of the forecast.
@@ -121,7 +121,7 @@ def _render(script: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["cell"] = cell_text
+    environment.filters["cell"] = format_cell
     return environment.get_template("page.html").render(
         style=Markup(_text("page.css", "tvbandits.comparison") + _text("page.css")),
         script=Markup(script),
@@ -327,7 +327,7 @@ def sites_map(facts: Facts, plane: Plane) -> Picture:
         y,
         [("", join(marks))],
         legend=legend,
-        scale=(number_text(low), number_text(high), f"mean{facts.unit}"),
+        scale=(format_number(low), format_number(high), f"mean{facts.unit}"),
         labels=[(float(across[i]), float(up[i]), short(facts.names[i])) for i in rows],
     )
 
@@ -499,7 +499,7 @@ class Facts:
     def interval(self, mean: float, deviation: float) -> str:
         """Return mean and 95% interval with the unit."""
         unit = self.about.get("unit", "")
-        return f"{interval_text(mean, HALF_WIDTH * deviation)} {unit}".rstrip()
+        return f"{format_interval(mean, HALF_WIDTH * deviation)} {unit}".rstrip()
 
     @property
     def minimizes(self) -> bool:
@@ -561,7 +561,7 @@ class Facts:
             if row == self.best:
                 reason = f"{name} is the best guess: {interval}."
             else:
-                reach = f"{name} may reach {number_text(bound)} ({interval})"
+                reach = f"{name} may reach {format_number(bound)} ({interval})"
                 reason = f"{reach}; best guess: {self.best_guess}."
             reasons.append((name, reason))
         return reasons

@@ -38,7 +38,7 @@ from tvbandits.campaign.store.errors import (
     StorageError,
     report_damage,
 )
-from tvbandits.io import SavedFile, SavedFileError, limit_of, to_plain
+from tvbandits.io import SavedFile, SavedFileError, get_limit, to_plain
 from tvbandits.validation import Array, describe, require
 
 # The version of the tables and of the rows in them; others are refused.
@@ -381,7 +381,7 @@ class Store:
                 raise NoCampaignError(f"{self}: this is not a campaign: {reason}") from error
             if "too big" in reason:
                 raise DamagedCampaignError(
-                    f"{self}: a cell has more than {limit_of('unpacked_bytes')} bytes; if you trust "
+                    f"{self}: a cell has more than {get_limit('unpacked_bytes')} bytes; if you trust "
                     "the file, set TVBANDITS_READ_UNPACKED_BYTES to a larger number"
                 ) from error
             kind = DamagedCampaignError if "malformed" in reason else StorageError

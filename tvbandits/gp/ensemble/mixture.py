@@ -57,7 +57,7 @@ from tvbandits.gp.ensemble.models import (
     models_for,
 )
 from tvbandits.gp.lookahead import JointPosterior
-from tvbandits.ties import first_of_largest
+from tvbandits.ties import first_argmax
 from tvbandits.validation import Array, Index
 
 
@@ -437,7 +437,7 @@ class FilterEnsemble:
         """
         if not self.filters:
             return np.ones(len(self.points))
-        heaviest = np.arange(len(self.weights)) == first_of_largest(self.weights)
+        heaviest = np.arange(len(self.weights)) == first_argmax(self.weights)
         parts = zip(self.filters, split_by_group(heaviest, self.filters), strict=True)
         model = next(each.take(part) for each, part in parts if part.any())
         model = model.predict(self.steps_until(t))
