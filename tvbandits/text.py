@@ -1,4 +1,4 @@
-"""Text for people to read: numbers with significant digits, and a line of values."""
+"""Values for people: numbers with significant digits, and a line of text."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def format_cell(value: object) -> str:
 def as_text(title: str, rows: Iterable[tuple[str, object]]) -> str:
     """Return the line `<title: name value, name value>`, of at most 200 characters.
 
-    A float is shown with four digits, any other value as its `str`. A longer line is cut, and ends in
-    "...".
+    A float is shown with four digits, anything else as its `str`. What does not fit is cut off, with
+    "..." for it.
 
     Examples
     --------

@@ -319,8 +319,10 @@ class SensorExpert:
                 below_floor.append(name)
         notes = _limit_notes(refusals, "readings refused or left out")
         if below_floor:
-            names = first_few([*map(_shorten, below_floor)])
-            notes.insert(0, f"variance raised to {self._least:.3g} for {names}")
+            notes.insert(
+                0,
+                f"variance raised to {self._least:.3g} for {first_few([*map(_shorten, below_floor)])}",
+            )
         if silent := [name for name in rows if name not in readings]:
             notes.append(f"no answer from {first_few([*map(_shorten, silent)])}")
         return valid, notes
@@ -370,10 +372,10 @@ def _shorten(value: object) -> str:
     return cut(describe(value), 80)
 
 
-def _limit_notes(notes: list[str], subject: str, most: int = 5) -> list[str]:
-    """Return the first notes, and one note with the number of the others."""
-    excess = len(notes) - most
-    return notes[:most] + ([f"and {excess} more {subject}"] if excess > 0 else [])
+def _limit_notes(notes: list[str], what: str, most: int = 5) -> list[str]:
+    """Return the first notes, and one on how many more there are."""
+    more = len(notes) - most
+    return notes[:most] + ([f"and {more} more {what}"] if more > 0 else [])
 
 
 def _check_stations(stations: tuple[Station, ...]) -> None:

@@ -166,7 +166,7 @@ class Decision:
         mask = None if self.available is None else self.available.mask
         columns = np.array([1.0, view.origin - view.prior_mean])
         sparse: Any = view.posterior  # only sparse posteriors work on so many candidates
-        scorer = sparse.scorer(columns, view.prior_mean)
+        scorer = sparse.make_scorer(columns, view.prior_mean)
         top = finder.select(scorer, sparse, request, mask)
         self.domain._remember(top.rows, top.X)
         domain = from_distinct_rows(top.X)

@@ -241,8 +241,9 @@ class Bandit:
         context : mapping or array, optional
             Of all points, where one is measured and they have none.
         relative : bool
-            Beside the control at that time, which is what is learned: better by so much. Otherwise, with
-            a control, at the mean and deviation of the levels at which it was read (`level_of_control`).
+            Beside the control at that time, which is what is learned: better by so much. Otherwise,
+            with a control, at the mean and deviation of the levels at which it was read
+            (`compute_control_level`).
 
         Returns
         -------

@@ -1,6 +1,6 @@
 """Check what a user tells of rewards and answers, before anything changes; and readings as a table.
 
-What was read so far may also show a person that a run is lost (`signs_of_trouble`).
+What was read so far may also show a person that a run is lost (`find_signs_of_trouble`).
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def set_outliers_aside(
 
     Parameters
     ----------
-    model : Model
+    model : ErrorModel
     state : State
         Before.
     new : NewObservations
@@ -182,7 +182,7 @@ def _judge(
 
     Parameters
     ----------
-    model : Model
+    model : ErrorModel
     state : State
     every : Dataset
     before : boolean array of shape (m,)

@@ -35,7 +35,7 @@ def make_state_with_history(recipe: Recipe, history: Any, rng: np.random.Generat
     recipe : Recipe
         On candidates or arms.
     history : DataFrame or array of shape (T, A)
-        As of `history_table`.
+        As of `parse_history`.
     rng : numpy.random.Generator
 
     Raises

@@ -109,7 +109,7 @@ def make_bandit(
     refits : bool
         Whether the policy takes its rule of fits from `options.refit`.
     history : DataFrame or array of shape (T, A), optional
-        Readings before the first decision, as of `history_table`.
+        Readings before the first decision, as of `parse_history`.
     parts
         Further fields of `Recipe`.
 

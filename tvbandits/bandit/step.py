@@ -101,7 +101,7 @@ def suggest(
 ) -> tuple[State, Array]:
     """Return the state after a decision, and its points (b, d), which are pending from now on.
 
-    `place` is that of `find_place`.
+    `place` is that of `find_region`.
     """
     recipe = inference.recipe
     state, view = inference.condition(state, request.t, rng)

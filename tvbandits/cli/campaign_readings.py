@@ -198,8 +198,9 @@ def _codes_text(campaign: Campaign, codes: Sequence[Mapping[str, Any]], file: st
     place = f"--site {shlex.quote(first['site'])} --at {shlex.quote(at)}"
     return (
         f"--missing says that {plural(len(codes), 'recorded reading')} stand for none "
-        f"({first_few(texts, MOST_LISTED)}); they stay until withdrawn, one by one: "
-        f"tvbandits campaign retract {shlex.quote(file)} {place}"
+        f"({first_few(texts, MOST_LISTED)}); they stay until you withdraw them one by one: "
+        f"tvbandits campaign retract "
+        f"{shlex.quote(file)} {place}"
     )
 
 
@@ -268,20 +269,23 @@ def read_history(
     history = history.reindex(columns=range(len(places.X)))
     index: Any = history.index if clock is None else clock.time(history.index.to_numpy())
     named = history.set_axis([name(x) for x in places.X], axis=1).set_axis(index)
-    for note in _history_notes(named):
+    for note in _history_notes(named, tables):
         print(escape(f"note: {note}"))
     return history
 
 
-def _history_notes(history: pd.DataFrame) -> list[str]:
+def _history_notes(history: pd.DataFrame, tables: Mapping[str, Any]) -> list[str]:
     """Return what a person should know about a history, whose columns have the names of the sites."""
+    from tvbandits.datasets.tables.layout import FileOptions
     from tvbandits.datasets.tables.readings import few
     from tvbandits.datasets.tables.rounds import doubts_about
+    from tvbandits.datasets.tables.sentinels import zero_notes
     from tvbandits.datasets.tables.times import doubts_about_times
 
     empty = history.columns[history.isna().all()]
     notes = [f"no reading of {few(empty)}"] if len(empty) else []
-    return notes + doubts_about_times(history.index) + doubts_about(history.drop(columns=empty))
+    notes += doubts_about_times(history.index) + doubts_about(history.drop(columns=empty))
+    return notes + zero_notes(history, FileOptions(**tables))
 
 
 def _record(

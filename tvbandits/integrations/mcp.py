@@ -26,6 +26,7 @@ from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.forecasts import doubts_about, forecast
 from tvbandits.campaign.store.errors import CampaignError
 from tvbandits.clock import parse_time
+from tvbandits.counts import Counted, count, rate
 from tvbandits.experts.protocol import ExpertError
 
 Time = Annotated[
@@ -137,6 +138,18 @@ class CampaignTools:
         ] = None,
         outcomes: Outcomes = None,
         context: Context = None,
+        trials: Annotated[
+            float | None,
+            Field(
+                description="Of how many trials the reward is the number that succeeded, if it is."
+            ),
+        ] = None,
+        exposure: Annotated[
+            float | None,
+            Field(
+                description="In how much time, or how many visits, the reward counts events, if it does."
+            ),
+        ] = None,
         key: Key = None,
         sure: Annotated[
             bool, Field(description="Record the reading although it is unusual: it was checked.")
@@ -148,7 +161,7 @@ class CampaignTools:
         further = None if outcomes is None else {name: [y] for name, y in outcomes.items()}
         campaign.tell(
             places,
-            [np.nan if reward is None else reward],
+            _reading(np.nan if reward is None else reward, trials, exposure),
             _time(time),
             noise_variance,
             further,
@@ -194,6 +207,17 @@ class CampaignTools:
 
 def _time(time: float | str | None) -> float | str | None:
     return parse_time(time) if isinstance(time, str) else time
+
+
+def _reading(reward: float, trials: float | None, exposure: float | None) -> list[float] | Counted:
+    """Return a reading as `Campaign.tell` takes it: a number, or what was counted."""
+    if trials is not None and exposure is not None:
+        raise ValueError(
+            f"a reward is a count of trials or of an exposure, got {trials=}, {exposure=}"
+        )
+    if trials is not None:
+        return rate([reward], [trials])
+    return [reward] if exposure is None else count([reward], [exposure])
 
 
 def _explained(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
