@@ -282,45 +282,6 @@ class PlayedTrial:
 DEFAULT_POLICY: Maker = partial(policies.adaptive_gp_ucb, options=Options(robust=True))
 
 
-@dataclass
-class RangesOfStudy:
-    """The ranges of the parameters in the finished trials of a study.
-
-    Attributes
-    ----------
-    study : str
-        Its name.
-    looked : int
-        So many of its first trials have finished, and are in the ranges.
-    latest : mapping of str to list of (int, BaseDistribution)
-        By parameter its different ranges, and the latest trial with each.
-    """
-
-    study: str
-    looked: int = 0
-    latest: dict[str, list[tuple[int, BaseDistribution]]] = field(default_factory=dict)
-
-    def follow(self, trials: Sequence[FrozenTrial]) -> None:
-        """Take up the trials that have finished since, of all trials in their order."""
-        for place in range(self.looked, len(trials)):
-            trial = trials[place]
-            if trial.state not in FINISHED:
-                continue
-            if place == self.looked:
-                self.looked += 1
-            for name, distribution in trial.distributions.items():
-                rest = [each for each in self.latest.get(name, []) if each[1] != distribution]
-                self.latest[name] = [*rest, (trial.number, distribution)]
-
-    def latest_other(
-        self, name: str, distribution: BaseDistribution
-    ) -> tuple[int, BaseDistribution]:
-        """Return the latest trial in which a parameter had another range, and that; -1: none."""
-        ranges = self.latest.get(name, [])
-        others = [each for each in ranges if each[1] != distribution]
-        return max(others, key=lambda each: each[0], default=(-1, distribution))
-
-
 class TVSampler(optuna.samplers.BaseSampler):
     """A sampler that asks a bandit, and tells it the times of the trials.
 
@@ -393,7 +354,6 @@ class TVSampler(optuna.samplers.BaseSampler):
         self._lock = SharedLock()
         self._run: StudyRun | None = None
         self._warned = set[str]()
-        self._ranges = RangesOfStudy("")
 
     @property
     def bandit(self) -> Bandit | None:
@@ -571,19 +531,16 @@ class TVSampler(optuna.samplers.BaseSampler):
         """Warn once of a parameter that is random since it had another range in a trial before."""
         if name in self._warned:
             return
-        trials = study.get_trials(deepcopy=False)
-        with self._lock.current:
-            if self._ranges.study != study.study_name:
-                self._ranges = RangesOfStudy(study.study_name)
-            self._ranges.follow(trials)
-            number, before = self._ranges.latest_other(name, distribution)
-        if number >= 0:
-            self._warned.add(name)
-            warnings.warn(
-                f"{name} is chosen at random: it was {before} in trial {number}, and is "
-                f"{distribution} now. Keep one range in a study, or begin a new one",
-                stacklevel=2,
-            )
+        for trial in reversed(study.get_trials(deepcopy=False, states=FINISHED)):
+            before = trial.distributions.get(name, distribution)
+            if before != distribution:
+                self._warned.add(name)
+                warnings.warn(
+                    f"{name} is chosen at random: it was {before} in trial {trial.number}, and is "
+                    f"{distribution} now. Keep one range in a study, or begin a new one",
+                    stacklevel=2,
+                )
+                return
 
     def _played_of(
         self, run: StudyRun, trials: Sequence[FrozenTrial], *states: TrialState
