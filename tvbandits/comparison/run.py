@@ -23,7 +23,8 @@ from tvbandits.datasets.environment import Environment, Stream, true_regrets
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import MoveCost, costs_along
 from tvbandits.experts.protocol import Expert
-from tvbandits.policies.setting import Maker, NamedMaker
+from tvbandits.policies.registry import NamedPolicy
+from tvbandits.policies.setting import Maker
 from tvbandits.policies.theory import regret_bound
 from tvbandits.queries.plans import Following, QueryConfig, RandomPoints
 from tvbandits.validation import Array, describe, finite_number, is_finite_number
@@ -178,7 +179,7 @@ def _takes_noise(player: Player, maker: Maker) -> bool:
 
     One whose text says a noise variance of its own is not, nor one whose `tell` does not take it.
     """
-    own = maker.options() if isinstance(maker, NamedMaker) else {}
+    own = maker.options() if isinstance(maker, NamedPolicy) else {}
     return "noise_variance" not in own and "noise_variance" in signature(player.tell).parameters
 
 
@@ -325,7 +326,7 @@ def _info_columns(
 
 def _width_text(maker: Maker, player: Player, width: str | None) -> str:
     """Return the width that is played, as rows show it."""
-    if isinstance(maker, NamedMaker):
+    if isinstance(maker, NamedPolicy):
         width = text_of_width(maker.width(width)) if maker.takes_width else NO_WIDTH
     if width is not None:
         return width
