@@ -118,6 +118,8 @@ class TVGenerator(Generator):
     @classmethod
     def check_vocs(cls, vocs: VOCS) -> VOCS:
         """Raise an error if no point can be generated."""
+        if len(_contextual(vocs)) == len(vocs.variables):
+            raise VOCSError("every variable is contextual: TVGenerator needs one to choose")
         for name, variable in vocs.variables.items():
             if not isinstance(variable, ContinuousVariable | DiscreteVariable):
                 raise VOCSError(f"{name} must have a range or values, got {variable}")
@@ -200,6 +202,13 @@ class TVGenerator(Generator):
             raise ValueError(
                 f"context has {', '.join(unknown)}, and the contextual variables of the VOCS are: "
                 f"{', '.join(contextual) or 'none'}"
+            )
+        (objective,) = vocs.objectives
+        has_readings = objective in data and bool(data[objective].notna().any())
+        if absent := [name for name in contextual if has_readings and name not in data]:
+            raise ValueError(
+                f"the data have no column of the contextual variable {absent[0]}: the function that is "
+                "evaluated must return its value beside the objective"
             )
         latest = {name: data[name].iloc[-1] for name in contextual if name in data and len(data)}
         context = {name: float({**latest, **self.context}.get(name, np.nan)) for name in contextual}
