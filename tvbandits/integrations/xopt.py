@@ -215,9 +215,11 @@ class TVGenerator(Generator):
         for name, value in context.items():
             low, high = vocs.variables[name].domain
             if not (np.isfinite(value) and low <= value <= high):
+                has_range = np.isfinite([low, high]).all()
+                where = f" from {low} to {high}" if has_range else ""
                 raise ValueError(
-                    f"the contextual variable {name} must have a value from {low} to {high} in context "
-                    f"or in the latest row of the data, got {value}"
+                    f"the contextual variable {name} must have a value{where} in context or in the "
+                    f"latest row of the data, got {value}"
                 )
         return context
 
@@ -386,7 +388,10 @@ def _function(value: Any) -> Callable[..., Any]:
         try:
             function = resolve_name(value if "." in value else f"{policies.__name__}.{value}")
         except (ValueError, ImportError, AttributeError) as error:
-            raise ValueError(f"there is no function of the name {value!r}: {error}") from error
+            raise ValueError(
+                f"there is no function of the name {value!r} ({error}): policies are called as in "
+                "Python, such as adaptive_gp_ucb, and others package.module.function"
+            ) from error
     elif isinstance(value, Mapping) and "name" in value:
         options = {key: each for key, each in value.items() if key != "name"}
         function = partial(_function(value["name"]), **options)
