@@ -29,7 +29,7 @@ from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.problem import NamedProblem
 from tvbandits.domains.space import Arms
 from tvbandits.gp.linalg import cholesky, inverse, square_root
-from tvbandits.validation import Array, finite_number, flag, not_negative
+from tvbandits.validation import Array, as_bool, finite_number, nonnegative_number
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class WearingArms(CandidatesProblem, RandomProblem):
     def __post_init__(self) -> None:
         super().__post_init__()
         finite_number("loss", self.loss, low=0.0, below=1.0)
-        not_negative("length_scale", self.length_scale)
+        nonnegative_number("length_scale", self.length_scale)
 
     @cached_property
     def domain(self) -> Candidates:
@@ -284,7 +284,7 @@ class BannersByDay(CandidatesProblem, RandomProblem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        flag("with_control", self.with_control)
+        as_bool("with_control", self.with_control)
 
     @cached_property
     def domain(self) -> Arms:

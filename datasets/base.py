@@ -18,10 +18,10 @@ from tvbandits.gp.linalg import square_root
 from tvbandits.validation import (
     LARGEST_WHOLE,
     Array,
+    check_text,
     describe,
     is_finite_number,
     noise_variance_number,
-    text,
     whole_number,
 )
 
@@ -76,7 +76,7 @@ class Synthetic:
             if parameter.type == "int":
                 least, most = ranges.get(parameter.name, (1, LARGEST_WHOLE))
                 whole_number(parameter.name, getattr(self, parameter.name), least, most)
-        text("name", self.name)
+        check_text("name", self.name)
         noise_variance_number("noise_variance", self.noise_variance)
 
     def _check_size(self, numbers: int, most: int) -> None:

@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from tvbandits.acquisition.limits import Limit
 from tvbandits.domains.moving import MoveCost
-from tvbandits.domains.problem import Problem, noise_at, noise_to_add_at
+from tvbandits.domains.problem import Problem, noise_at, noise_to_add_at, rewards_at
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.validation import Array, finite_number
 
@@ -103,7 +103,7 @@ class Environment:
         The noise depends only on (seed, stream, point, time): see `tvbandits.experts.keyed_noise`.
         """
         problem = self.problem
-        reward = finite_number(f"the value of {problem.name}", problem.value(x, t)[0])
+        reward = finite_number(f"the value of {problem.name}", rewards_at(problem, x, t)[0])
         self.wear(x)
         noise = float(keyed_normal(seed, stream, x, t)[0])
         if self.trials is not None:

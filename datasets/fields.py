@@ -14,7 +14,7 @@ from tvbandits.datasets.cached import cached_property
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.problem import NamedProblem
 from tvbandits.gp.linalg import cholesky, inverse
-from tvbandits.validation import Array, choice
+from tvbandits.validation import Array, check_choice
 
 Draw = Callable[[Array, np.random.Generator, int], Array]
 
@@ -145,7 +145,7 @@ class Field(PathProblem):
     ranges: ClassVar = {"horizon": (1, 100_000)}
 
     def __post_init__(self) -> None:
-        choice("kind", self.kind, tuple(KINDS))
+        check_choice("kind", self.kind, tuple(KINDS))
         super().__post_init__()
 
     @property

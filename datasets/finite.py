@@ -24,14 +24,14 @@ from tvbandits.datasets.tables.readings import (
 )
 from tvbandits.datasets.tables.spreadsheets import File, read_as_text
 from tvbandits.domains.problem import NamedProblem
-from tvbandits.io import naming
+from tvbandits.io import name_file_in_errors
 from tvbandits.validation import (
     Array,
+    as_bool,
+    check_optional,
+    check_text,
     file_path,
-    flag,
     noise_variance_number,
-    optional,
-    text,
     whole_number,
 )
 
@@ -79,11 +79,11 @@ def table(
     3 0.9
     """
     path = file_path("file", file)
-    text("reward", reward)
-    flag("scale_inputs", scale_inputs)
-    optional(whole_number, "horizon", horizon)
-    optional(noise_variance_number, "noise_variance", noise_variance)
-    with naming(path):
+    check_text("reward", reward)
+    as_bool("scale_inputs", scale_inputs)
+    check_optional(whole_number, "horizon", horizon)
+    check_optional(noise_variance_number, "noise_variance", noise_variance)
+    with name_file_in_errors(path):
         frame = read_as_text(path)
         if reward not in frame.columns:
             raise ValueError(
@@ -228,7 +228,7 @@ def _read_regression_problem(name: str, form: Form, kernel: RBF, file: File) -> 
     """Return the problem of a file with inputs and a target; the target is scaled to [0, 1]."""
     path = file_path("file", file)
     *_, (heading, *_) = form.required.values()
-    with naming(path):
+    with name_file_in_errors(path):
         inputs, target = _split_columns(name, form, read_as_text(path))
         points, means, _ = merge_rows(standardise(inputs), target)
         low, high = float(means.min()), float(means.max())

@@ -22,7 +22,7 @@ from tvbandits.datasets.cached import cached_property
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.problem import NamedProblem
-from tvbandits.validation import Array, choice, positive_number
+from tvbandits.validation import Array, check_choice, positive_number
 
 Formula = Callable[[Array], Array]
 
@@ -202,7 +202,7 @@ class Lifted(Synthetic):
     ranges: ClassVar = {"horizon": (1, 1_000_000), "candidates": (0, 1_000_000)}
 
     def __post_init__(self) -> None:
-        choice("function", self.function, tuple(FUNCTIONS))
+        check_choice("function", self.function, tuple(FUNCTIONS))
         positive_number("noise_share", self.noise_share)
         super().__post_init__()
 

@@ -39,9 +39,9 @@ from tvbandits.datasets.tables.readings import (
 from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import (
     Array,
+    check_optional,
     clean,
     noise_variance_number,
-    optional,
     positive_number,
     whole_number,
 )
@@ -105,7 +105,7 @@ def nas_bench(
     """
     positive_number("bandwidth", bandwidth)
     whole_number("horizon", horizon)
-    optional(noise_variance_number, "noise_variance", noise_variance)
+    check_optional(noise_variance_number, "noise_variance", noise_variance)
     frame = read_table(source)
     with naming_source(source):
         codes, accuracies = _parse_table(frame)

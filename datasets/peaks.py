@@ -25,7 +25,7 @@ from tvbandits.datasets.base import IntervalProblem, RandomProblem
 from tvbandits.datasets.cached import cached_property
 from tvbandits.domains.box import Box
 from tvbandits.domains.problem import NamedProblem
-from tvbandits.validation import LARGEST_WHOLE, Array, as_points, as_time, not_negative
+from tvbandits.validation import LARGEST_WHOLE, Array, as_points, as_time, nonnegative_number
 
 
 def reflect(values: Array, low: float, high: float) -> Array:
@@ -69,7 +69,7 @@ class Peaks(RandomProblem, ABC):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_size(self.changes * self.peaks * self.dimension**2, 10_000_000)
-        not_negative("shift", self.shift)
+        nonnegative_number("shift", self.shift)
 
     @cached_property
     def domain(self) -> Box:

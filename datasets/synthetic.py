@@ -28,7 +28,7 @@ from tvbandits.validation import (
     Array,
     as_points,
     as_time,
-    choice,
+    check_choice,
     finite_number,
     positive_number,
 )
@@ -151,7 +151,7 @@ class GPDrift(PathProblem):
         finite_number("epsilon", self.epsilon, low=0.0, high=1.0)
         self._check_size(self.horizon * self.points_per_axis**2, self.largest_path)
         positive_number("length_scale", self.length_scale)
-        choice("smoothness", self.smoothness, ("rbf", "matern52"))
+        check_choice("smoothness", self.smoothness, ("rbf", "matern52"))
 
     @cached_property
     def domain(self) -> Candidates:

@@ -15,17 +15,17 @@ from tvbandits.domains.candidates import Candidates
 from tvbandits.validation import (
     LARGEST_WHOLE,
     Array,
+    as_list,
     as_points,
     as_time,
+    check_function,
+    check_instance,
+    check_optional,
+    check_text,
     clean,
-    function,
     noise_variance_number,
-    not_negative,
-    of_kind,
-    optional,
-    settle,
-    several,
-    text,
+    nonnegative_number,
+    set_fields,
     whole_number,
 )
 
@@ -96,24 +96,26 @@ class TableProblem(CandidatesProblem):
                 f"points must have {values.shape[1]} rows, one for each column of values, "
                 f"got {len(domain)}"
             )
-        labels = tuple(several("labels", self.labels, "the names of the columns"))
+        labels = tuple(as_list("labels", self.labels, "the names of the columns"))
         if labels and len(labels) != len(domain):
             raise ValueError(f"labels must name {len(domain)} points, got {len(labels)}")
         for name in ("name", "unit", "summary"):
-            text(name, getattr(self, name))
+            check_text(name, getattr(self, name))
         for label in labels:
-            of_kind("each of labels", label, str, "a text")
+            check_instance("each of labels", label, str, "a text")
         labels = tuple(map(clean, labels))  # labels from files may contain control characters
         if self.steps is not None:
             at_most = LARGEST_WHOLE if len(values) == 1 else len(values)
             whole_number("steps", self.steps, at_least=len(values), at_most=at_most)
-        optional(function, "redraw", self.redraw, "a function of a seed, or None")
-        optional(of_kind, "kernel", self.kernel, Kernel, "a scikit-learn kernel, or None")
-        noise = optional(noise_variance_number, "noise_variance", self.noise_variance)
-        optional(not_negative, "added_noise", self.added_noise)
+        check_optional(check_function, "redraw", self.redraw, "a function of a seed, or None")
+        check_optional(
+            check_instance, "kernel", self.kernel, Kernel, "a scikit-learn kernel, or None"
+        )
+        noise = check_optional(noise_variance_number, "noise_variance", self.noise_variance)
+        check_optional(nonnegative_number, "added_noise", self.added_noise)
         values.setflags(write=False)
-        settle(self, values=values, labels=labels, points=domain.X, domain=domain)
-        settle(self, noise_variance=noise)
+        set_fields(self, values=values, labels=labels, points=domain.X, domain=domain)
+        set_fields(self, noise_variance=noise)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.summary}" if self.summary else self.name

@@ -15,9 +15,9 @@ from tvbandits.validation import (
     Array,
     as_points,
     as_time,
+    check_optional,
     check_part,
-    not_negative,
-    optional,
+    nonnegative_number,
     positive_number,
     whole_number,
 )
@@ -126,10 +126,10 @@ class Budgeted(Wrapper):
 
     def __post_init__(self) -> None:
         check_part("expert", self.expert, NEEDS, "query")
-        optional(whole_number, "per_step", self.per_step, at_least=0)
-        optional(whole_number, "total", self.total, at_least=0)
-        optional(positive_number, "cost", self.cost)
-        optional(not_negative, "price", self.price)
+        check_optional(whole_number, "per_step", self.per_step, at_least=0)
+        check_optional(whole_number, "total", self.total, at_least=0)
+        check_optional(positive_number, "cost", self.cost)
+        check_optional(nonnegative_number, "price", self.price)
         if (self.per_step, self.total, self.cost) == (None, None, None):
             raise ValueError("a budget needs a limit: give per_step=, total= or cost=")
         self._account = _Account(Spending(), {}, self.price)
@@ -242,10 +242,10 @@ class Budgeted(Wrapper):
         """Replace the state by that of another budget; a query in progress will not be counted."""
         try:
             counts = dict(state["spending"])
-            cost = not_negative("cost", counts.pop("cost"))
+            cost = nonnegative_number("cost", counts.pop("cost"))
             spending = Spending(**{n: whole_number(n, v, 0) for n, v in counts.items()}, cost=cost)
             steps = {as_time(t): whole_number("asked", count, 0) for t, count in state["steps"]}
-            price = optional(not_negative, "price", state["price"])
+            price = check_optional(nonnegative_number, "price", state["price"])
             expert_state = state["expert"]
         except (KeyError, TypeError) as error:
             raise ValueError(f"this is not the state of a budget: {error!r}") from error

@@ -36,13 +36,13 @@ from tvbandits.experts.wrapper import NEEDS, SharedLock, Wrapper, query_expert
 from tvbandits.validation import (
     Array,
     Index,
+    as_bool,
     as_points,
     as_time,
     check_part,
+    clip_variances,
     finite_number,
-    flag,
     positive_number,
-    usable_variances,
     whole_number,
 )
 
@@ -275,7 +275,7 @@ class Calibrated(Wrapper):
 
     def __post_init__(self) -> None:
         check_part("expert", self.expert, NEEDS, "query")
-        flag("probe", self.probe)
+        as_bool("probe", self.probe)
         whole_number("memory", self.memory)
         # The first value and variance of each point and time, and the pairs of an answer and a reward.
         self._answers: dict[_Key, tuple[float, float]] = {}
@@ -328,7 +328,7 @@ class Calibrated(Wrapper):
         if calibration.pairs >= FEWEST:
             values = values - calibration.bias
             error = calibration.standard_error
-            variance = usable_variances(calibration.used * variance + error**2)
+            variance = clip_variances(calibration.used * variance + error**2)
             if calibration.has_bias or calibration.verdict in ("over-confident", "too modest"):
                 notes += (f"calibration: {calibration}",)
         return Answers(values, variance, answers.cost, notes)

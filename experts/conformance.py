@@ -21,7 +21,15 @@ from tvbandits.experts.protocol import (
     check_answers,
     is_mistake,
 )
-from tvbandits.validation import Array, Index, as_points, as_time, error_line, flag, whole_number
+from tvbandits.validation import (
+    Array,
+    Index,
+    as_bool,
+    as_points,
+    as_time,
+    describe_error,
+    whole_number,
+)
 
 
 class Outcome(StrEnum):
@@ -145,7 +153,7 @@ def check_expert(
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
     outside = None if outside is None else as_points(outside, points.shape[1], "outside")
     whole_number("threads", threads, at_least=0)
-    flag("deterministic", deterministic)
+    as_bool("deterministic", deterministic)
     session = _Session(expert, points, as_time(t), deterministic, outside, threads)
     session.check("has a method query(X, t)", _check_method, needs=())
     session.check("returns valid Answers, one for each point", _check_validity, (_check_method,))
@@ -269,7 +277,7 @@ def _describe(error: Exception) -> str:
         if is_mistake(error)
         else "continues without the expert, since this means that it is down"
     )
-    return f"raised {error_line(error)} (a bandit {reaction})"
+    return f"raised {describe_error(error)} (a bandit {reaction})"
 
 
 def _is_clear(error: Exception) -> bool:
@@ -378,7 +386,9 @@ def _check_pickle(session: _Session) -> str:
     try:
         copy = _copy(session.expert)
     except Exception as error:
-        return f"{error_line(error)}; a bandit with it cannot be saved, nor run in other processes"
+        return (
+            f"{describe_error(error)}; a bandit with it cannot be saved, nor run in other processes"
+        )
     return session.compare(session.run_query(), session.run_query(expert=copy), "a copy")
 
 

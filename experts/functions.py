@@ -17,12 +17,12 @@ from tvbandits.validation import (
     as_floats,
     as_points,
     as_time,
+    check_function as check_function,
+    check_optional,
     check_part,
-    function as check_function,
     noise_variance_number,
-    not_negative,
-    optional,
-    settle,
+    nonnegative_number,
+    set_fields,
     whole_number,
 )
 
@@ -63,8 +63,8 @@ class SimulatorExpert:
     def __post_init__(self) -> None:
         # Only one method is checked, since some properties of a problem take long to compute.
         check_part("problem", self.problem, "a problem such as DriftingBump()", "value")
-        optional(noise_variance_number, "variance", self.variance)
-        settle(self, cost=not_negative("cost", self.cost))
+        check_optional(noise_variance_number, "variance", self.variance)
+        set_fields(self, cost=nonnegative_number("cost", self.cost))
         whole_number("seed", self.seed, at_least=0)
 
     def query(self, X: Array, t: float) -> Answers:

@@ -20,10 +20,10 @@ from tvbandits.validation import (
     as_times,
     as_values,
     as_variances,
-    function,
+    check_function,
+    clip_variances,
     is_infinite,
-    not_negative,
-    usable_variances,
+    nonnegative_number,
 )
 
 
@@ -74,13 +74,13 @@ class CachedLogExpert:
         aging: Aging | None = None,
         cost: float = 0.0,
     ) -> None:
-        self._tolerance = not_negative("tolerance", tolerance)
+        self._tolerance = nonnegative_number("tolerance", tolerance)
         self._staleness = staleness
         if not is_infinite(staleness):
-            not_negative("staleness", staleness)
+            nonnegative_number("staleness", staleness)
         self._aging = Constant() if aging is None else aging
-        function("aging", self._aging, "an aging map such as Linear(0.1)")
-        self._cost = not_negative("cost", cost)
+        check_function("aging", self._aging, "an aging map such as Linear(0.1)")
+        self._cost = nonnegative_number("cost", cost)
         X, rows = _select_answers(frame)
         places, place = np.unique(X, axis=0, return_inverse=True)
         rows = rows.assign(place=place.ravel()).drop_duplicates()
@@ -114,7 +114,7 @@ class CachedLogExpert:
             effective = check_effective(self._aging(self._variance[row], ages), len(row))
             valid = effective <= LARGEST_VARIANCE
             values[query_row[valid]] = self._value[row[valid]]
-            variance[query_row[valid]] = usable_variances(effective[valid])
+            variance[query_row[valid]] = clip_variances(effective[valid])
             expired = len(row) - int(valid.sum())
         answered = int((~np.isnan(values)).sum())
         notes = []

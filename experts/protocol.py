@@ -17,14 +17,14 @@ from tvbandits.validation import (
     SMALLEST_VARIANCE,
     Array,
     as_floats,
+    as_list,
     as_variances,
     as_vector,
+    check_instance,
     check_sizes,
     clean,
-    not_negative,
-    of_kind,
-    settle,
-    several,
+    nonnegative_number,
+    set_fields,
     whole_number,
 )
 
@@ -122,17 +122,17 @@ class Answers:
         if not (np.abs(values) <= LARGEST_VALUE).all():  # NaN among them
             check_sizes(values, "values")
         values.setflags(write=False)
-        settle(self, values=values, cost=not_negative("cost", self.cost))
+        set_fields(self, values=values, cost=nonnegative_number("cost", self.cost))
         if self.variance is not None:
             variance = as_vector(self.variance, len(values), "variance")
             if not ((variance >= SMALLEST_VARIANCE) & (variance <= LARGEST_VARIANCE)).all():
                 as_variances(np.where(np.isnan(values), 1.0, variance), len(values))
             variance.setflags(write=False)
-            settle(self, variance=variance)
+            set_fields(self, variance=variance)
         if type(self.notes) is not tuple or self.notes:
-            notes = several("notes", self.notes, "a tuple of texts")
+            notes = as_list("notes", self.notes, "a tuple of texts")
             for note in notes:
-                of_kind("each of notes", note, str, "a text")
+                check_instance("each of notes", note, str, "a text")
             object.__setattr__(self, "notes", tuple(map(clean, notes)))
 
     @classmethod

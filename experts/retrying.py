@@ -19,10 +19,10 @@ from tvbandits.validation import (
     Array,
     as_points,
     as_time,
+    check_function,
+    check_optional,
     check_part,
-    error_line,
-    function,
-    optional,
+    describe_error,
     positive_number,
     whole_number,
 )
@@ -78,9 +78,9 @@ class Retrying(Wrapper):
 
     def __post_init__(self) -> None:
         check_part("expert", self.expert, NEEDS, "query")
-        optional(function, "wait", self.wait)
-        optional(function, "sleep", self.sleep)
-        self.time_out = optional(positive_number, "time_out", self.time_out)
+        check_optional(check_function, "wait", self.wait)
+        check_optional(check_function, "sleep", self.sleep)
+        self.time_out = check_optional(positive_number, "time_out", self.time_out)
         self.attempts = whole_number("attempts", self.attempts)
 
     def query(self, X: Array, t: float) -> Answers:
@@ -111,12 +111,12 @@ class Retrying(Wrapper):
         except tenacity.RetryError:
             attempts = f"{len(errors)} attempt{'s' * (len(errors) > 1)}"
             raise ExpertUnavailableError(
-                f"no answer after {attempts}; the last error was {error_line(errors[-1])}"
+                f"no answer after {attempts}; the last error was {describe_error(errors[-1])}"
             ) from errors[-1]
         if not errors:
             return answers
         attempts = f"{len(errors) + 1} of {self.attempts} attempts"
-        note = f"{attempts} were made; the last failure was {error_line(errors[-1])}"
+        note = f"{attempts} were made; the last failure was {describe_error(errors[-1])}"
         return replace(answers, notes=(*answers.notes, note))
 
     def _attempt(self, X: Array, t: float) -> Answers:

@@ -18,7 +18,7 @@ import pandas as pd
 
 from tvbandits.datasets.tables.readings import Form, encode, few, same_names
 from tvbandits.datasets.tables.spreadsheets import File, count_bytes, read_csv
-from tvbandits.io import check_regular, check_size, naming
+from tvbandits.io import check_regular, check_size, name_file_in_errors
 from tvbandits.validation import file_paths
 
 # AQS parameter code of ozone.
@@ -80,7 +80,7 @@ def read_files(files: File | Iterable[File]) -> pd.DataFrame:
         raise ValueError("files must name at least one EPA ozone file, got none")
     frames: list[pd.DataFrame] = []
     for path in paths:
-        with naming(path):
+        with name_file_in_errors(path):
             frames += [_convert_rows(_read_columns(stream)) for stream in _open_streams(path)]
     return pd.concat(frames, ignore_index=True)
 

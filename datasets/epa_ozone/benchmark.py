@@ -17,7 +17,13 @@ from tvbandits.datasets.table_problem import TableProblem
 from tvbandits.datasets.tables.readings import average_steps, few, select_times
 from tvbandits.datasets.tables.spreadsheets import File
 from tvbandits.domains.problem import NamedProblem
-from tvbandits.validation import finite_number, noise_variance_number, optional, text, whole_number
+from tvbandits.validation import (
+    check_optional,
+    check_text,
+    finite_number,
+    noise_variance_number,
+    whole_number,
+)
 
 
 def ozone(
@@ -59,11 +65,11 @@ def ozone(
     ValueError
         If a file cannot be used, no row is of that state or time, or too few sites are complete.
     """
-    optional(whole_number, "sites", sites)
+    check_optional(whole_number, "sites", sites)
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
     noise_variance_number("noise_variance", noise_variance)
     for name, value in (("state", state), ("start", start), ("end", end)):
-        optional(text, name, value)
+        check_optional(check_text, name, value)
     rows = read_files(files)
     if state is not None:
         states = (rows["state"] + " (" + rows["state_code"] + ")").str.strip()

@@ -24,8 +24,16 @@ import requests
 from tvbandits.datasets.epa_ozone.aqs import AIRDATA, OZONE, is_in_state
 from tvbandits.datasets.tables.readings import few
 from tvbandits.datasets.tables.spreadsheets import File
-from tvbandits.io import check_size, naming, replace_file
-from tvbandits.validation import clean, file_path, function, optional, several, text, whole_number
+from tvbandits.io import check_size, name_file_in_errors, replace_file
+from tvbandits.validation import (
+    as_list,
+    check_function,
+    check_optional,
+    check_text,
+    clean,
+    file_path,
+    whole_number,
+)
 
 with warnings.catch_warnings():
     # In a notebook without widgets, pooch's import warns of a progress bar that is not used here.
@@ -126,11 +134,13 @@ def fetch_ozone(
         server does not answer.
     """
     numbers = _as_years(years)
-    if not re.match(r"https?://[^/]", text("base_url", base_url)):
+    if not re.match(r"https?://[^/]", check_text("base_url", base_url)):
         raise ValueError(f"base_url must begin with http:// or https://, got {base_url!r}")
-    optional(text, "state", state)
-    optional(function, "progress", progress, "a function of a name and two numbers, or None")
-    folder = optional(file_path, "cache", cache)
+    check_optional(check_text, "state", state)
+    check_optional(
+        check_function, "progress", progress, "a function of a name and two numbers, or None"
+    )
+    folder = check_optional(file_path, "cache", cache)
     # pooch would prefer the environment variable to the argument.
     store = pooch.create(
         path=pooch.os_cache("tvbandits") if folder is None else folder,
@@ -148,7 +158,7 @@ def fetch_ozone(
 
 def _as_years(years: int | Iterable[int]) -> list[int]:
     """Return the years without duplicates; raise a `ValueError` for a year that cannot have a file."""
-    items = several("years", years, "") if isinstance(years, Iterable) else [years]
+    items = as_list("years", years, "") if isinstance(years, Iterable) else [years]
     if not items:
         raise ValueError("years must name at least one year, got none")
     numbers = [
@@ -163,7 +173,7 @@ def _fetch(store: pooch.Pooch, name: str, progress: Progress | None) -> Path:
     # One process at a time: a process that waits for the download of another uses its file.
     with _lock(path.parent):
         if registry.exists():
-            with naming(registry):
+            with name_file_in_errors(registry):
                 store.load_registry(registry)
         expected = store.registry.get(name) if path.exists() else None
         if not path.exists():
@@ -237,7 +247,7 @@ def _download(url: str, target: Path, progress: Progress | None) -> None:
 
 def _check_opens(path: Path) -> None:
     """Raise a `ValueError` unless the file is a zip whose members have the right checksums."""
-    with naming(path), zipfile.ZipFile(path) as archive:
+    with name_file_in_errors(path), zipfile.ZipFile(path) as archive:
         check_size("unpacked_bytes", sum(info.file_size for info in archive.infolist()))
         if (member := archive.testzip()) is not None:
             raise ValueError(f"{member} in the zip is damaged")
@@ -248,7 +258,7 @@ def _write_state(path: Path, state: str) -> Path:
     parts, states = list[pd.DataFrame](), set[str]()
     form: Any = {"dtype": str, "keep_default_na": False, "encoding_errors": "replace"}
     with (
-        naming(path),
+        name_file_in_errors(path),
         pd.read_csv(path, chunksize=LIMITS.rows, on_bad_lines="skip", **form) as chunks,
     ):
         for rows in chunks:

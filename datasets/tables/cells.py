@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import pandas as pd
 
-from tvbandits.option_text import option_text
+from tvbandits.option_text import format_option
 
 _MINUS = re.compile(r"[−–](?=[.,]?\d)")
 # One space, also a narrow one or one without a break, or an apostrophe, between all thousands.
@@ -66,9 +66,9 @@ def remedy_of(cell: object) -> str:
     if 'ppb' is a unit
     """
     text = str(cell).strip()
-    missing = option_text("missing", text)
+    missing = format_option("missing", text)
     if _WITH_COMMA.fullmatch(text):
-        return f"say {option_text('decimal', 'comma')} or {option_text('decimal', 'point')}"
+        return f"say {format_option('decimal', 'comma')} or {format_option('decimal', 'point')}"
     if limit := _LIMIT.fullmatch(text):
         number = f"half of {limit[2]}" if limit[1] else limit[2]
         side = "below" if limit[1] else "above"

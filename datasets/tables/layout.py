@@ -42,8 +42,15 @@ from tvbandits.datasets.tables.times import (
     with_colons,
 )
 from tvbandits.io import check_size
-from tvbandits.option_text import option_text
-from tvbandits.validation import choice, describe, optional, several, text, whole_number
+from tvbandits.option_text import format_option
+from tvbandits.validation import (
+    as_list,
+    check_choice,
+    check_optional,
+    check_text,
+    describe,
+    whole_number,
+)
 
 # The first bytes of workbooks: of zip archives, as Excel and LibreOffice write them, and of older Excel.
 WORKBOOKS = (b"PK\3\4", b"\xd0\xcf\x11\xe0")
@@ -121,15 +128,15 @@ class FileOptions:
     without: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        optional(whole_number, "header", self.header, at_least=1)
+        check_optional(whole_number, "header", self.header, at_least=1)
         for name, words in (("decimal", ("comma", "point")), ("dates", ("day", "month"))):
             if getattr(self, name) is not None:
-                choice(name, getattr(self, name), words)
+                check_choice(name, getattr(self, name), words)
         for name in ("time", "station", "parameter", "value", "degrees"):
-            optional(text, name, getattr(self, name))
-        missing = several("missing", self.missing, "the cells of no reading, a list")
+            check_optional(check_text, name, getattr(self, name))
+        missing = as_list("missing", self.missing, "the cells of no reading, a list")
         object.__setattr__(self, "missing", tuple(str(each).strip() for each in missing))
-        without = several("without", self.without, "the names of stations, a list")
+        without = as_list("without", self.without, "the names of stations, a list")
         object.__setattr__(self, "without", tuple(map(as_id, without)))
 
 
@@ -233,7 +240,7 @@ class Layout:
                 if self.values
                 else "is in no column of numbers"
             )
-            raise ValueError(f"the value {found}: say which by {option_text('value', 'COLUMN')}")
+            raise ValueError(f"the value {found}: say which by {format_option('value', 'COLUMN')}")
         return self.values[0]
 
     @property
@@ -258,7 +265,7 @@ def read_sheet(path: Path, options: FileOptions, *, may_be_empty: bool = False) 
     Raises
     ------
     ValueError, OSError
-        If it cannot be read, or has no row; see `tvbandits.io.naming`.
+        If it cannot be read, or has no row; see `tvbandits.io.name_file_in_errors`.
 
     Examples
     --------
@@ -288,7 +295,9 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
     frame, separator, rows, encoding = _read_cells(path, encoding)
     header = options.header or _find_header(rows)
     if header not in frame.index:
-        raise ValueError(f"{option_text('header', header)}: there is no such line, or it is empty")
+        raise ValueError(
+            f"{format_option('header', header)}: there is no such line, or it is empty"
+        )
     names = frame.loc[header].str.strip()
     _check_names(names, header)
     above, body = frame.loc[: header - 1], frame.loc[header + 1 :]
@@ -377,7 +386,7 @@ def _check_names(names: pd.Series[str], header: int) -> None:
         if is_date_text(name):
             raise ValueError(
                 f"line {header} should have the names of the columns and has {name!r}: write names "
-                f"above the readings, or say where they are by {option_text('header', 'LINE')}"
+                f"above the readings, or say where they are by {format_option('header', 'LINE')}"
             )
 
 
@@ -542,7 +551,7 @@ class _Columns:
             if plain(each) not in self._names:
                 listed = ", ".join(map(str, self._cells.columns))
                 raise ValueError(
-                    f"{option_text(option, each)}: there is no such column; there are: {listed}"
+                    f"{format_option(option, each)}: there is no such column; there are: {listed}"
                 )
         return tuple(self._names[plain(each)] for each in columns)
 
@@ -616,7 +625,7 @@ def stations_used(names: Iterable[str], options: FileOptions) -> NDArray[np.bool
         if each not in stations:
             listed = ", ".join(dict.fromkeys(stations))
             raise ValueError(
-                f"{option_text('without', each)}: there is no such station; there are: {listed}"
+                f"{format_option('without', each)}: there is no such station; there are: {listed}"
             )
     return ~np.isin(np.array(stations, dtype=str), options.without)
 
@@ -632,8 +641,8 @@ def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) 
     if not layout.parameter:
         if options.parameter:
             raise ValueError(
-                f"{option_text('parameter', options.parameter)}: there is no column of parameters; "
-                f"{option_text('value', 'COLUMN')} chooses a column"
+                f"{format_option('parameter', options.parameter)}: there is no column of parameters; "
+                f"{format_option('value', 'COLUMN')} chooses a column"
             )
         return cells
     column = cells[layout.parameter].astype(str).str.strip()
@@ -642,13 +651,13 @@ def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) 
     if parameter is None:
         if column.nunique() > 1:
             raise ValueError(
-                f"there are several parameters: {listed}; choose by {option_text('parameter', 'NAME')}"
+                f"there are several parameters: {listed}; choose by {format_option('parameter', 'NAME')}"
             )
         return cells
     rows = cells[column.str.casefold() == parameter.strip().casefold()]
     if rows.empty:
         raise ValueError(
-            f"{option_text('parameter', parameter)}: there is none of this name; there are: {listed}"
+            f"{format_option('parameter', parameter)}: there is none of this name; there are: {listed}"
         )
     return rows
 
@@ -672,7 +681,7 @@ def check_units(
         listed = ", ".join(f"{count} in {unit}" for unit, count in counts.items())
         raise ValueError(
             f"the readings are in several units ({listed}): write all of them in one, or leave stations "
-            f"out by {option_text('without', 'STATION')}"
+            f"out by {format_option('without', 'STATION')}"
         )
 
 
@@ -720,14 +729,14 @@ def _check_is_station(column: pd.Series[Any], options: FileOptions) -> None:
     if len(words) and is_date_text(str(words.iloc[0])):
         raise ValueError(
             f"column {column.name} has dates, such as {describe(words.iloc[0])}: name the column of "
-            f"times by {option_text('time', 'COLUMN')}, and leave the other one out by "
-            f"{option_text('without', str(column.name))}"
+            f"times by {format_option('time', 'COLUMN')}, and leave the other one out by "
+            f"{format_option('without', str(column.name))}"
         )
     if len(words) and not words.astype(str).str.match(r"\s*[-+<>≤≥]?\s*\d").any():
         raise ValueError(
             f"column {column.name} has words alone, such as {describe(words.iloc[0])}: if each row is "
-            f"a reading of one station, name their column by {option_text('station', 'COLUMN')}, and "
-            f"otherwise leave this one out by {option_text('without', str(column.name))}"
+            f"a reading of one station, name their column by {format_option('station', 'COLUMN')}, and "
+            f"otherwise leave this one out by {format_option('without', str(column.name))}"
         )
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import median_abs_deviation
 
 from tvbandits.data import Dataset
-from tvbandits.option_text import option_text
+from tvbandits.option_text import format_option
 from tvbandits.validation import Array
 
 # A gauge is silent after so many rounds without it, if it was in half of as many before.
@@ -183,7 +183,7 @@ def doubts_about(table: pd.DataFrame) -> list[str]:
         elif not np.isnan(offset):
             text = f"is usually {offset:+.3g} from the median of all stations, is that right?"
         if text:
-            found.append(f"{name} {text}: {option_text('without', name)} leaves it out")
+            found.append(f"{name} {text}: {format_option('without', name)} leaves it out")
     return found
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.datasets.tables.layout import FileOptions
-from tvbandits.option_text import option_text
+from tvbandits.option_text import format_option
 
 # Numbers that often stand for no reading: -99, -999.0, 9999, -7999, -32768, 1e30.
 SENTINEL = re.compile(
@@ -63,7 +63,7 @@ def spike_notes(values: pd.DataFrame, options: FileOptions) -> list[str]:
             text = f"{different[i]:.10g}"
             notes.append(
                 f"{text} is {numbers[i] / numbers.sum():.1%} of the values, far more than those near "
-                f"it: if it stands for no reading, say {option_text('missing', text)}"
+                f"it: if it stands for no reading, say {format_option('missing', text)}"
             )
     return notes
 
@@ -73,5 +73,5 @@ def sentinel_text(code: str, what: str = "is there") -> str:
     number = code.partition(" ")[0]
     return (
         f"{code} {what}, outside of all other values: if it stands for no reading, say "
-        f"{option_text('missing', number)}, and otherwise {option_text('missing', 'none')}"
+        f"{format_option('missing', number)}, and otherwise {format_option('missing', 'none')}"
     )

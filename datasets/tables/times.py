@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tvbandits.clock import day_or_month, iso_date
+from tvbandits.clock import find_date_order, to_iso_date
 from tvbandits.datasets.tables.headings import as_id, plain
-from tvbandits.option_text import option_text
+from tvbandits.option_text import format_option
 
 # Headings as `plain` writes them, the one to prefer first. Two names stand for a date and a time of day.
 PAIRS = (
@@ -167,7 +167,7 @@ def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any
     check_offsets(column)
     words = pd.Series([each for each in column.unique() if isinstance(each, str)], dtype=object)
     unread = pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True).isna()
-    texts = {each: day_or_month(each) for each in words[unread]}
+    texts = {each: find_date_order(each) for each in words[unread]}
     examples = {order: each for each, order in reversed(texts.items())}
     if dates is None and "day" in examples and "month" in examples:
         raise ValueError(
@@ -178,15 +178,15 @@ def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any
         other = {"day": "month", "month": "day"}[order]
         if dates == order and other in examples:
             raise ValueError(
-                f"{option_text('dates', dates)}: the {other} comes first in {examples[other]}"
+                f"{format_option('dates', dates)}: the {other} comes first in {examples[other]}"
             )
         dates = dates or (order if order in examples else None)
     try:
-        dated = {each: iso_date(each, dates) for each in texts}
+        dated = {each: to_iso_date(each, dates) for each in texts}
     except ValueError as error:
         raise ValueError(
-            f"{error}, or say which comes first in the table by {option_text('dates', 'day')} or "
-            f"{option_text('dates', 'month')}"
+            f"{error}, or say which comes first in the table by {format_option('dates', 'day')} or "
+            f"{format_option('dates', 'month')}"
         ) from None
     return column.map(lambda each: dated.get(each, each)) if dated else column
 

@@ -23,24 +23,24 @@ from tvbandits.validation import (
     SMALLEST_VARIANCE,
     Array,
     as_floats,
+    as_list,
     as_points,
     as_time,
     as_variances,
+    check_function,
+    check_instance,
+    check_optional,
     check_part,
     check_sizes,
     clean,
     cut,
     describe,
-    error_line,
+    describe_error,
     finite_number,
-    function,
     is_finite_number,
     noise_variance_number,
-    not_negative,
-    of_kind,
-    optional,
-    settle,
-    several,
+    nonnegative_number,
+    set_fields,
 )
 
 
@@ -121,7 +121,7 @@ class Station:
         variance = noise_variance_number(
             f"noise_variance of station {self.id!r}", self.noise_variance
         )
-        settle(self, coordinates=tuple(point[0].tolist()), noise_variance=variance)
+        set_fields(self, coordinates=tuple(point[0].tolist()), noise_variance=variance)
 
 
 @runtime_checkable
@@ -169,7 +169,7 @@ def stations_at(
     weir
     """
     places = as_points(points, name="points")
-    names = [] if ids is None else several("ids", ids, "the names of stations")
+    names = [] if ids is None else as_list("ids", ids, "the names of stations")
     names = names or [str(row) for row in range(len(places))]
     if len(names) != len(places):
         raise ValueError(f"ids must name {len(places)} points, got {len(names)}")
@@ -234,13 +234,13 @@ class SensorExpert:
     _places: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        stations = tuple(several("stations", self.stations, "a sequence of stations"))
+        stations = tuple(as_list("stations", self.stations, "a sequence of stations"))
         _check_stations(stations)
         requirement = "an object with a method request(stations, t)"
         check_part("transport", self.transport, requirement, "request")
         for name in ("tolerance", "staleness", "cost"):
-            settle(self, **{name: not_negative(name, getattr(self, name))})
-        optional(function, "aging", self.aging, "a map of tvbandits.forgetting.aging")
+            set_fields(self, **{name: nonnegative_number(name, getattr(self, name))})
+        check_optional(check_function, "aging", self.aging, "a map of tvbandits.forgetting.aging")
         if self.staleness > 0 and self.aging is None:
             raise ValueError(
                 f"staleness = {self.staleness} needs aging=, by which the variance of an old reading "
@@ -251,7 +251,7 @@ class SensorExpert:
             floor = max(min(s.noise_variance for s in stations) / 1000, SMALLEST_VARIANCE)
         least = noise_variance_number("least_variance", floor)
         places = np.array([s.coordinates for s in stations])
-        settle(self, stations=stations, _least=least, _places=places)
+        set_fields(self, stations=stations, _least=least, _places=places)
 
     def __repr__(self) -> str:
         return f"<SensorExpert: {len(self.stations)} stations through {self.transport!r}>"
@@ -331,7 +331,7 @@ class SensorExpert:
             raise
         except Exception as error:
             raise ExpertUnavailableError(
-                f"{len(ids)} station{'s' * (len(ids) > 1)} cannot be reached: {error_line(error)}"
+                f"{len(ids)} station{'s' * (len(ids) > 1)} cannot be reached: {describe_error(error)}"
             ) from error
         for reading in readings:
             if not isinstance(reading, Reading):
@@ -353,7 +353,7 @@ class SensorExpert:
         if age > self.staleness:
             side = "older" if reading.time < t else "newer"
             raise ValueError(f"it is of t = {reading.time:g}, {age:.3g} {side} than t = {t:g}")
-        stated_variance = optional(noise_variance_number, "its variance", reading.variance)
+        stated_variance = check_optional(noise_variance_number, "its variance", reading.variance)
         variance = max(default if stated_variance is None else stated_variance, self._least)
         if age > 0 and self.aging is not None:
             ages = Ages(np.array([age]), np.array([1]), 2)
@@ -387,7 +387,7 @@ def _check_stations(stations: tuple[Station, ...]) -> None:
     names: set[str] = set()
     places: dict[tuple[float, ...], str] = {}
     for station in stations:
-        of_kind("stations", station, Station, "Stations")
+        check_instance("stations", station, Station, "Stations")
         place, dimension = station.coordinates, len(stations[0].coordinates)
         if len(place) != dimension:
             raise ValueError(

@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvbandits.experts.sensors.expert import Reading
-from tvbandits.io import no_constant
+from tvbandits.io import refuse_constant
 from tvbandits.validation import (
+    check_instance,
+    check_optional,
     describe,
     finite_number,
     is_finite_number,
     is_whole,
-    of_kind,
-    optional,
     positive_number,
     require,
 )
@@ -60,10 +60,10 @@ def parse_object(payload: bytes | bytearray, longest: int = 65536) -> dict[str, 
     if len(payload) > longest:
         raise ValueError(f"a message must have at most {longest} bytes, got {len(payload)}")
     try:
-        content = json.loads(payload, parse_constant=no_constant)
+        content = json.loads(payload, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"malformed JSON: {error}") from error
-    of_kind("a message", content, dict, "a JSON object")
+    check_instance("a message", content, dict, "a JSON object")
     return dict(content)
 
 
@@ -78,11 +78,11 @@ def parse_reading(content: Mapping[str, Any], station: str) -> Reading | None:
     """Return the reading in an answer; None if the station has no reading and gives no reason."""
     name, note = _field(content, "station"), content.get("note", "")
     require(name == station, '"station"', f"{station!r}, as in the topic", name)
-    of_kind('"note"', note, str, "a text")
+    check_instance('"note"', note, str, "a text")
     if _field(content, "value") is None:
         return Reading(station, math.nan, math.nan, note=note) if note else None
     value, time = (finite_number(f'"{key}"', _field(content, key)) for key in ("value", "time"))
-    variance = optional(positive_number, '"variance"', content.get("variance"))
+    variance = check_optional(positive_number, '"variance"', content.get("variance"))
     return Reading(station, time, value, variance, note)
 
 

@@ -44,9 +44,9 @@ from tvbandits.experts.sensors.messages import (
 )
 from tvbandits.validation import (
     as_time,
-    error_line,
-    function,
-    optional,
+    check_function,
+    check_optional,
+    describe_error,
     positive_number,
     require,
     whole_number,
@@ -88,7 +88,7 @@ class BrokerConnection(ABC):
         valid = isinstance(prefix, str) and re.fullmatch(_PREFIX, prefix)
         requirement = "a topic without + and #, and must not begin or end with /"
         require(valid, "prefix", requirement, prefix)
-        optional(function, "client", client, "a function that returns a paho client")
+        check_optional(check_function, "client", client, "a function that returns a paho client")
         self._host, self._port, self._prefix, self._make_client = host, port, prefix, client
         self._broker = f"the broker {host}:{port}/{prefix}"
         self._condition = threading.Condition()
@@ -377,7 +377,7 @@ class MQTTStation(BrokerConnection):
         prefix: str = "tvbandits",
         client: ClientFactory = None,
     ) -> None:
-        function("read", read, "a function of t")
+        check_function("read", read, "a function of t")
         super().__init__(host, port, prefix, client)
         self._id, self._read = station_id, read
         self._questions = self.topic(station_id, "ask")
@@ -413,6 +413,6 @@ class MQTTStation(BrokerConnection):
         except Exception as error:  # an exception of the user's `read` becomes the reason
             _log.warning("station %r has no reading for t = %g", self._id, t, exc_info=True)
             message = format_answer(
-                request, self._id, Reading(self._id, t, math.nan, note=error_line(error))
+                request, self._id, Reading(self._id, t, math.nan, note=describe_error(error))
             )
         self._publish(self.topic(self._id, "say", client), message)

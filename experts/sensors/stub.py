@@ -20,15 +20,15 @@ from tvbandits.experts.sensors.expert import Reading
 from tvbandits.validation import (
     Array,
     as_floats,
+    as_list,
     as_time,
     as_variances,
+    check_instance,
     finite_number,
     is_finite_number,
-    of_kind,
     positive_number,
     require,
-    settle,
-    several,
+    set_fields,
     whole_number,
 )
 
@@ -88,13 +88,13 @@ class Faults:
         if self.stuck_from is not None:
             as_time(self.stuck_from, "stuck_from")
         if self.down is not None:
-            pair = several("down", self.down, "a pair of times (from, until)")
+            pair = as_list("down", self.down, "a pair of times (from, until)")
             valid = len(pair) == 2 and all(map(is_finite_number, pair)) and pair[0] < pair[1]
             require(valid, "down", "a pair of times (from, until), from < until", self.down)
-            settle(self, down=tuple(map(float, pair)))
+            set_fields(self, down=tuple(map(float, pair)))
         if self.stations is not None:
             ids = sorted(self.stations) if isinstance(self.stations, Set) else self.stations
-            settle(self, stations=tuple(several("stations", ids, "a collection of ids")))
+            set_fields(self, stations=tuple(as_list("stations", ids, "a collection of ids")))
 
     def applies_to(self, station: str) -> bool:
         """Return whether a station has these faults."""
@@ -159,23 +159,23 @@ class StubTransport:
         if np.isinf(values).any():
             raise ValueError("values must be finite, or NaN for no measurement; got inf")
         A = values.shape[1]
-        ids = several("ids", self.ids, f"the names of {A} stations")
+        ids = as_list("ids", self.ids, f"the names of {A} stations")
         for name in ids:
-            of_kind("each of ids", name, str, "a text")
+            check_instance("each of ids", name, str, "a text")
         requirement = f"{A} different names of stations, one for each column of values"
         require(len(ids) == len(set(ids)) == A, "ids", requirement, ids)
         requirement = "Faults(...), or a sequence of them"
         faults = self.faults
-        faults = [faults] if isinstance(faults, Faults) else several("faults", faults, requirement)
+        faults = [faults] if isinstance(faults, Faults) else as_list("faults", faults, requirement)
         for fault in faults:
-            of_kind("faults", fault, Faults, requirement)
+            check_instance("faults", fault, Faults, requirement)
             for name in fault.stations or ():
                 require(_is_one_of(ids, name), "stations of a fault", "in the table", name)
         variance = as_variances(self.noise_variance, A, "noise_variance")
         for array in (values, variance):
             array.setflags(write=False)
-        settle(self, values=values, ids=tuple(ids), _variance=variance, _faults=tuple(faults))
-        settle(self, seed=whole_number("seed", self.seed, at_least=0))
+        set_fields(self, values=values, ids=tuple(ids), _variance=variance, _faults=tuple(faults))
+        set_fields(self, seed=whole_number("seed", self.seed, at_least=0))
 
     def __repr__(self) -> str:
         T, A = self.values.shape
@@ -192,7 +192,7 @@ class StubTransport:
         ValueError
             If the table has no such station.
         """
-        t, ids = as_time(t), several("stations", stations, "a sequence of ids")
+        t, ids = as_time(t), as_list("stations", stations, "a sequence of ids")
         unknown = [name for name in ids if name not in self.ids]
         require(not unknown, "stations", "ids of the table", unknown)
         for fault in self._faults:

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 import tvbandits
 from tvbandits import Bandit, Campaign, Candidates, Options, OutlierWarning, policies
-from tvbandits.bandit.extremes import FAR, outlier_of
+from tvbandits.bandit.extremes import FAR, find_outlier
 
 SITES = Candidates(np.arange(6.0)[:, None])
 LOSSES = [0.31, 0.28, 0.35, 0.3, 0.33, 0.29]
@@ -111,7 +111,7 @@ def test_loading_and_replays_of_a_campaign_do_not_repeat_it(tmp_path: Path) -> N
 def test_heavy_tails_are_no_outliers(seed: int, tail: str) -> None:
     rng = np.random.default_rng(seed)
     y = rng.standard_t(2, 10_000) if tail == "student" else rng.lognormal(0.0, 2.0, 10_000)
-    assert all(outlier_of(y[:count]) is None for count in range(1, len(y), 7))
+    assert all(find_outlier(y[:count]) is None for count in range(1, len(y), 7))
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1.0, 1e20])

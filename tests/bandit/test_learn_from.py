@@ -123,7 +123,7 @@ def test_nothing_else_changes() -> None:
     assert here.state.rewards.y.tolist() == [0.1, 0.2]
     assert here.history.drop(columns="variance").equals(own.history.drop(columns="variance"))
     rule = replace(here.recipe.posterior, both=False)
-    outcome = replace(here.recipe, posterior=rule).of_outcome(Limit("q", at_most=900))
+    outcome = replace(here.recipe, posterior=rule).make_outcome_recipe(Limit("q", at_most=900))
     assert rule.prior_scale > 0.0
     assert outcome.posterior == replace(rule, prior_scale=0.0)
 

@@ -191,7 +191,7 @@ def states(bandit: Bandit) -> list[CandidateScorer]:
     for _ in range(30):
         X = bandit.ask()
         posterior: Any = bandit.state.posterior
-        found.append(posterior.scorer(np.array([1.0, 0.2]), 0.1 * len(found)))
+        found.append(posterior.make_scorer(np.array([1.0, 0.2]), 0.1 * len(found)))
         bandit.tell(X, value(X))
     return found
 

@@ -20,7 +20,7 @@ from tests.helpers.players import (
 from tests.helpers.refusals import refused
 from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, policies
-from tvbandits.bandit.state import same_value
+from tvbandits.bandit.state import is_same_value
 
 NAN = math.nan
 
@@ -53,7 +53,7 @@ def test_nothing_is_learned(variant: str) -> None:
     if variant != "frugal-gp-ucb":  # its plan has looked one step ahead
         parts.append("posterior")
     for part in parts:
-        assert same_value(getattr(bandit.state, part), getattr(twin.state, part)), part
+        assert is_same_value(getattr(bandit.state, part), getattr(twin.state, part)), part
 
 
 class Mute:

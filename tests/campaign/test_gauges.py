@@ -83,12 +83,12 @@ def test_page_and_campaign_name_gauges_until_they_are_retired(
         # An offset that is worse attracts nobody.
         assert {*found} == ({"P2"} if minimize else {"P2", "P6"})
         assert found["P2"].startswith("silent: no reading in the last 10 times")
-        states = {each.name: each.problems for each in Facts(campaign.overview).stations}
+        states = {each.name: each.problems for each in Facts(campaign).stations}
         assert states["P2"] == (found["P2"],)
         assert states["P0"] == ()
         campaign.change_sites(retire=["P2"])
         assert "P2" not in campaign.doubtful_sites
-        (retired,) = [each for each in Facts(campaign.overview).stations if each.retired]
+        (retired,) = [each for each in Facts(campaign).stations if each.retired]
         assert (retired.name, retired.problems) == ("P2", ())
 
 
@@ -388,7 +388,7 @@ def test_ask_forecast_and_status_name_the_same_doubts_and_the_answer(
     place = str(tmp_path / "c.db")
     with campaign_at(tmp_path) as campaign:
         campaign.tell(data.X, data.y, data.t)
-        stations = {each.name: each.problems for each in Facts(campaign.overview).stations}
+        stations = {each.name: each.problems for each in Facts(campaign).stations}
     question = f"is it right? if so: tvbandits campaign sites confirm {place} P6"
     stuck = "P3: stuck: its last 30 readings are equal"
     ask = command("campaign", "ask", place, "--at", 31, "--available", "P3,P6", "-n", 2)

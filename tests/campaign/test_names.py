@@ -156,7 +156,7 @@ def test_title_unit_and_map(command: Command) -> None:
     fine(command("ask", "c.db", "--at", hour(9), "--available", "AQ05"))
     assert " ppb (95%)\n" in fine(command("forecast", "c.db", "--at", hour(9), "--site", "AQ01"))
     with Campaign.open("c.db") as campaign:
-        facts, text = Facts(campaign.overview), campaign_page(campaign.overview)
+        facts, text = Facts(campaign), campaign_page(campaign)
         assert facts.plane is not None
         plot = sites_map(facts, facts.plane)
     assert (plot.x.title, plot.y.title) == ("longitude", "latitude")

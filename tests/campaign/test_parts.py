@@ -58,7 +58,9 @@ def test_a_campaign_says_that_candidates_in_a_file_are_to_be_handed_over(tmp_pat
     with Campaign.open(tmp_path / "c.db") as campaign:  # nothing is damaged
         assert campaign.status.readings == len(X)
         refused(
-            SavedFileError, "^it uses 'tvbandits:MappedRows'.*hand it over", lambda: campaign.domain
+            SavedFileError,
+            "^it uses 'tvbandits:MappedRows'.*pass that object",
+            lambda: campaign.domain,
         )
     with Campaign.open(tmp_path / "c.db", trusted=trusted) as campaign:
         assert campaign.status.readings == len(X)

@@ -32,7 +32,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """A server in place of the EPA's, and a folder of downloads."""
     with serving({ZIP: BODY, "daily_44201_2009.zip": NEWER}) as server:
         known = partial(fetch_ozone, base_url=server.url)
-        monkeypatch.setattr("tvbandits.cli.fetching.fetch_ozone", known)
+        monkeypatch.setattr("tvbandits.cli.inspecting.fetch_ozone", known)
         monkeypatch.setenv("TVBANDITS_CACHE", str(tmp_path / "our cache"))
         yield server
 
@@ -518,7 +518,7 @@ def test_what_is_recommended_is_had(command: Command) -> None:
                 campaign.recipe.domain, expert=None, queries_per_step=1, options=Options(season=24)
             ).recipe
             assert campaign.recipe.posterior == expected.posterior
-            assert campaign.recipe.asking.plan == expected.asking.plan
+            assert campaign.recipe.query_config.plan == expected.query_config.plan
 
 
 def test_one_page_has_all_keys() -> None:

@@ -307,7 +307,7 @@ def test_version_and_help(command: Command) -> None:
         ("compare ozone --data a.csv", "not an EPA daily ozone file: columns missing: .*Site"),
         ("compare drifting-bump --out a.csv/below", '"a.csv/below": Not a directory'),
         ("plot damaged", 'the comparison in "damaged" cannot be read: '),
-        ("compare drifting-bump --cluster=local:2 --equal-information",
+        ("compare drifting-bump --cluster=tcp://10.0.0.1:8786 --equal-information",
          "^tvbandits: --cluster and --equal-information cannot be combined"),
     ],
 )  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.commands import Command, fine
 from tvbandits import Campaign
-from tvbandits.clock import is_date_text, iso_date
+from tvbandits.clock import is_date_text, to_iso_date
 from tvbandits.datasets import sensor_field
 from tvbandits.datasets.tables.readings import averages_text
 
@@ -204,7 +204,7 @@ def test_dates_whose_month_is_a_word_are_read(form: str) -> None:
 
 @pytest.mark.parametrize("text", ["4 Foo 2024", "Ju 4, 2024", "Mar 42024", "Hall May 2024"])
 def test_other_words_are_no_months(text: str) -> None:
-    assert iso_date(text) == text
+    assert to_iso_date(text) == text
     assert not is_date_text(text)
 
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -202,6 +203,21 @@ def test_processes_that_joblib_replaces_raise_no_alarm_in_a_comparison_alone() -
     assert len(caught) == 1
 
 
+def wait_for(file: Path | None) -> str:
+    """Return "last" once there is the file, and "first" without one."""
+    while file is not None and not file.exists():
+        time.sleep(0.01)
+    return "first" if file is None else "last"
+
+
+@pytest.mark.slow
+def test_a_long_run_does_not_hold_back_those_after_it(tmp_path: Path) -> None:
+    results = call_in_parallel(2, wait_for, [(tmp_path / "go",), (None,), (None,)])
+    assert [next(results), next(results)] == ["first", "first"]
+    (tmp_path / "go").touch()
+    assert list(results) == ["last"]
+
+
 # --- what may be given
 
 
@@ -395,6 +411,10 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
          "drifting-bump: noise_variance must .*0"),
         ({"problems": Changed(BUMP, value=lambda X, _: X[:, 0] * np.nan)},
          "the value of drifting-bump must .*nan"),
+        ({"problems": Changed(BUMP, value=lambda X, _: X)},
+         r"the value of drifting-bump must have shape \(1,\), .* got \(1, 1\)"),
+        ({"problems": Changed(BUMP, value=lambda *_: 1.0)},
+         r"the value of drifting-bump must have shape \(1,\), .* got \(\)"),
         ({"problems": Changed(BUMP, best=lambda _: np.nan)},
          "the best of drifting-bump must .*nan"),
         ({"horizon": 13},
@@ -423,6 +443,8 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
         ({"policies": [at_origin, Recorder, at_origin, type("Recorder", (Recorder,), {})]},
          '"Recorder"'),
         ({"policies": {"mine": "no-ucb"}}, "no-ucb"),
+        ({"policies": {"mine": partial(policies.sw_gp_ucb, window=30)}},
+         '"mine": .*"sw-gp-ucb:window=30"'),
         ({"policies": 3}, "policies must .*3"),
         ({"policies": {"mine": 3}}, '"mine" must .*3'),
         ({"policies": [int]}, "makers.*<class 'int'>"),
@@ -534,18 +556,18 @@ def test_runs_come_one_by_one() -> None:
 
 
 def test_who_asks_nobody_gets_as_many_answers() -> None:
-    asking = "sparq-gp-ucb:queries_per_step=2"
-    policies = ["gp-ucb", "uniform", asking, "adaptive-gp-ucb"]
+    sparq = "sparq-gp-ucb:queries_per_step=2"
+    policies = ["gp-ucb", "uniform", sparq, "adaptive-gp-ucb"]
     parts: dict[str, Any] = {"seeds": 2, "horizon": 15, "beta": 2.0}
     table = compare(LONGER, policies, **parts, equal_information=True)
     assert list(dict.fromkeys(table["policy"])) == policies
     counts = table.pivot_table(index=["seed", "t"], columns="policy", values="answered")
-    assert counts[asking].sum() > 40
+    assert counts[sparq].sum() > 40
     for policy in ("gp-ucb", "adaptive-gp-ucb"):
-        assert counts[policy].to_list() == counts[asking].to_list()
+        assert counts[policy].to_list() == counts[sparq].to_list()
     assert (counts["uniform"] == 0).all()
-    alone = compare(LONGER, [asking], **parts)
-    asks = table["policy"] == asking
+    alone = compare(LONGER, [sparq], **parts)
+    asks = table["policy"] == sparq
     assert table[asks]["regret"].to_list() == alone["regret"].to_list()  # it is the same run
 
 

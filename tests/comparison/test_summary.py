@@ -26,7 +26,6 @@ from tvbandits.acquisition.widths import Fixed
 from tvbandits.comparison import files
 from tvbandits.comparison.board import compute_action_regret, compute_action_regrets
 from tvbandits.comparison.compare import Comparison, compare, iterate
-from tvbandits.comparison.latex import latex_table
 from tvbandits.comparison.report import command_of, comparison_report
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import (
@@ -359,51 +358,6 @@ def test_the_page_of_many_problems_is_below_a_megabyte(
     found = {name: problem_references(each) for name, each in problems.items()}
     files.write(tmp_path, rows, found, {}, ARGUMENTS)
     assert len(comparison_report(tmp_path)) < 1_000_000
-
-
-LETTERS = r"a_b%c&d#e$f{g}~h^i\j<k>"
-
-
-def test_the_table_for_latex_is_the_summary_with_names_escaped() -> None:
-    players = {LETTERS: "uniform", "frugal": "frugal-gp-ucb"}
-    rows = compare(DriftingBump(horizon=12, candidates=31), players, 2, batch=2)
-    text = latex_table(rows)
-    first, second = (line for line in text.splitlines() if line.startswith(("a", "frugal")))
-    escaped = r"a\_b\%c\&d\#e\$f\{g\}\textasciitilde{}h\textasciicircum{}i\textbackslash{}j"
-    assert first.startswith(escaped + r"\textless{}k\textgreater{} & ")
-    summary = summarise(rows).set_index("policy")
-    for line, name in ((first, LETTERS), (second, "frugal")):
-        numbers = [float(each) for each in line.removesuffix(r" \\").split(" & ")[1:]]
-        expected = summary.loc[
-            name,
-            ["average_regret", "average_regret_ci95", "last_fifth_regret", "best_of_batch_regret",
-             "queries_per_step"],
-        ]  # fmt: skip
-        np.testing.assert_allclose(numbers, expected.astype(float), rtol=6e-3)
-    assert text.count("&") - first.count(r"\&") == 3 * 5
-
-
-def test_a_summary_and_its_columns_escape_names_for_latex_unless_told_otherwise() -> None:
-    rows = compare(DriftingBump(horizon=5, candidates=11), {"swing_a&b": "uniform"}, 2)
-    summary = summarise(rows)
-    for table in (summary, summary[["policy", "average_regret"]], summary.set_index("policy")):
-        text = table.to_latex(float_format="%.2f")
-        assert r"average\_regret" in text
-        assert r"swing\_a\&b" in text
-        assert "average_regret" in table.to_latex(escape=False)
-        assert not re.search(r"(?<!\\)_", text)
-
-
-def test_the_table_for_latex_has_the_number_of_seeds_of_each_policy_where_they_differ() -> None:
-    problem = DriftingBump(horizon=12, candidates=31)
-    more, fewer = compare(problem, ["uniform"], 4), compare(problem, ["eps-greedy"], 2)
-    lines = latex_table(pd.concat([more, fewer])).splitlines()
-    (column,) = (i for i, each in enumerate(lines[2].split(" & ")) if "Seeds" in each)
-    cells = {
-        each.split(" & ")[0]: each.removesuffix(r" \\").split(" & ")[column] for each in lines[4:6]
-    }
-    assert cells == {"uniform": "4", "eps-greedy": "2"}
-    assert "Seeds" not in latex_table(more)
 
 
 def test_regrets_have_their_unit(text: str) -> None:

@@ -311,14 +311,14 @@ def parquet() -> bytes:
 MB = {"unpacked_bytes": 10**6}
 CASES: dict[str, tuple[Callable[[], bytes], dict[str, int], str]] = {
     "bomb.csv.gz": (lambda: gzip.compress(table(800_000).encode(), compresslevel=1), MB,
-        "unpacked bytes or more, and the limit is 1000000"),
+        "unpacked bytes, but the limit is 1000000"),
     "bomb.zip": (lambda: zipped(table(800_000), zipfile.ZIP_DEFLATED), MB,
-        "unpacked bytes or more, and the limit is 1000000"),
-    "rows.csv": (table(2000).encode, {"rows": 1000}, "1001 rows or more, and the limit is 1000"),
+        "unpacked bytes, but the limit is 1000000"),
+    "rows.csv": (table(2000).encode, {"rows": 1000}, "at least 1001 rows, but the limit is 1000"),
     "columns.csv": (table(1, 300).encode, {"columns": 100},
-        "300 columns or more, and the limit is 100"),
+        "at least 300 columns, but the limit is 100"),
     "line.csv": (lambda: b"1" * 5_000_000, {}, "the first line is longer than 4194304 bytes"),
-    "small.parquet": (parquet, MB, "12000000 unpacked bytes or more"),
+    "small.parquet": (parquet, MB, "at least 12000000 unpacked bytes"),
 }  # fmt: skip
 
 

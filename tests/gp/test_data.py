@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ke
 
 from tests.oracles.dense import assert_alike
 from tvbandits.gp import linalg
-from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
+from tvbandits.gp.cholesky import ExactPosterior, condition_by_cholesky
 from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posterior import AppendBuffer, CandidateGrid, Data
@@ -67,7 +67,7 @@ class Run:
 
 def assert_same(made: ExactPosterior, data: Data, grid: CandidateGrid, now: float) -> None:
     """As a posterior from scratch, and on its grid as at those points."""
-    fresh = by_cholesky(made.kernel, data, grid=grid, now=now)
+    fresh = condition_by_cholesky(made.kernel, data, grid=grid, now=now)
     assert_alike(made.predict(grid), fresh.predict(grid), atol=1e-9)
     assert_alike(made.predict(grid.at(now)), fresh.predict(grid), atol=1e-9)
     elsewhere = inputs(made.kernel, np.random.default_rng(0).random((5, 2)), now + 0.5)
@@ -88,7 +88,7 @@ def test_appending_equals_a_new_start_and_never_factors(
     factored, made = counted(monkeypatch, "cholesky"), None
     for step in range(150):
         now = run.step()
-        made = by_cholesky(kernel, run.all, grid=grid, now=now, previous=made)
+        made = condition_by_cholesky(kernel, run.all, grid=grid, now=now, previous=made)
         if step == 0:
             assert factored.call_count == 1
         if step % 25 == 24:
@@ -110,12 +110,12 @@ def test_thousands_of_steps_of_fast_forgetting() -> None:
     for n in range(1, steps + 1):
         now, recent = n + 0.5, slice(max(0, n - 200), n)
         data = Data(Z[:n], Y[:n], variance[:n])
-        made = by_cholesky(kernel, data, grid=grid, now=now, previous=made)
+        made = condition_by_cholesky(kernel, data, grid=grid, now=now, previous=made)
         assert made.on_grid is not None
         shrinks.append(made.on_grid.shrink)
         if n % 400 in (1, 37, 43):
             kept = Data(Z[recent], Y[recent], variance[recent])
-            fresh = by_cholesky(kernel, kept, grid=grid, now=now)
+            fresh = condition_by_cholesky(kernel, kept, grid=grid, now=now)
             assert_alike(made.predict(grid), fresh.predict(grid), atol=1e-9)
     assert made.size == steps
     assert min(shrinks) >= 1e-6
@@ -129,7 +129,7 @@ def test_a_gap_beyond_the_range_of_a_float() -> None:
     for step in range(10):
         run.time += 1e5 * (step == 5)
         now = run.step()
-        made = by_cholesky(kernel, run.all, grid=grid, now=now, previous=made)
+        made = condition_by_cholesky(kernel, run.all, grid=grid, now=now, previous=made)
     assert made is not None
     assert_same(made, run.all, grid, now)
 
@@ -143,7 +143,7 @@ def test_a_present_before_some_observations(kernel: Kernel) -> None:
         run.step()
     made = None
     for now in (-3.0, 2.0, 4.0, run.time - 0.1, run.time + 1.0, 3.0, run.time + 2.0):
-        made = by_cholesky(kernel, run.all, grid=grid, now=now, previous=made)
+        made = condition_by_cholesky(kernel, run.all, grid=grid, now=now, previous=made)
         assert_same(made, run.all, grid, now)
         run.step()
 
@@ -159,12 +159,12 @@ def test_a_sliding_window_equals_a_new_start_and_never_factors(
     for _ in range(length):
         run.step()
     grid = CandidateGrid(kernel, run.points)
-    made = by_cholesky(kernel, run.all, grid=grid, now=run.time)
+    made = condition_by_cholesky(kernel, run.all, grid=grid, now=run.time)
     factored, rotated = counted(monkeypatch, "cholesky"), counted(monkeypatch, "drop_rows")
     for step in range(1, 181):
         now = run.step()
         data = run.all.rows(step)
-        made = by_cholesky(kernel, data, grid=grid, now=now, previous=made)
+        made = condition_by_cholesky(kernel, data, grid=grid, now=now, previous=made)
         if step % 90 == 0:
             before = factored.call_count
             assert_same(made, data, grid, now)
@@ -178,20 +178,20 @@ def window_of(n: int) -> tuple[ExactPosterior, Data]:
     rng = np.random.default_rng(10)
     Z, Y = rng.random((n + 40, 2)), rng.standard_normal((n + 40, 1))
     every = Data(Z, Y, 10 ** rng.uniform(-2, 1, n + 40))
-    return by_cholesky(RBF(0.2), Data(Z[:n], Y[:n], every.variance[:n])), every
+    return condition_by_cholesky(RBF(0.2), Data(Z[:n], Y[:n], every.variance[:n])), every
 
 
 def test_repeated_points_do_not_hide_where_a_window_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     _, every = window_of(120)
     every.Z[:3] = every.Z[0]
     every.variance[:3] = 0.1
-    made = by_cholesky(RBF(0.2), every.row(0))
-    made = by_cholesky(RBF(0.2), every, previous=made)
+    made = condition_by_cholesky(RBF(0.2), every.row(0))
+    made = condition_by_cholesky(RBF(0.2), every, previous=made)
     factored = counted(monkeypatch, "cholesky")
     for dropped in (1, 2, 3, 4):
-        made = by_cholesky(RBF(0.2), every.rows(dropped), previous=made)
+        made = condition_by_cholesky(RBF(0.2), every.rows(dropped), previous=made)
     assert factored.call_count == 0
-    fresh = by_cholesky(RBF(0.2), every.rows(4))
+    fresh = condition_by_cholesky(RBF(0.2), every.rows(4))
     assert_alike(made.predict(every.Z), fresh.predict(every.Z), atol=1e-10)
 
 
@@ -201,8 +201,8 @@ def test_a_change_in_older_rows_is_never_missed(column: str, row: int) -> None:
     made, every = window_of(100)
     data = Data(every.Z[:105].copy(), every.Y[:105].copy(), every.variance[:105].copy())
     getattr(data, column)[row] *= 1.5
-    moved = by_cholesky(made.kernel, data, previous=made)
-    fresh = by_cholesky(made.kernel, data)
+    moved = condition_by_cholesky(made.kernel, data, previous=made)
+    fresh = condition_by_cholesky(made.kernel, data)
     assert_alike(moved.predict(every.Z), fresh.predict(every.Z), atol=1e-10)
 
 
@@ -210,10 +210,10 @@ def test_a_lost_pivot_is_factored_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """A nearly repeated input without noise: appending would take a root of rounding."""
     Z = np.array([[0.0], [0.5], [0.5 + 1e-9]])
     data = Data(Z, np.array([[0.0], [1.0], [1.0]]), np.full(3, 1e-17))
-    made = by_cholesky(RBF(1.0), Data(Z[:2], data.Y[:2], data.variance[:2]))
+    made = condition_by_cholesky(RBF(1.0), Data(Z[:2], data.Y[:2], data.variance[:2]))
     assert made.summary.jitter == 0.0
     factored = counted(monkeypatch, "cholesky")
-    grown = by_cholesky(RBF(1.0), data, previous=made)
+    grown = condition_by_cholesky(RBF(1.0), data, previous=made)
     assert factored.call_count == 1
     assert grown.predict(np.array([[0.5]]))[0][0, 0] == pytest.approx(1.0, abs=1e-4)
 
@@ -222,9 +222,9 @@ def test_appending_after_a_merge() -> None:
     rng = np.random.default_rng(12)
     Z = rng.random((30, 2))[rng.integers(0, 9, 30)]
     Y, variance = rng.standard_normal((30, 2)), 10 ** rng.uniform(-2, 1, 30)
-    merged = by_cholesky(RBF(0.3), Data(Z[:20], Y[:20], variance[:20]))
+    merged = condition_by_cholesky(RBF(0.3), Data(Z[:20], Y[:20], variance[:20]))
     assert merged.size < 20
-    grown = by_cholesky(RBF(0.3), Data(Z, Y, variance), previous=merged)
+    grown = condition_by_cholesky(RBF(0.3), Data(Z, Y, variance), previous=merged)
     assert grown.size == merged.size + 10
     expected = np.linalg.slogdet(np.eye(30) + RBF(0.3)(Z) / variance[:, None])[1]
     assert grown.summary.log_det_ratio == pytest.approx(expected, rel=1e-10)

@@ -16,7 +16,7 @@ from tvbandits.domains.space_kernel import PerParameter
 from tvbandits.gp import noise, standardisation
 from tvbandits.gp.additive import structured_kernel
 from tvbandits.gp.calibration import CONFIG as CALIBRATION, IntervalCalibration
-from tvbandits.gp.cholesky import by_cholesky
+from tvbandits.gp.cholesky import condition_by_cholesky
 from tvbandits.gp.evidence import CONFIG as EVIDENCE, Evidence
 from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.gp.kernels.matern import Coordinates
@@ -493,7 +493,7 @@ def test_learn_has_noise_as_smallest_scale() -> None:
 
 def centre_of(made: Scaling, seen: Dataset, origin: float) -> float:
     values = np.column_stack([seen.y - origin, np.ones(len(seen))])
-    posterior = by_cholesky(RBF(0.2), Data(seen.X, values, seen.variance / made.scale**2))
+    posterior = condition_by_cholesky(RBF(0.2), Data(seen.X, values, seen.variance / made.scale**2))
     return made.mean(posterior.summary.products, origin)
 
 

@@ -16,9 +16,9 @@ from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import (
     CONFIG,
     ExactPosterior,
-    by_cholesky,
-    spanning_dictionary,
-    spanning_state,
+    condition_by_cholesky,
+    find_spanning_dictionary,
+    find_spanning_state,
 )
 from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, space_time
@@ -71,7 +71,7 @@ def play(kernel: Kernel, points: Array, map_: Aging, steps: int, *, check: int =
         p = Exact().condition(Conditioning(kernel, data, grid, float(t), p))
         all_.append(p)
         if t % check == 0:
-            assert_same(p, by_cholesky(kernel, data, grid=grid), grid, points)
+            assert_same(p, condition_by_cholesky(kernel, data, grid=grid), grid, points)
     return all_
 
 
@@ -88,7 +88,7 @@ def test_a_spanning_dictionary_is_exact(kernel: Kernel, points: Array, map_: Agi
 
 @pytest.mark.parametrize(("kernel", "points"), HIGH_RANK.values(), ids=HIGH_RANK.keys())
 def test_without_a_small_span_it_is_factored(kernel: Kernel, points: Array) -> None:
-    assert spanning_dictionary(CandidateGrid(kernel, points)) is None
+    assert find_spanning_dictionary(CandidateGrid(kernel, points)) is None
     posteriors = play(kernel, points, Linear(0.1), 100)
     assert all(isinstance(p, ExactPosterior) for p in posteriors)
 
@@ -96,7 +96,7 @@ def test_without_a_small_span_it_is_factored(kernel: Kernel, points: Array) -> N
 def test_rank_decides_up_to_its_limit() -> None:
     """Of unrelated points each is a direction of its own."""
     for n, spanned in ((CONFIG.largest_span, True), (CONFIG.largest_span + 1, False)):
-        found = spanning_dictionary(CandidateGrid(RBF(0.01), np.arange(float(n))[:, None]))
+        found = find_spanning_dictionary(CandidateGrid(RBF(0.01), np.arange(float(n))[:, None]))
         assert (found is not None) == spanned
         assert found is None or found.size == n
 
@@ -106,7 +106,7 @@ def test_other_points_of_the_domain_are_predicted_exactly_too() -> None:
     p = play(kernel, points, Wiener(0.02), 120)[-1]
     assert isinstance(p, SparsePosterior)
     between, outside = points[:-1] + 0.1, points[-1:] + np.array([[1.0], [5.0], [20.0], [90.0]])
-    fresh = by_cholesky(kernel, p.data)
+    fresh = condition_by_cholesky(kernel, p.data)
     for at, close in ((between, 1e-9), (outside, 1e-6)):
         for one, other in zip(p.predict(at), fresh.predict(at), strict=True):
             np.testing.assert_allclose(one, other, rtol=0, atol=close * np.abs(other).max())
@@ -123,7 +123,7 @@ def test_observations_off_the_surface_are_factored() -> None:
     moved[50] += 1e-3
     off = Exact().condition(Conditioning(kernel, Data(moved, Y, v), grid, previous=on))
     assert isinstance(off, ExactPosterior)
-    assert_same(off, by_cholesky(kernel, Data(moved, Y, v), grid=grid), grid, points)
+    assert_same(off, condition_by_cholesky(kernel, Data(moved, Y, v), grid=grid), grid, points)
     # -0.0 is the point 0.0.
     zero = np.where(X == 0.0, -0.0, X)
     assert isinstance(
@@ -142,7 +142,7 @@ def test_few_distinct_inputs_are_factored(length: float, enough: int) -> None:
     """Fewer than a factorisation minds, or than the span has points, however often observed."""
     kernel, rng = RBF(length), np.random.default_rng(0)
     grid = CandidateGrid(kernel, LINE)
-    assert max(spanning_dictionary(grid).size, CONFIG.few) == enough
+    assert max(find_spanning_dictionary(grid).size, CONFIG.few) == enough
     X = LINE[rng.permutation(len(LINE))]
     for n, kind in ((enough - 1, ExactPosterior), (enough, SparsePosterior)):
         Z = np.repeat(X[:n], 3, axis=0)
@@ -164,14 +164,14 @@ def test_appended_rows_stay_with_a_factor_and_a_new_scale_too() -> None:
     p = Exact().condition(Conditioning(kernel, scaled.rows(0, 121), grid, previous=p))
     assert isinstance(p, ExactPosterior)
     assert not p.extended
-    assert_same(p, by_cholesky(kernel, scaled.rows(0, 121), grid=grid), grid, points)
+    assert_same(p, condition_by_cholesky(kernel, scaled.rows(0, 121), grid=grid), grid, points)
     p = Exact().condition(Conditioning(kernel, scaled.rows(0, 122), grid, previous=p))
     assert p.extended
     # Weights that change twice in a row are a run of another kind.
     p = Exact().condition(Conditioning(kernel, data.rows(0, 123), grid, previous=p))
     p = Exact().condition(Conditioning(kernel, scaled.rows(0, 124), grid, previous=p))
     assert isinstance(p, SparsePosterior)
-    assert_same(p, by_cholesky(kernel, scaled.rows(0, 124), grid=grid), grid, points)
+    assert_same(p, condition_by_cholesky(kernel, scaled.rows(0, 124), grid=grid), grid, points)
 
 
 # --- one factorisation
@@ -181,7 +181,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def condition(kernel: Kernel, Z: Array, Y: Array, variance: Array) -> ExactPosterior:
-    return by_cholesky(kernel, Data(Z, Y if Y.ndim == 2 else Y[:, None], variance))
+    return condition_by_cholesky(kernel, Data(Z, Y if Y.ndim == 2 else Y[:, None], variance))
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -310,7 +310,7 @@ def test_the_filter_is_the_dense_posterior_to_rounding(noise: float, epsilon: fl
     kernel, grid, data = drifting(noise, epsilon)
     now = float(data.Z[-1, 1]) + 1.5
     found = Exact().condition(Conditioning(kernel, data, grid, now))
-    dense = by_cholesky(kernel, data, grid=grid, now=now)
+    dense = condition_by_cholesky(kernel, data, grid=grid, now=now)
     assert isinstance(found, StateSpacePosterior)
     assert found.summary.exact
     assert_alike(found.predict(grid), dense.predict(grid), rtol=1e-8, atol=1e-9)
@@ -327,7 +327,7 @@ def test_few_observations_are_factored_and_so_are_features_without_end() -> None
     assert isinstance(few, ExactPosterior)
     rough = space_time(Matern(1e-3, nu=0.5)) * Drift(0.03, "fixed")
     points = np.random.default_rng(0).random((300, 1))
-    assert spanning_state(CandidateGrid(rough, points)) is None
+    assert find_spanning_state(CandidateGrid(rough, points)) is None
     assert isinstance(Exact().condition(Conditioning(kernel, data, None, 1e3)), ExactPosterior)
 
 
@@ -360,5 +360,5 @@ def test_rows_that_repeat_are_merged_in_the_end() -> None:
         made = Exact().condition(Conditioning(kernel, data, grid, previous=made))
         largest = max(largest, made.size)
     assert largest <= 2 * 20 + 192 + 1
-    dense = by_cholesky(kernel, data, grid=grid)
+    dense = condition_by_cholesky(kernel, data, grid=grid)
     assert_alike(made.predict(grid), dense.predict(grid), rtol=1e-8, atol=1e-9)

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from tests.helpers.recipes import build
 from tests.oracles import loops
 from tvbandits import Bandit, Candidates, Dataset, Every, Exact, StateSpace, policies
-from tvbandits.data import step_of
+from tvbandits.data import median_time_step
 from tvbandits.gp import online
 from tvbandits.gp.additive import structured_kernel
 from tvbandits.gp.evidence import Evidence
@@ -306,7 +306,7 @@ def test_refit_has_own_spread_over_points() -> None:
     ],
 )
 def test_step_of_is_median_gap(times: list[float], step: float) -> None:
-    assert step_of(np.array(times)) == step
+    assert median_time_step(np.array(times)) == step
 
 
 def test_at_step_converts_time_scales() -> None:

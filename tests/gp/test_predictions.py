@@ -28,7 +28,7 @@ from tvbandits.gp.predictions import (
     independent_readings,
 )
 from tvbandits.queries import Pool, QueryPlan
-from tvbandits.queries.plans import Asking
+from tvbandits.queries.plans import QueryConfig
 from tvbandits.validation import Array, Index
 
 KERNEL = Matern(0.4, nu=2.5)
@@ -238,7 +238,7 @@ class Looking(QueryPlan):
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:  # noqa: ARG002
         self.pools.append(pool)
-        self.seen.append(pool.require_beliefs())
+        self.seen.append(pool.require_posterior())
         return np.empty(0, dtype=np.int64)
 
 
@@ -248,14 +248,14 @@ class Silent:
 
 
 def told_bandit(
-    kernel: Any, plan: Any, steps: int = 12, about: Any = "played", **parts: Any
+    kernel: Any, plan: Any, steps: int = 12, pool: Any = "played", **parts: Any
 ) -> tuple[Bandit, Array]:
     """A bandit told about some points at the times 1, ..., and what it was told about."""
     recipe = Recipe(
         **{"domain": Candidates(POINTS_OF_BANDIT), "mean": 0.0, "beta": 1.5, **parts},
         kernel=kernel,
         noise_variance=NOISE_OF_BANDIT,
-        asking=Asking(plan, Silent(), about=about),
+        query_config=QueryConfig(plan, Silent(), pool=pool),
     )
     bandit = Bandit(recipe, seed=0)
     rows = np.random.default_rng(1).integers(0, 30, steps)
@@ -278,7 +278,7 @@ def test_asking_is_conditioning(name: str, sparse: bool) -> None:
     kernel, plan = KERNELS[name], Looking()
     # With this oversampling every point joins the dictionary, which makes the sparse form exact.
     parts = {"posterior": Nystrom(oversampling=1e9)} if sparse else {}
-    bandit, rows = told_bandit(kernel, plan, about="domain", **parts)
+    bandit, rows = told_bandit(kernel, plan, pool="domain", **parts)
     beliefs = plan.seen[-1]
     told = inputs(kernel, POINTS_OF_BANDIT[rows], np.arange(1.0, 13.0))
     later = inputs(kernel, POINTS_OF_BANDIT, 13.0)
@@ -299,7 +299,7 @@ def test_asking_is_conditioning(name: str, sparse: bool) -> None:
 
 def test_bounds_are_those_of_the_bandit() -> None:
     plan = Looking()
-    bandit, _ = told_bandit(KERNELS["structured"], plan, about="domain")
+    bandit, _ = told_bandit(KERNELS["structured"], plan, pool="domain")
     beliefs = plan.seen[-1]
     assert beliefs.beta == 1.5
     np.testing.assert_allclose(beliefs.upper - beliefs.lower, 3.0 * beliefs.deviation)
@@ -328,7 +328,7 @@ def test_beliefs_are_in_the_unit_of_reward() -> None:
 def test_what_may_be_asked_about() -> None:
     played, domain = Looking(), Looking()
     _, rows = told_bandit(KERNELS["space"], played)
-    told_bandit(KERNELS["space"], domain, about="domain")
+    told_bandit(KERNELS["space"], domain, pool="domain")
     _, first = np.unique(rows, return_index=True)
     np.testing.assert_array_equal(played.pools[-1].points, POINTS_OF_BANDIT[rows[np.sort(first)]])
     np.testing.assert_array_equal(domain.pools[-1].points, POINTS_OF_BANDIT)
@@ -338,7 +338,7 @@ def test_what_may_be_asked_about() -> None:
 def test_a_box_is_drawn_from() -> None:
     plan = Looking()
     box = Box(np.array([[0.0, 6.0], [0.0, 6.0]]))
-    _, rows = told_bandit(KERNELS["drift"], plan, domain=box, about="domain")
+    _, rows = told_bandit(KERNELS["drift"], plan, domain=box, pool="domain")
     points = plan.pools[-1].points
     played = len(np.unique(rows))
     assert len(points) == played + 256
@@ -349,7 +349,7 @@ def test_a_box_is_drawn_from() -> None:
 def test_the_gain_of_an_answer_is_what_it_brings_on_average() -> None:
     # Against simulation: draw the answer, update the means, take the best of them.
     plan = Looking()
-    told_bandit(KERNELS["drift"], plan, about="domain")
+    told_bandit(KERNELS["drift"], plan, pool="domain")
     beliefs = plan.seen[-1].after(11)  # with a question that is out already
     rows, everywhere = [2, 5, 19], np.arange(30)
     gains = beliefs.gains(rows, everywhere)

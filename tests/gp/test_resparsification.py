@@ -13,7 +13,7 @@ from tests.oracles.states import fingerprint
 from tvbandits import Dataset, Exact, Nystrom, NystromFilter
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import Ages, Aging
-from tvbandits.gp.cholesky import by_cholesky
+from tvbandits.gp.cholesky import condition_by_cholesky
 from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data
@@ -195,7 +195,7 @@ def test_every_route_is_a_new_start(kernel: str, map_: Aging, keep: bool) -> Non
 
 def test_an_exact_posterior_before_it_is_left_aside() -> None:
     data = some(np.random.default_rng(2), ROUGH, 10)
-    exact = by_cholesky(ROUGH, data)
+    exact = condition_by_cholesky(ROUGH, data)
     after, fresh = (
         Nystrom().condition(Conditioning(ROUGH, data, previous=q, rng=np.random.default_rng(5)))
         for q in (exact, None)
@@ -226,7 +226,7 @@ def test_tiny_noise_makes_no_nonsense(rule: Any, name: str, exponent: int) -> No
         data = Data(X, np.column_stack([y, np.ones(120)]), np.full(120, noise))
         grid = CandidateGrid(kernel, points)
         made = rule.condition(Conditioning(kernel, data, grid))
-        exact = by_cholesky(kernel, data)
+        exact = condition_by_cholesky(kernel, data)
         means, variance = made.predict(grid)
         expected, right = exact.predict(points)
         # What it is off by is what it says that it does not know.

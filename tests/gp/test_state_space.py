@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense, assert_alike
 from tvbandits import Nystrom, NystromFilter, StateSpace
-from tvbandits.gp.cholesky import by_cholesky
+from tvbandits.gp.cholesky import condition_by_cholesky
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data
 from tvbandits.gp.state_space import CONFIG, FeatureRows
@@ -229,7 +229,10 @@ def test_a_point_whose_reward_is_known_beforehand() -> None:
     data = Data(Z, np.arange(4.0)[:, None], np.full(4, 0.1))
     for count in range(1, 5):
         some = data.rows(0, count)
-        made, exact = EVERY_POINT.condition(Conditioning(kernel, some)), by_cholesky(kernel, some)
+        made, exact = (
+            EVERY_POINT.condition(Conditioning(kernel, some)),
+            condition_by_cholesky(kernel, some),
+        )
         assert len(made.filter.mean) == (count > 1)
         tests = np.column_stack([np.random.default_rng(0).random((5, 2)), np.full(5, 4.0)])
         assert_alike(made.predict(tests), exact.predict(tests), rtol=1e-7, atol=1e-10)
@@ -247,7 +250,7 @@ def test_on_a_box_a_point_beyond_the_features_brings_new_ones() -> None:
     assert ranks == sorted(ranks)
     assert ranks[0] == 1
     assert ranks[-1] == ranks[-11] <= 30  # what they span already brings none
-    exact = by_cholesky(kernel, data)
+    exact = condition_by_cholesky(kernel, data)
     assert_alike(made.predict(Z + 1.0), exact.predict(Z + 1.0), rtol=1e-5, atol=1e-6)
     near, far = (
         Data(np.array([[*x, 99.0]]), data.Y[:1], data.variance[:1]) for x in (points[0], [9.0, 9.0])
@@ -256,17 +259,17 @@ def test_on_a_box_a_point_beyond_the_features_brings_new_ones() -> None:
     assert made.update(far, 99.0, None) is None
 
 
-@pytest.mark.parametrize("together", [True, False])
-def test_every_reading_is_in_one_piece_and_no_piece_is_too_large_or_of_two_times(
-    together: bool,
+@pytest.mark.parametrize("joint", [True, False])
+def test_every_reading_is_in_one_batch_and_no_batch_is_too_large_or_of_two_times(
+    joint: bool,
 ) -> None:
     times = np.repeat(
         [1.0, 2.0, 3.0, 5.0], [3, 2 * CONFIG.largest_batch + 7, 1, CONFIG.largest_batch]
     )
     n = len(times)
     ones = np.ones(n)
-    pieces = FeatureRows(times, np.ones((n, 1)), ones[:, None], ones, ones, together).pieces
+    batches = FeatureRows(times, np.ones((n, 1)), ones[:, None], ones, ones, joint).batches
     rows = np.arange(n)
-    assert np.concatenate([rows[piece] for piece in pieces]).tolist() == rows.tolist()
-    assert max(len(rows[piece]) for piece in pieces) == (CONFIG.largest_batch if together else 1)
-    assert all(len({*times[piece].tolist()}) == 1 for piece in pieces)
+    assert np.concatenate([rows[batch] for batch in batches]).tolist() == rows.tolist()
+    assert max(len(rows[batch]) for batch in batches) == (CONFIG.largest_batch if joint else 1)
+    assert all(len({*times[batch].tolist()}) == 1 for batch in batches)

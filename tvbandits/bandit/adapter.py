@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.widths import Fixed
-from tvbandits.bandit.history import history_columns
+from tvbandits.bandit.history import make_history_columns
 from tvbandits.bandit.info import Info, ModelInfo, PosteriorInfo
 from tvbandits.bandit.observations import skip_unasked, validate_observations
 from tvbandits.bandit.options import Mean, check_mean
@@ -30,13 +30,13 @@ from tvbandits.validation import (
     LARGEST_VALUE,
     Array,
     Seed,
+    as_bool,
     as_generator,
     as_time,
+    check_optional,
     describe,
     finite_number,
-    flag,
     noise_variance_number,
-    optional,
     require,
     whole_number,
 )
@@ -64,7 +64,7 @@ class Rule(Protocol):
 
 
 @runtime_checkable
-class Forgetful(Protocol):
+class SizedRule(Protocol):
     """A rule that holds fewer rewards than it was told."""
 
     @property
@@ -73,14 +73,14 @@ class Forgetful(Protocol):
 
 
 @runtime_checkable
-class Noisy(Protocol):
+class NoiseAwareRule(Protocol):
     """A rule that looks at the noise variance of rewards, which is set anew where it is learned."""
 
     noise: float
 
 
 @runtime_checkable
-class Bounded(Protocol):
+class CheckingRule(Protocol):
     """A rule that takes some rewards alone."""
 
     def check(self, rewards: Dataset) -> None:
@@ -88,7 +88,7 @@ class Bounded(Protocol):
 
 
 @runtime_checkable
-class Counting(Protocol):
+class CountingRule(Protocol):
     """A rule to which a share of many trials says more than one of few.
 
     Its choices are draws: of more plays than there are points, each is a draw of its own, so that the
@@ -126,7 +126,7 @@ class PolicyAdapter:
     def info(self) -> Info:
         """Numbers of rewards told and readings failed; the dictionary is what the rule holds."""
         posterior = PosteriorInfo(
-            dictionary_size=self.rule.size if isinstance(self.rule, Forgetful) else None
+            dictionary_size=self.rule.size if isinstance(self.rule, SizedRule) else None
         )
         model = ModelInfo(noise=self.noise)
         record = self.record
@@ -142,7 +142,7 @@ class PolicyAdapter:
         """What was told and asked: time, coordinates, reward, variance, source, kind."""
         record = self.record
         parts = record.rewards, record.answers, record.failed, record.pending
-        return pd.DataFrame(history_columns(self.domain, *parts))
+        return pd.DataFrame(make_history_columns(self.domain, *parts))
 
     def ask(
         self,
@@ -180,7 +180,7 @@ class PolicyAdapter:
         choices, d = self.domain.action_domain, self.domain.dimension - len(values)
         free = availability_of(choices, available, context)
         rule, rng = self.rule, deepcopy(self.rng)
-        is_shared = isinstance(rule, Counting) and count > _number_of_points(choices, free)
+        is_shared = isinstance(rule, CountingRule) and count > _count_points(choices, free)
         allowed = ChoiceSet(choices, free, same_time[: 0 if is_shared else None, :d])
         if free is not None and free.test is not None:
             # What a function leaves of a box, if anything, is known once the rule has looked for it.
@@ -215,17 +215,21 @@ class PolicyAdapter:
         """
         points = add_context(self.domain, X, context, self.record.pending, t)
         new = validate_observations(self, self.record, points, y, t, noise_variance)
-        rewards, record = new.rewards, replace(self.record, **self.record.changes_from(new))
-        if isinstance(self.rule, Bounded):
+        rewards, record = new.rewards, replace(self.record, **self.record.compute_update(new))
+        if isinstance(self.rule, CheckingRule):
             self.rule.check(rewards)
         trials = np.ones(len(new.X))
-        if isinstance(self.rule, Counting) and isinstance(y, Counted):
+        if isinstance(self.rule, CountingRule) and isinstance(y, Counted):
             is_share = bool(np.isfinite(y.trials).all())
             require(is_share, "y", "shares of trials, as of rate(successes, trials)", y)
             trials = y.trials
         before, observations, noise = len(self.record.rewards), record.rewards, self.noise
         learns = self.noise_variance is None and (noise is None or due(before, len(observations)))
-        if learns and isinstance(self.rule, Noisy) and np.isnan(observations.variance).any():
+        if (
+            learns
+            and isinstance(self.rule, NoiseAwareRule)
+            and np.isnan(observations.variance).any()
+        ):
             # The rule and its kernel know nothing of a context.
             columns = observations.X[:, : self.domain.action_domain.dimension]
             readings = Dataset.from_columns(
@@ -233,10 +237,10 @@ class PolicyAdapter:
             )
             noise = estimated_noise(self.kernel, readings)
         scaled = self._scaled(rewards if noise is None else rewards.with_noise(noise.variance))
-        if isinstance(self.rule, Noisy) and noise is not None and noise is not self.noise:
+        if isinstance(self.rule, NoiseAwareRule) and noise is not None and noise is not self.noise:
             self.rule.noise = noise.variance / self.unit**2
         old, self.record, self.noise = self.record, record, noise
-        if len(rewards) and isinstance(self.rule, Counting):
+        if len(rewards) and isinstance(self.rule, CountingRule):
             read = trials[~np.isnan(y.values)] if isinstance(y, Counted) else trials
             self.rule.learn_shares(scaled, read[: len(rewards)])
         elif len(rewards):
@@ -264,7 +268,7 @@ class PolicyAdapter:
         save_value(path, self)
 
 
-def _number_of_points(domain: Domain, available: Available | None) -> float:
+def _count_points(domain: Domain, available: Available | None) -> float:
     """Return how many points may be chosen: without end where the domain is not finite."""
     if not isinstance(domain, Candidates):
         return math.inf
@@ -302,7 +306,7 @@ class RunningMean:
         return y if self.prior == "online" and not self.count else self.value
 
 
-def first_noise(noise_variance: float | None, unit: float) -> float:
+def compute_initial_noise(noise_variance: float | None, unit: float) -> float:
     """Return the noise variance that a rule begins with, in units of the prior variance.
 
     Raises
@@ -311,7 +315,7 @@ def first_noise(noise_variance: float | None, unit: float) -> float:
         If one of them cannot be used.
     """
     finite_number("scale", unit, low=1 / LARGEST_VALUE, high=LARGEST_VALUE)
-    optional(noise_variance_number, "noise_variance", noise_variance)
+    check_optional(noise_variance_number, "noise_variance", noise_variance)
     return NOISE_CONFIG.prior_share if noise_variance is None else noise_variance / unit**2
 
 
@@ -336,7 +340,7 @@ def adapt(
         If the noise variance is to be learned (`noise_variance` is None), and there is no kernel to
         learn it with, or no attribute `noise` of the rule that it could be set on.
     """
-    if noise_variance is None and not isinstance(rule, Noisy):
+    if noise_variance is None and not isinstance(rule, NoiseAwareRule):
         raise ValueError(
             f"{describe(rule)} has no attribute noise, on which a noise variance that is learned "
             "could be set: give noise_variance, or give the rule that attribute"
@@ -345,7 +349,7 @@ def adapt(
         raise ValueError(
             "a noise variance is learned with a kernel, got kernel=None: give it or noise_variance"
         )
-    rng, sign = as_generator(seed), -1.0 if flag("minimize", minimize) else 1.0
+    rng, sign = as_generator(seed), -1.0 if as_bool("minimize", minimize) else 1.0
     record = Record.empty(domain.dimension)
     return PolicyAdapter(domain, rule, rng, sign, record, kernel, noise_variance, unit)
 
@@ -361,25 +365,25 @@ def draw_available(
     return allowed.sample(rng)
 
 
-def domain_of_choice(domain: Domain) -> Domain:
+def get_action_domain(domain: Domain) -> Domain:
     """Return what is chosen on a domain: all of it, or what a measured context leaves."""
     check_domain(domain)
     choices: Domain = domain.action_domain
     return choices
 
 
-def finite(domain: Domain, name: str) -> Candidates:
+def get_finite_action_domain(domain: Domain, name: str) -> Candidates:
     """What is chosen on a domain, if that is finite; a `ValueError` says who needs that."""
-    return as_finite(domain_of_choice(domain), name)
+    return as_finite(get_action_domain(domain), name)
 
 
-def width_number(beta: Any) -> float:
+def check_width(beta: Any) -> float:
     """A width that is a number, or the value of a constant width."""
     width = beta.value if isinstance(beta, Fixed) else beta
     return finite_number("beta, a number for this policy,", width, low=0.0)
 
 
-def unit_of_rule(
+def choose_rule_unit(
     noise_variance: float | None, scale: float, *, mean: Mean, minimize: bool
 ) -> tuple[float, float, Mean]:
     """What a rule's rewards are divided by, and in that unit their noise variance and prior mean.
@@ -389,5 +393,9 @@ def unit_of_rule(
     """
     check_mean(mean)
     if mean == "online":
-        return scale, first_noise(noise_variance, scale), mean
-    return 1.0, first_noise(noise_variance, 1.0), -mean if flag("minimize", minimize) else mean
+        return scale, compute_initial_noise(noise_variance, scale), mean
+    return (
+        1.0,
+        compute_initial_noise(noise_variance, 1.0),
+        -mean if as_bool("minimize", minimize) else mean,
+    )

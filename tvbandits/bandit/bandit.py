@@ -18,20 +18,20 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.bandit.extremes import warn_of_outlier
-from tvbandits.bandit.history import history_columns
+from tvbandits.bandit.history import make_history_columns
 from tvbandits.bandit.inference import Inference
 from tvbandits.bandit.info import Info
 from tvbandits.bandit.initial_state import (
+    adapt_state,
     change_candidates,
     check_state,
-    first_state,
+    make_initial_state,
     move_to_candidates,
-    state_for,
 )
 from tvbandits.bandit.observations import (
     ReadingTable,
-    corrected_answers,
     find_readings,
+    replace_answers,
     skip_unasked,
     validate_answers,
     validate_correction,
@@ -39,21 +39,21 @@ from tvbandits.bandit.observations import (
 )
 from tvbandits.bandit.options import OptionChanges, Options, check_changes
 from tvbandits.bandit.querying import (
+    choose_queries_to_carry,
     concerns_questions,
-    queries_to_carry,
+    find_query_time,
     query_after_tell,
     query_before_ask,
-    question_time,
     update_answers,
 )
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import State, generator_of, same_value
+from tvbandits.bandit.state import State, is_same_value, restore_generator
 from tvbandits.bandit.step import (
     OutcomeModels,
     Request,
     check_reachable,
-    find_place,
-    level_of_control,
+    compute_control_level,
+    find_region,
     observe,
     recommend,
     replay,
@@ -71,8 +71,8 @@ from tvbandits.experts.protocol import restore_state, state_of
 from tvbandits.gp.noise import NoiseEstimate
 from tvbandits.io import save_value
 from tvbandits.text import as_html
-from tvbandits.threads import Turns, in_turn
-from tvbandits.validation import Array, as_generator, as_time, flag, of_kind, whole_number
+from tvbandits.threads import CallLock, lock_calls
+from tvbandits.validation import Array, as_bool, as_generator, as_time, check_instance, whole_number
 
 
 class Bandit:
@@ -100,11 +100,11 @@ class Bandit:
     """
 
     def __init__(self, recipe: Recipe, *, seed: int | np.random.Generator = 0) -> None:
-        of_kind("recipe", recipe, Recipe, "a Recipe")
-        self._initialize(recipe, first_state(recipe, as_generator(seed)))
+        check_instance("recipe", recipe, Recipe, "a Recipe")
+        self._initialize(recipe, make_initial_state(recipe, as_generator(seed)))
 
     def _initialize(self, recipe: Recipe, state: State) -> None:
-        self._recipe, self._state, self._turns = recipe, state, Turns()
+        self._recipe, self._state, self._call_lock = recipe, state, CallLock()
         self._inference, self._outcome_models = Inference(recipe), OutcomeModels(recipe)
 
     @classmethod
@@ -122,8 +122,8 @@ class Bandit:
         """
         check_state(recipe, state)
         bandit = cls.__new__(cls)
-        bandit._initialize(recipe, state_for(recipe, state))
-        expert = None if recipe.asking is None else recipe.asking.expert
+        bandit._initialize(recipe, adapt_state(recipe, state))
+        expert = None if recipe.query_config is None else recipe.query_config.expert
         memory, saved = state_of(expert), state.queries.expert
         if memory is not None and saved and memory["kind"] == saved["kind"]:
             restore_state(expert, saved)
@@ -155,12 +155,16 @@ class Bandit:
     def state(self) -> State:
         """Everything it has learned, frozen, with what its expert knows where that can be taken."""
         # From inside of a call, such as by its expert: the state from before that call.
-        return self._whole() if self._turns.mine else in_turn(Bandit._whole)(self)
+        return (
+            self._get_state()
+            if self._call_lock.is_within_call
+            else lock_calls(Bandit._get_state)(self)
+        )
 
-    def _whole(self) -> State:
-        asking = self._recipe.asking
-        memory = None if asking is None else state_of(asking.expert)
-        if memory is not None and not same_value(memory, self._state.queries.expert):
+    def _get_state(self) -> State:
+        query_config = self._recipe.query_config
+        memory = None if query_config is None else state_of(query_config.expert)
+        if memory is not None and not is_same_value(memory, self._state.queries.expert):
             self._state = self._state.with_queries(expert=memory)
         return self._state
 
@@ -204,7 +208,7 @@ class Bandit:
         """
         state, options, fill = self._state, self._recipe.options, self._inference.with_noise
         outliers = None if state.outliers is None else fill(state, state.outliers.observations)
-        columns = history_columns(
+        columns = make_history_columns(
             state.domain,
             fill(state, state.rewards),
             fill(state, state.answers),
@@ -217,7 +221,7 @@ class Bandit:
         )
         return pd.DataFrame(columns)
 
-    @in_turn
+    @lock_calls
     def predict(
         self,
         X: ArrayLike | Named,
@@ -246,7 +250,7 @@ class Bandit:
             Of all points, where one is measured and they have none.
         relative : bool
             Beside the control at that time, which is what is learned: better by so much. Otherwise, with
-            a control, at the mean and deviation of the levels at which it was read (`level_of_control`).
+            a control, at the mean and deviation of the levels at which it was read (`compute_control_level`).
 
         Returns
         -------
@@ -257,7 +261,7 @@ class Bandit:
         ValueError
             If a point or the time is not finite, or there is no limit on such an outcome; or no control.
         """
-        if flag("relative", relative) and self._recipe.options.control is None:
+        if as_bool("relative", relative) and self._recipe.options.control is None:
             raise ValueError("nothing is relative without a control: see Options")
         points = as_inputs(self._recipe.domain, X, context)
         state, now = self._state, self._decision_time(t)
@@ -265,7 +269,7 @@ class Bandit:
             if relative:
                 raise ValueError(f"rewards alone are relative to the control, got {outcome=}")
             return self._outcome_models.predict(state, outcome, points, now)
-        rng = generator_of(state.random)
+        rng = restore_generator(state.random)
         state, view = self._inference.condition(state, now, rng)
         mean, deviation = view.predict_reward(points, test=True)
         mean = -mean if self._recipe.minimize else mean
@@ -273,10 +277,10 @@ class Bandit:
         mean[own], deviation[own] = 0.0, 0.0  # exactly, without rounding
         if relative or self._recipe.options.control is None:
             return mean, deviation
-        level, spread = level_of_control(self._recipe, state.rewards, view.scale)
+        level, spread = compute_control_level(self._recipe, state.rewards, view.scale)
         return mean + level, np.hypot(deviation, spread)
 
-    @in_turn
+    @lock_calls
     def recommend(
         self, t: float | None = None, available: Availability = None, context: Context = None
     ) -> Array:
@@ -298,14 +302,14 @@ class Bandit:
         request = self._request(t, None, available, context, None)
         if not (len(self._state.rewards) or len(self._state.answers)):
             raise ValueError("there is nothing to recommend: no reading and no answer was told yet")
-        rng = generator_of(self._state.random)
+        rng = restore_generator(self._state.random)
         return recommend(self._inference, self._outcome_models, self._state, request, rng)
 
-    @in_turn
-    def best_point(self, t: float | None = None) -> Array:
+    @lock_calls
+    def find_best_point(self, t: float | None = None) -> Array:
         """Return the point (d,) of the best mean at a time, of any context, whatever was told so far."""
         request = Request(self._decision_time(t), None, self._recipe.domain)
-        rng = generator_of(self._state.random)
+        rng = restore_generator(self._state.random)
         return recommend(self._inference, self._outcome_models, self._state, request, rng)
 
     def _request(
@@ -350,7 +354,7 @@ class Bandit:
     def __setstate__(self, parts: dict[str, Any]) -> None:
         self._initialize(parts["_recipe"], parts["_state"])
 
-    @in_turn
+    @lock_calls
     def ask(
         self,
         t: float | None = None,
@@ -380,7 +384,7 @@ class Bandit:
             `near` or a move cost, or bounds without slopes (of `bbkb`, or of `adaptive_gp_ucb` with a
             kernel), at most 60 in 2 dimensions, 30 in 3, 15 in 4 and 10 in more.
         available : mask (A,), row numbers, ranges by name, or function of points (m, d), optional
-            What is available now: of candidates a mask or row numbers; of any domain the range of each
+            What is available now: of candidates a mask, row numbers or names; or the range of each
             coordinate that has one, as in `{"x0": (0, 5), "fuel": ["gas"]}`, or a function from points
             to a mask; on a space the points are a frame with its names.
         context : mapping of str to values, or array of shape (c,), optional
@@ -417,16 +421,16 @@ class Bandit:
                 obstacle = "within limits, `available`, `near` or move costs"
             check_search(n, recipe.domain, obstacle)
         request = self._request(now, n, available, context, near)
-        rng = self._inference.generator(state.random)
+        rng = self._inference.take_generator(state.random)
         # Where it may play is checked first: an expert is not paid for a call that is refused.
-        place = find_place(recipe, state, request)
+        place = find_region(recipe, state, request)
         domain, mask = request.domain, request.available
-        if recipe.asking is not None and concerns_questions(recipe, state, domain, mask):
-            if recipe.asking.expert is not None:
+        if recipe.query_config is not None and concerns_questions(recipe, state, domain, mask):
+            if recipe.query_config.expert is not None:
                 check_reachable(request, place)
             state = query_before_ask(self._inference, state, now, domain, mask, rng)
         state, X = suggest(self._inference, self._outcome_models, state, request, place, rng)
-        self._state = replace(state, random=self._inference.random_state(rng))
+        self._state = replace(state, random=self._inference.store_generator(rng))
         return X
 
     def with_options(self, **changes: Unpack[OptionChanges]) -> Bandit:
@@ -489,7 +493,7 @@ class Bandit:
         """
         return Bandit.from_state(*warm_start(self._recipe, self.state, other))
 
-    @in_turn
+    @lock_calls
     def tell(
         self,
         X: ArrayLike | Named,
@@ -542,16 +546,16 @@ class Bandit:
         if not recipe.offers_all or context is not None:
             X = add_context(recipe.domain, X, context, before.pending, t)
         new = validate_observations(recipe, before.record, X, y, t, noise_variance)
-        rng = self._inference.generator(before.random)
+        rng = self._inference.take_generator(before.random)
         state = observe(self._inference, self._outcome_models, before, new, outcomes, rng)
         state = query_after_tell(self._inference, before, state, new, rng)
         if not recipe.options.robust:
             warn_of_outlier(before.rewards.y, new, y)
         skip_unasked(rng, before.record, state.record, new)
-        self._state = replace(state, random=self._inference.random_state(rng))
+        self._state = replace(state, random=self._inference.store_generator(rng))
         return self._state.info
 
-    @in_turn
+    @lock_calls
     def correct(
         self,
         X: ArrayLike | Named,
@@ -599,7 +603,7 @@ class Bandit:
         >>> print(bandit.state.rewards.y)
         [0.2 0.5]
         """
-        recipe, state, points = self._recipe, self._state, self._played(X, t)
+        recipe, state, points = self._recipe, self._state, self._add_last_context(X, t)
         correction = validate_correction(recipe, state, points, y, t, noise_variance, to, outcomes)
         right = self._outcome_models.validate(outcomes, len(correction.rows))
         states = self._outcome_models.correct(state, correction, right)
@@ -607,7 +611,7 @@ class Bandit:
         self._state = replace(state, outcomes=states)
         return self._state.info
 
-    @in_turn
+    @lock_calls
     def retract(self, X: ArrayLike | Named, t: ArrayLike | None = None) -> Info:
         """Take rewards back, as if you had never told them; see `correct`.
 
@@ -632,17 +636,17 @@ class Bandit:
         >>> print(bandit.retract([[0.0]], 8768).readings, bandit.state.time)
         0 None
         """
-        correction = find_readings(self._recipe, self._state, self._played(X, t), t)
+        correction = find_readings(self._recipe, self._state, self._add_last_context(X, t), t)
         states = self._outcome_models.correct(self._state, correction, retract=True)
         state = replay(self._inference, self._state, correction.rest)
         self._state = replace(state, outcomes=states)
         return self._state.info
 
-    def _played(self, X: ArrayLike | Named, t: ArrayLike | None) -> Any:
+    def _add_last_context(self, X: ArrayLike | Named, t: ArrayLike | None) -> Any:
         """Points with the context that they were played at last, by a time, where one is measured."""
         return add_context(self._recipe.domain, X, None, self._state.record.plays, t)
 
-    @in_turn
+    @lock_calls
     def with_candidates(self, X: ArrayLike | Sequence[str]) -> Bandit:
         """A bandit that goes on with other candidates: it adds some and retires others.
 
@@ -671,13 +675,13 @@ class Bandit:
         >>> print(bandit.ask(2), len(bandit.state.rewards))
         [[2.]] 2
         """
-        return self.on(change_candidates(self._recipe, self._whole(), X))
+        return self.move_to(change_candidates(self._recipe, self._get_state(), X))
 
-    def on(self, domain: Candidates | CandidatesInContext) -> Bandit:
+    def move_to(self, domain: Candidates | CandidatesInContext) -> Bandit:
         """The same bandit on candidates that hold all that it knows of; see `with_candidates`."""
-        return Bandit.from_state(*move_to_candidates(self._recipe, self._whole(), domain))
+        return Bandit.from_state(*move_to_candidates(self._recipe, self._get_state(), domain))
 
-    @in_turn
+    @lock_calls
     def drop(self, X: ArrayLike | Named) -> None:
         """Give up on pending points that nobody will play.
 
@@ -695,7 +699,7 @@ class Bandit:
         points = domain.check(add_context(domain, X, None, state.pending))
         self._state = state.with_record(pending=state.pending.drop(points))
 
-    @in_turn
+    @lock_calls
     def questions(self, t: float | None = None, available: Availability = None) -> Array:
         """The questions of the query plan now, for experts whose answers take time.
 
@@ -719,16 +723,18 @@ class Bandit:
             If the recipe has no query plan, or `t` or `available` cannot be used.
         """
         recipe, state = self._recipe, self._state
-        if recipe.asking is None:
-            raise ValueError("there is nothing to ask: the recipe has no query plan (asking=None)")
-        about = question_time(recipe, state, t)
+        if recipe.query_config is None:
+            raise ValueError(
+                "there is nothing to ask: the recipe has no query plan (query_config=None)"
+            )
+        about = find_query_time(recipe, state, t)
         mask = availability_of(recipe.domain, available, None, any_context=True)
-        rng = self._inference.generator(state.random)
-        state, points = queries_to_carry(self._inference, state, about, mask, rng)
-        self._state = replace(state, random=self._inference.random_state(rng))
+        rng = self._inference.take_generator(state.random)
+        state, points = choose_queries_to_carry(self._inference, state, about, mask, rng)
+        self._state = replace(state, random=self._inference.store_generator(rng))
         return points.copy()
 
-    @in_turn
+    @lock_calls
     def answer(
         self,
         X: ArrayLike | Named,
@@ -755,14 +761,14 @@ class Bandit:
             If the recipe has no query plan, or an argument has a wrong form.
         """
         recipe, state = self._recipe, self._state
-        if recipe.asking is None:
+        if recipe.query_config is None:
             raise ValueError("there is nothing to answer: the recipe has no query plan")
-        about = question_time(recipe, state, state.queries.latest if t is None else t)
+        about = find_query_time(recipe, state, state.queries.latest if t is None else t)
         answers, refused = validate_answers(recipe, X, values, about, noise_variance)
-        self._state = update_answers(recipe.asking, state, answers, refused, replaces=False)
+        self._state = update_answers(recipe.query_config, state, answers, refused, replaces=False)
         return self._state.info
 
-    @in_turn
+    @lock_calls
     def correct_answers(
         self,
         X: ArrayLike | Named,
@@ -794,7 +800,7 @@ class Bandit:
         [19.   19.27]
         """
         recipe, state = self._recipe, self._state
-        answers, _ = corrected_answers(recipe, state.answers, X, values, t, noise_variance)
-        table = ReadingTable.of(state, recipe.noise_variance)
+        answers, _ = replace_answers(recipe, state.answers, X, values, t, noise_variance)
+        table = ReadingTable.from_history(state, recipe.noise_variance)
         self._state = replay(self._inference, state.with_record(answers=answers), table)
         return self._state.info

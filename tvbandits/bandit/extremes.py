@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.bandit.observations import values_and_variance
+from tvbandits.bandit.observations import check_values_and_variance
 from tvbandits.counts import Counted
 from tvbandits.data import NewObservations
 from tvbandits.errors import warn_caller
@@ -48,7 +48,7 @@ class OutlierWarning(UserWarning):
         return type(self), (self.row, self.value, self.usual)
 
 
-def outlier_of(y: Array) -> tuple[float, tuple[float, float]] | None:
+def find_outlier(y: Array) -> tuple[float, tuple[float, float]] | None:
     """Return the outlier among rewards (n,), with the lowest and the highest other; None if none is."""
     if len(y) <= FEWEST:
         return None
@@ -74,8 +74,8 @@ def warn_of_outlier(before: Array, new: NewObservations, y: ArrayLike | Counted)
         The rewards of the call, as it has them; NaN where there is no reading.
     """
     rewards = new.rewards.y
-    outlier = outlier_of(np.concatenate([before, rewards]))
+    outlier = find_outlier(np.concatenate([before, rewards]))
     if outlier is not None and outlier[0] in rewards:
         value, usual = outlier
-        column, _ = values_and_variance("y", y, len(new.X), None, None)
+        column, _ = check_values_and_variance("y", y, len(new.X), None, None)
         warn_caller(OutlierWarning(int(np.flatnonzero(column == value)[0]), value, usual))

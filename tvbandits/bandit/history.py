@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.limits import Limit
-from tvbandits.data import Dataset, Plays, at_times
+from tvbandits.data import Dataset, Plays, append_times
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import MoveCost, costs_along
 from tvbandits.validation import Array
@@ -21,7 +21,7 @@ NO_OUTCOMES: Mapping[Limit, Dataset] = {}
 COLUMNS = {"time", "reward", "variance", "source", "kind", "violations", "relative", "move_cost"}
 
 
-def history_columns(
+def make_history_columns(
     domain: Domain,
     rewards: Dataset,
     answers: Dataset,
@@ -74,25 +74,27 @@ def history_columns(
     columns["source"] = np.repeat(np.array([each for _, each, _ in parts], dtype=object), counts)
     columns["kind"] = np.repeat(np.array([each for _, _, each in parts], dtype=object), counts)
     if control is not None:
-        columns["relative"] = columns["reward"] - _level(rewards, control, columns["time"])
-    plays = at_times(points, columns["time"])
+        columns["relative"] = columns["reward"] - _control_levels(rewards, control, columns["time"])
+    plays = append_times(points, columns["time"])
     plays[columns["source"] == "expert"] = np.nan  # nobody was there
-    read = {limit: rows.values_at(plays) for limit, rows in outcomes.items()}
+    read = {limit: rows.look_up_values(plays) for limit, rows in outcomes.items()}
     columns |= {limit.name: values for limit, values in read.items()}
     if read:
         broken = [~limit.holds(values) for limit, values in read.items()]
         columns["violations"] = np.sum(broken, axis=0)
         for limit, level in read.items():
-            columns[excess_column(limit)] = np.where(np.isnan(level), np.nan, limit.excess(level))
+            columns[name_excess_column(limit)] = np.where(
+                np.isnan(level), np.nan, limit.excess(level)
+            )
     if move_cost is not None:
         played = np.flatnonzero(columns["source"] == "bandit")
         played = played[np.argsort(columns["time"][played], kind="stable")]
         columns["move_cost"] = np.full(len(points), np.nan)
         columns["move_cost"][played] = costs_along(move_cost, domain, points[played])
-    return in_time(columns)
+    return sort_by_time(columns)
 
 
-def excess_column(limit: Limit) -> str:
+def name_excess_column(limit: Limit) -> str:
     """Name the column of how far readings violate a limit."""
     return f"{limit.name}_excess"
 
@@ -104,7 +106,7 @@ def _values_and_variances(rows: Dataset | Plays) -> Array:
     return np.full((len(rows), 2), np.nan)
 
 
-def _level(rewards: Dataset, control: ArrayLike, times: Array) -> Array:
+def _control_levels(rewards: Dataset, control: ArrayLike, times: Array) -> Array:
     """Mean reward (n,) of the control at each of some times, NaN where it was not read."""
     mine = (np.asarray(control) == rewards.X).all(axis=1)
     levels, which = np.unique(rewards.t[mine], return_inverse=True)
@@ -113,7 +115,7 @@ def _level(rewards: Dataset, control: ArrayLike, times: Array) -> Array:
     return np.array([level.get(t, np.nan) for t in times.tolist()])
 
 
-def in_time(columns: Mapping[str, Any]) -> dict[str, Any]:
+def sort_by_time(columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return columns in the order of their times."""
     order = np.argsort(columns["time"], kind="stable")
     return {name: column[order] for name, column in columns.items()}

@@ -16,9 +16,9 @@ from tvbandits.acquisition.batches import One
 from tvbandits.acquisition.rules import Decision, UncertaintySampling
 from tvbandits.acquisition.widths import BBKBWidth, Situation
 from tvbandits.bandit.info import Info, PosteriorInfo
-from tvbandits.bandit.recipe import Recipe, estimate_noise, first_kernel
-from tvbandits.bandit.state import ModelState, State, generator_of
-from tvbandits.data import Dataset, Plays, at_times
+from tvbandits.bandit.recipe import Recipe, estimate_noise, make_initial_kernel
+from tvbandits.bandit.state import ModelState, State, restore_generator
+from tvbandits.data import Dataset, Plays, append_times
 from tvbandits.domains.availability import Available
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
@@ -44,12 +44,12 @@ from tvbandits.gp.posterior import (
     Posterior,
     PosteriorSummary,
     discard_before,
-    without_levels,
+    subtract_level_means,
 )
 from tvbandits.gp.predictions import ScaledPosterior
 from tvbandits.gp.top_candidates import TopCandidates
 from tvbandits.queries.plans import PlayedPool
-from tvbandits.validation import Array, Index, describe, flag, is_finite_number
+from tvbandits.validation import Array, Index, as_bool, describe, is_finite_number
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class ExpensiveWarning(UserWarning):
 
 
 @dataclass(frozen=True)
-class _Conditioned:
+class _ConditioningResult:
     """A state that was conditioned to speak about a time, and what it says.
 
     Attributes
@@ -110,7 +110,7 @@ class _Conditioned:
     result: State
     view: ScaledPosterior
 
-    def is_of(self, state: State, random: Mapping[str, Any]) -> bool:
+    def results_from(self, state: State, random: Mapping[str, Any]) -> bool:
         """Tell whether it is what `state` comes to: of the same parts, drawn from the same numbers."""
         start = self.start
         return (
@@ -144,7 +144,7 @@ class Inference:
         self._self_learning = recipe.posterior.self_learning
         self._has_control = recipe.options.control is not None
         self._online = recipe.mean == "online" and not self._self_learning
-        self._latest: tuple[_Conditioned, ...] = ()
+        self._latest: tuple[_ConditioningResult, ...] = ()
         self._grid_memo: CandidateGrid | None = None
         self._top_memo: tuple[Any, TopCandidates] | None = None
         self._uncertainty = UncertaintySampling()
@@ -160,16 +160,16 @@ class Inference:
         """Whether the width depends on the sum of [BB] Theorem 2 over all rewards."""
         return isinstance(self.recipe.beta, BBKBWidth)
 
-    def generator(self, random: Mapping[str, Any]) -> np.random.Generator:
+    def take_generator(self, random: Mapping[str, Any]) -> np.random.Generator:
         """Return the generator that continues from `random`: that of the latest state, or a new one.
 
         It is taken, not lent: a call that fails does not bring it back by `random_state`, so that the
         next one starts again from the state.
         """
         memo, self._generator_memo = self._generator_memo, None
-        return memo[1] if memo is not None and memo[0] is random else generator_of(random)
+        return memo[1] if memo is not None and memo[0] is random else restore_generator(random)
 
-    def random_state(self, rng: np.random.Generator) -> Mapping[str, Any]:
+    def store_generator(self, rng: np.random.Generator) -> Mapping[str, Any]:
         """Return the state of `rng`, which is remembered for the next call."""
         self._generator_memo = (rng.bit_generator.state, rng)
         return self._generator_memo[0]
@@ -187,12 +187,12 @@ class Inference:
         estimate = state.model.noise
         return data if estimate is None else data.with_noise(estimate.variance)
 
-    def _to_maximize(self, state: State, data: Dataset) -> Dataset:
+    def _orient_to_maximize(self, state: State, data: Dataset) -> Dataset:
         """Return the same, of what is maximized."""
         data = self.with_noise(state, data)
         return data if self._sign > 0 else data.with_values(-data.y)
 
-    def _aging(self, state: State) -> Aging:
+    def _get_aging(self, state: State) -> Aging:
         aging, noise, memo = state.model.aging, self.noise_variance(state), self._aging_memo
         if memo is None or memo[0] is not aging or memo[1] != noise:
             memo = self._aging_memo = aging, noise, at_noise(aging, noise)
@@ -209,24 +209,24 @@ class Inference:
         before = rng.bit_generator.state
         for each in self._latest:
             same = each.now == now and each.start.rewards is state.rewards
-            if same and each.is_of(state, before):
+            if same and each.results_from(state, before):
                 rng.bit_generator.state = each.after
                 return each.apply_to(state), each.view
         start, expired = state, state.expired
-        state = self._at_first_step(state, now)
+        state = self._set_first_time_step(state, now)
         count = expired.rewards + len(state.rewards.t) + expired.answers + len(state.answers.t)
         # Where the kernel is learned, the scale changes with that.
         model = state.model
         learns = self._online and (model.fit is None or model.fit.fits == 0)
         learns = learns and standardisation.due(model.scaling, count)
-        grid = self._grid(state)
-        posterior = None if learns else self._update(state, now, grid)
+        grid = self._get_grid(state)
+        posterior = None if learns else self._update_posterior(state, now, grid)
         if posterior is None:
-            state, used, effective = self._in_use(state, now, learns)
+            state, used, effective = self._select_observations(state, now, learns)
             rule, in_use = self.recipe.posterior_with_control, len(used.y)
             kernel = self.recipe.kernel_with_control if self._has_control else state.model.kernel
-            data, noise = self._data(state, used, effective), self.noise_variance(state)
-            previous = state.posterior or self._replay(state, data)
+            data, noise = self._make_data(state, used, effective), self.noise_variance(state)
+            previous = state.posterior or self._get_replayed_posterior(state, data)
             posterior = rule.condition(Conditioning(kernel, data, grid, now, previous, rng, noise))
             summary = posterior.summary
         else:
@@ -235,18 +235,18 @@ class Inference:
         # Merged, they may be fewer.
         if in_use > CONFIG.expensive_rows < summary.size and summary.dense:
             self._warn_of_cost(summary.size)
-        view = self._view(state, now, posterior, grid)
-        info = self._info(state, view, summary, in_use, count)
+        view = self._make_view(state, now, posterior, grid)
+        info = self._make_info(state, view, summary, in_use, count)
         result = replace(state, posterior=posterior, info=info)
-        memo = _Conditioned(start, now, before, rng.bit_generator.state, result, view)
+        memo = _ConditioningResult(start, now, before, rng.bit_generator.state, result, view)
         self._latest = (memo, *self._latest[: CONFIG.memory - 1])
         upcoming = result.model.next_model
         if upcoming is not None:
             model = result.model.with_prior_of(upcoming)
-            self._go_on_replaying(replace(result, model=model), upcoming, summary.kernel, now, rng)
+            self._continue_replay(replace(result, model=model), upcoming, summary.kernel, now, rng)
         return result, view
 
-    def _info(
+    def _make_info(
         self,
         state: State,
         view: ScaledPosterior,
@@ -271,7 +271,7 @@ class Inference:
             model=replace(info.model, **about),
         )
 
-    def _at_first_step(self, state: State, now: float) -> State:
+    def _set_first_time_step(self, state: State, now: float) -> State:
         """Return the state with a kernel in steps as long as the time since the only time told."""
         every, t = self.recipe.learn, state.rewards.t
         counts = every is not None and every.in_steps and state.model.fit is None
@@ -281,26 +281,26 @@ class Inference:
         same = kernel == state.model.kernel
         return state if same else replace(state.with_model(kernel=kernel), posterior=None)
 
-    def _go_on_replaying(
+    def _continue_replay(
         self, state: State, model: ModelState, kernel: Any, now: float, rng: np.random.Generator
     ) -> None:
         """Observe some more of the readings with the noise variance of the next model."""
-        _, used, effective = self._in_use(state, now, learns=False)
-        data = self._data(state, used, effective).in_time()
-        before, t = self._replay(state, data), data.Z[:, -1]
+        _, used, effective = self._select_observations(state, now, learns=False)
+        data = self._make_data(state, used, effective).sort_by_time()
+        before, t = self._get_replayed_posterior(state, data), data.Z[:, -1]
         rows = 0 if before is None else before.summary.size
         until = t[min(rows + CONFIG.replay_rows, len(t)) - 1]
-        some, grid = data.rows(0, int(np.searchsorted(t, until, "right"))), self._grid(state)
+        some, grid = data.rows(0, int(np.searchsorted(t, until, "right"))), self._get_grid(state)
         noise = self.noise_variance(state)
         conditioning = Conditioning(kernel, some, grid, until, before, rng, noise)
         self._replay_memo = model, self.recipe.posterior_with_control.condition(conditioning)
 
-    def _replay(self, state: State, data: Data) -> Posterior | None:
+    def _get_replayed_posterior(self, state: State, data: Data) -> Posterior | None:
         """Return what has observed the first of a state's readings; late ones have it begin again."""
         model, posterior = self._replay_memo
         if model is None or posterior is None or not model.has_prior_of(state.model):
             return None
-        return posterior if data.in_time().starts_with(posterior.summary.data) else None
+        return posterior if data.sort_by_time().starts_with(posterior.summary.data) else None
 
     def _warn_of_cost(self, rows: int) -> None:
         """Warn, once, what exact steps are going to cost, and what to take instead."""
@@ -315,7 +315,9 @@ class Inference:
             stacklevel=2,
         )
 
-    def _in_use(self, state: State, now: float, learns: bool) -> tuple[State, Dataset, Array]:
+    def _select_observations(
+        self, state: State, now: float, learns: bool
+    ) -> tuple[State, Dataset, Array]:
         """Return what a state is conditioned on, and how noisy; it may learn another scale."""
         model = state.model
         many = len(state.rewards.t) > CONFIG.aged_rewards
@@ -324,21 +326,23 @@ class Inference:
         if learns:
             some, those = data, used
             if self._has_control:  # of differences within a time
-                some = data.take(used).time_contrasts()
+                some = data.take(used).compute_time_contrasts()
                 those = np.ones(len(some), dtype=bool)
             least, left = self.noise_variance(state), state.expired.rewards + state.expired.answers
             scaling = standardisation.learn(model.scaling, model.kernel, some, those, least, left)
             if scaling is not model.scaling:
                 state = state.with_model(scaling=scaling)
-        used = np.logical_and(used, self._in_subset(state, data))
+        used = np.logical_and(used, self._select_subset(state, data))
         return state, data if used.all() else data.take(used), effective[used]
 
-    def _update(self, state: State, now: float, grid: CandidateGrid | None) -> Posterior | None:
+    def _update_posterior(
+        self, state: State, now: float, grid: CandidateGrid | None
+    ) -> Posterior | None:
         """Return a posterior of the first observations, updated with the rest of them.
 
         It comes to the same bits as conditioning on all: a step costs what is new.
         """
-        if (self._has_control and not self._self_learning) or not _ages_nothing(state):
+        if (self._has_control and not self._self_learning) or not _forgets_nothing(state):
             return None
         own = state.posterior
         for each in self._latest:
@@ -369,33 +373,33 @@ class Inference:
                 latest = -math.inf if start.time is None else start.time
                 if fresh.t.min(initial=math.inf) <= start.answers.t.max(initial=latest):
                     continue
-            fresh = self._to_maximize(state, fresh)
-            updated = posterior.update(self._data(state, fresh, fresh.variance), now, grid)
+            fresh = self._orient_to_maximize(state, fresh)
+            updated = posterior.update(self._make_data(state, fresh, fresh.variance), now, grid)
             if updated is not None:
                 return updated
         return None
 
-    def _data(self, state: State, data: Dataset, effective: Array) -> Data:
+    def _make_data(self, state: State, data: Dataset, effective: Array) -> Data:
         """Return what a posterior is conditioned on: observations, with effective variances (n,)."""
         if self._self_learning:
             counts = self.recipe.posterior_with_control.counts_trials
             trials = np.where(np.isfinite(data.trials), data.trials, 0.0)
             columns = (data.y, self._sign * trials) if counts else (data.y,)
-            return Data(at_times(data.X, data.t), np.column_stack(columns), effective)
+            return Data(append_times(data.X, data.t), np.column_stack(columns), effective)
         noise = state.model.scaling.in_prior_units(effective)
         if self._has_control:
-            y = without_levels(data.t, data.y[:, None], noise)
+            y = subtract_level_means(data.t, data.y[:, None], noise)
             _, levels = np.unique(data.t, return_inverse=True)
-            return Data(self.inputs(data.X, data.t), y, noise, levels)
+            return Data(self.make_inputs(data.X, data.t), y, noise, levels)
         values = np.ones((len(data.y), 2))
-        values[:, 0] = data.y - self._origin(state)
-        return Data(self.inputs(data.X, data.t), values, noise)
+        values[:, 0] = data.y - self._get_origin(state)
+        return Data(self.make_inputs(data.X, data.t), values, noise)
 
-    def _view(
+    def _make_view(
         self, state: State, now: float, posterior: Posterior, grid: CandidateGrid | None
     ) -> ScaledPosterior:
         scaling, calibration = state.model.scaling, state.model.calibration
-        origin = self._origin(state)
+        origin = self._get_origin(state)
         prior_mean = 0.0 if self._has_control else scaling.anchor
         if scaling.estimated_at and not self._has_control:
             prior_mean = scaling.mean(posterior.summary.products, origin)
@@ -403,7 +407,7 @@ class Inference:
             posterior=posterior,
             prior=self.recipe.posterior_with_control.prior(posterior),
             grid=grid,
-            inputs_at=self.inputs,
+            inputs_at=self.make_inputs,
             prior_mean=prior_mean,
             scale=scaling.scale,
             origin=origin,
@@ -418,10 +422,10 @@ class Inference:
 
         They are of what is maximized.
         """
-        state, view = self.condition(state, t, generator_of(state.random))
+        state, view = self.condition(state, t, restore_generator(state.random))
         return state, *view.predict(X)
 
-    def prediction_errors(
+    def compute_prediction_errors(
         self, state: State, data: Dataset, t: float
     ) -> tuple[State, Array, Array, Callable[[Index], Array]]:
         """Return the state conditioned for a time, errors (n,) of readings there, and their variances.
@@ -429,9 +433,13 @@ class Inference:
         The last value returns the prior covariance (k, k) of some rows, between their own times; all
         are in the unit of reward.
         """
-        state, view = self.condition(state, t, generator_of(state.random))
+        state, view = self.condition(state, t, restore_generator(state.random))
         mean, deviation = view.predict(data.X)
-        Z = at_times(data.X, data.t) if self._self_learning else self.inputs(data.X, data.t)
+        Z = (
+            append_times(data.X, data.t)
+            if self._self_learning
+            else self.make_inputs(data.X, data.t)
+        )
 
         def prior(rows: Index) -> Array:
             return np.asarray(view.scale**2 * view.prior.covariance(Z[rows]))
@@ -457,7 +465,7 @@ class Inference:
             raise ValueError(f"a width must be finite and not negative, {value}")
         return beta
 
-    def joint_posterior(
+    def make_joint_posterior(
         self, state: State, view: ScaledPosterior, points: Array, about: float
     ) -> JointPosterior:
         """Return what a conditioned state says of points (n, d) together, asked about a time."""
@@ -465,7 +473,7 @@ class Inference:
         noise = self.noise_variance(state) if stated is None else stated
         return view.look_ahead(points, about, self.beta(state, view), noise)
 
-    def decision(
+    def make_decision(
         self,
         state: State,
         view: ScaledPosterior,
@@ -484,10 +492,10 @@ class Inference:
             others = ~recipe.is_control(waiting.X)
             waiting = waiting.take(others)
             same_time = np.concatenate([same_time, np.array(recipe.options.control)[None]])
-        most = None if recipe.asking is None else recipe.asking.informed_width
+        most = None if recipe.query_config is None else recipe.query_config.informed_width
         pending, noise = waiting.X[:0], np.empty(0)
         if recipe.acquisition.counts_pending and len(waiting.t):
-            noise = self.pending_noise(state, view, waiting)
+            noise = self.compute_pending_noise(state, view, waiting)
             counts = np.isfinite(noise)
             pending, noise = waiting.X[counts], noise[counts]
         # Without a unit of the reward, a batch rule has nothing to compare the noise with.
@@ -504,11 +512,11 @@ class Inference:
             same_time=same_time,
             failed=state.failed.X,
             available=available,
-            top=self.top_candidates(state) if recipe.searches_top else None,
+            top=self.get_top_candidates(state) if recipe.searches_top else None,
             uncertainty=self._uncertainty,
         )
 
-    def pending_noise(self, state: State, view: ScaledPosterior, pending: Plays) -> Array:
+    def compute_pending_noise(self, state: State, view: ScaledPosterior, pending: Plays) -> Array:
         """Return with what noise rewards of pending points will speak about the time of the view.
 
         In prior units, shape (k,).
@@ -517,15 +525,15 @@ class Inference:
         waited = np.maximum(now - pending.t, 0.0)
         ages = Ages(waited, np.zeros(len(X), dtype=np.int64), state.count)
         fresh = np.full(len(X), self.noise_variance(state))
-        noise = model.scaling.in_prior_units(self._aging(state)(fresh, ages))
-        here, then = (self.inputs(X, t) for t in (np.full(len(X), now), pending.t))
+        noise = model.scaling.in_prior_units(self._get_aging(state)(fresh, ages))
+        here, then = (self.make_inputs(X, t) for t in (np.full(len(X), now), pending.t))
         return view.prior.effective_noise(here, then, ages.age, noise)
 
-    def bbkb_information(self, state: State, new: Dataset) -> float:
+    def compute_bbkb_information(self, state: State, new: Dataset) -> float:
         """Return the sum of log(1 + 3 variance / noise variance) of new rewards, before they count."""
         if not self.counts_bbkb_information or len(new) == 0:
             return 0.0
-        Z = self.inputs(new.X, new.t)
+        Z = self.make_inputs(new.X, new.t)
         prior = state.model.kernel.diag(Z)
         variance = prior if state.posterior is None else state.posterior.predict(Z)[1]
         noise = state.model.scaling.in_prior_units(new.variance)
@@ -547,7 +555,7 @@ class Inference:
             count = len(state.rewards) - state.model.reset_index[0] + i + 1
             error = self._sign * float(new.y[i]) - float(mean[0])
             noise = float(new.variance[i])
-            if flag("the reset", trigger(error, float(deviation[0]), noise, count)):
+            if as_bool("the reset", trigger(error, float(deviation[0]), noise, count)):
                 # The reward that was the event is the first that stays.
                 index = len(state.rewards) + i, len(state.answers)
                 resets = {"resets": state.info.model.resets + 1}
@@ -576,14 +584,14 @@ class Inference:
             state = fit(state, every)
         if every is None or not every.in_steps or state.model.fit is not None:
             return state
-        kernel = first_kernel(self.recipe, state.rewards)
+        kernel = make_initial_kernel(self.recipe, state.rewards)
         same = kernel == state.model.kernel
         return state if same else replace(state.with_model(kernel=kernel), posterior=None)
 
     def _fit_forgetting_rate(self, state: State, _: Every) -> State:
         """Return the state with the rate of the aging map that predicts the latest rewards best."""
         model, recipe = state.model, self.recipe
-        scaling, rewards = model.scaling, self._to_maximize(state, state.rewards)
+        scaling, rewards = model.scaling, self._orient_to_maximize(state, state.rewards)
         before = state.expired.rewards
         if recipe.mean == "online":
             # There may have been no decision yet, which is what a scale is learned for otherwise.
@@ -591,7 +599,7 @@ class Inference:
             least = self.noise_variance(state)
             scaling = standardisation.learn(scaling, model.kernel, rewards, every, least, before)
         unit = scaling.anchor, scaling.scale
-        rate = learn_rate(self._aging(state), model.kernel, rewards, *unit, before)
+        rate = learn_rate(self._get_aging(state), model.kernel, rewards, *unit, before)
         if rate is None or not has_rate(model.aging):
             return state
         aging = model.aging.at_rate(rate)
@@ -619,14 +627,14 @@ class Inference:
         changed = state.with_model(scaling=scaling, kernel=fit.kernel, fit=fit, about=about)
         return replace(changed, posterior=None)
 
-    def query_pool(self, state: State, visited: Array) -> PlayedPool:
+    def extend_query_pool(self, state: State, visited: Array) -> PlayedPool:
         """Return the points that a query plan may choose from, with those of `visited` that are new."""
-        asking = self.recipe.asking
-        return state.queries.pool.grown(
+        query_config = self.recipe.query_config
+        return state.queries.pool.extend(
             visited,
             state.model.kernel,
-            lambda X: self.inputs(X, 0.0),
-            None if asking is None else asking.pool_size,
+            lambda X: self.make_inputs(X, 0.0),
+            None if query_config is None else query_config.pool_size,
         )
 
     def _age(
@@ -637,15 +645,15 @@ class Inference:
         Unless the whole is wanted, without rewards that are known to be forgotten.
         """
         latest = now if state.time is None else max(state.time, now - self.recipe.age_lag)
-        start = 0 if whole else self._expired(state, latest)
+        start = 0 if whole else self._count_expired(state, latest)
         data = state.rewards.take(slice(start, None)) if start else state.rewards
         if len(state.answers.y):
             data = data.concatenate(state.answers)
-        data = self._to_maximize(state, data)
-        if _ages_nothing(state):
+        data = self._orient_to_maximize(state, data)
+        if _forgets_nothing(state):
             return data, data.variance, np.ones(len(data), dtype=bool)
         ages = Ages.of(data, latest, state.expired.rewards + start)
-        effective = np.asarray(self._aging(state)(data.variance, ages))
+        effective = np.asarray(self._get_aging(state)(data.variance, ages))
         if effective.shape != data.variance.shape or not (effective > 0).all():
             needs = f"{len(data)} positive variances, infinite where forgotten"
             raise ValueError(f"{state.model.aging!r} must return {needs}, got {effective!r}")
@@ -655,7 +663,9 @@ class Inference:
             effective = effective.copy()
             effective[:rewards] = np.inf
             effective[count : count + answers] = np.inf
-        used = np.isfinite(effective) if whole else effective <= self._most_noise(state)
+        used = (
+            np.isfinite(effective) if whole else effective <= self._largest_useful_variance(state)
+        )
         oldest = 0
         if not whole and len(used):
             oldest = min(int(used.argmax()), len(state.rewards.t) - start)
@@ -667,9 +677,9 @@ class Inference:
             self._expired_memo = state.rewards, start + oldest, newest, least
         return data, effective, used
 
-    def _most_noise(self, state: State) -> float:
+    def _largest_useful_variance(self, state: State) -> float:
         """Return the variance from which an observation is too noisy to move the posterior."""
-        grid, scale = self._grid(state), state.model.scaling.scale
+        grid, scale = self._get_grid(state), state.model.scaling.scale
         if grid is None or self._self_learning:
             return sys.float_info.max
         # Rounding shall leave nothing out that the posterior would not.
@@ -677,13 +687,13 @@ class Inference:
             2.0 * NOISE_LIMITS.negligible * grid.largest_prior * scale**2, sys.float_info.max
         )
 
-    def _expired(self, state: State, latest: float) -> int:
+    def _count_expired(self, state: State, latest: float) -> int:
         """Return how many of the first rewards are forgotten, as far as one of them can tell.
 
         They are if all others are newer, and their newest one would be forgotten, had it the least
         variance of them: a step need not look at all that was ever told.
         """
-        aging, memo = self._aging(state), self._expired_memo
+        aging, memo = self._get_aging(state), self._expired_memo
         if memo is None or state.model.reset_index != (0, 0) or not is_monotone(aging):
             return 0
         rewards, start, newest, least = memo
@@ -695,7 +705,9 @@ class Inference:
         age = np.array([max(latest - newest, 0.0)])
         ages = Ages(age, np.array([len(t) - start]), state.count)
         least = min(least, self.noise_variance(state))
-        return start if aging(np.array([least]), ages)[0] > self._most_noise(state) else 0
+        return (
+            start if aging(np.array([least]), ages)[0] > self._largest_useful_variance(state) else 0
+        )
 
     def trim(self, state: State, count_before: int) -> State:
         """Return the state without its oldest rows, where the history is long enough.
@@ -708,12 +720,12 @@ class Inference:
         if len(t) < 2 * most or state.count // most == count_before // most:
             return state
         until, posterior = float(t[len(t) - most :].min()), state.posterior
-        if not _ages_nothing(state):
-            aging = self._aging(state)
+        if not _forgets_nothing(state):
+            aging = self._get_aging(state)
             if type(aging) is not Constant and not is_monotone(aging):
                 return state
             data, effective, used = self._age(state, float(t.max()))
-            used = np.logical_and(used, effective <= self._most_noise(state))
+            used = np.logical_and(used, effective <= self._largest_useful_variance(state))
             until = min(until, float(data.t[used].min(initial=math.inf)))
         elif self.recipe.learn is not None:
             posterior = None  # it is conditioned anew, on what stays
@@ -726,15 +738,15 @@ class Inference:
             return state
         if not (t < until).any():
             return state
-        state = state.since_time(until, posterior)
-        if not self._finite and self.recipe.asking is None:  # of such points there is no end
+        state = state.drop_before(until, posterior)
+        if not self._finite and self.recipe.query_config is None:  # of such points there is no end
             X = np.concatenate([state.rewards.X, state.failed.X])
             _, first = np.unique(X, axis=0, return_index=True)
             state = replace(state, visited=X[np.sort(first)])
             state.visited.setflags(write=False)
         return state
 
-    def _in_subset(self, state: State, data: Dataset) -> NDArray[np.bool_] | bool:
+    def _select_subset(self, state: State, data: Dataset) -> NDArray[np.bool_] | bool:
         """Return which of all observations a posterior of a fitted kernel is conditioned on."""
         every, fit = self.recipe.learn, state.model.fit
         if every is None or fit is None:
@@ -752,26 +764,26 @@ class Inference:
             or not state.answers.begins_with(memo[2])
         ):
             # What a fit saw is the same until the next one, or until a reading is set aside.
-            Z = self.inputs(data.X, data.t)
+            Z = self.make_inputs(data.X, data.t)
             remembered = every.kept(data.t, fitted, state.model.kernel, Z)[fitted]
             memo = self._subset_memo = fit, state.rewards, state.answers, remembered
         subset = np.ones(n, dtype=bool)
         subset[fitted] = memo[3]
         return subset
 
-    def _origin(self, state: State) -> float:
+    def _get_origin(self, state: State) -> float:
         """Return a constant near the rewards, which values are relative to against cancellation."""
         if state.expired.rewards:
             return self._sign * state.expired.first
         return self._sign * float(state.rewards.y[0]) if len(state.rewards.y) else 0.0
 
-    def inputs(self, X: Array, t: Array | float) -> Array:
+    def make_inputs(self, X: Array, t: Array | float) -> Array:
         """Return kernel inputs of points (n, d) at one time, or at their times (n,)."""
         if not self._space_time:
             return X
-        return at_times(X, t)
+        return append_times(X, t)
 
-    def _grid(self, state: State) -> CandidateGrid | None:
+    def _get_grid(self, state: State) -> CandidateGrid | None:
         domain = self.recipe.domain
         if not isinstance(domain, Candidates) or self.recipe.searches_top:
             return None
@@ -780,7 +792,7 @@ class Inference:
             self._grid_memo = CandidateGrid(kernel, domain.X)
         return self._grid_memo
 
-    def top_candidates(self, state: State) -> TopCandidates:
+    def get_top_candidates(self, state: State) -> TopCandidates:
         """Return what finds the candidates of the largest bounds, where there are many."""
         domain, kernel, memo = self.recipe.domain, state.model.kernel, self._top_memo
         assert isinstance(domain, Candidates)  # nothing else has so many
@@ -789,5 +801,5 @@ class Inference:
         return memo[1]
 
 
-def _ages_nothing(state: State) -> bool:
+def _forgets_nothing(state: State) -> bool:
     return type(state.model.aging) is Constant and state.model.reset_index == (0, 0)

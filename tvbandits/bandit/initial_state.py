@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvbandits.bandit.recipe import Recipe, estimate_noise, first_kernel
+from tvbandits.bandit.recipe import Recipe, estimate_noise, make_initial_kernel
 from tvbandits.bandit.state import ModelState, QueryState, State
 from tvbandits.data import Record
 from tvbandits.domains.candidates import (
@@ -26,10 +26,10 @@ from tvbandits.gp.calibration import IntervalCalibration
 from tvbandits.gp.kernels.space_time import same_form
 from tvbandits.gp.standardisation import Scaling
 from tvbandits.queries.plans import PlayedPool
-from tvbandits.validation import as_points, of_kind
+from tvbandits.validation import as_points, check_instance
 
 
-def first_state(recipe: Recipe, rng: np.random.Generator) -> State:
+def make_initial_state(recipe: Recipe, rng: np.random.Generator) -> State:
     """Return the state before anything is told."""
     record = Record.empty(recipe.domain.dimension)
     noise = estimate_noise(recipe, record.rewards)
@@ -37,12 +37,12 @@ def first_state(recipe: Recipe, rng: np.random.Generator) -> State:
         record=record,
         visited=record.rewards.X,
         outliers=None,
-        model=ModelState(_first_scaling(recipe), recipe.kernel, recipe.aging, noise=noise),
+        model=ModelState(_make_initial_scaling(recipe), recipe.kernel, recipe.aging, noise=noise),
         posterior=None,
         queries=QueryState(PlayedPool.none()),
         random=rng.bit_generator.state,
         domain=recipe.domain,
-        outcomes=_outcome_states(recipe, {}),
+        outcomes=_make_outcome_states(recipe, {}),
     )
 
 
@@ -58,15 +58,15 @@ def check_state(recipe: object, state: object) -> None:
     recipe.domain.check(state.pending.X, "points pending")
 
 
-def state_for(recipe: Recipe, state: State) -> State:
+def adapt_state(recipe: Recipe, state: State) -> State:
     """Return `state` without what was computed by parts that are not the recipe's."""
     if recipe.mean != "online" or state.model.scaling.estimated_at == 0:
-        state = state.with_model(scaling=_first_scaling(recipe))
+        state = state.with_model(scaling=_make_initial_scaling(recipe))
     if state.outliers is not None and not recipe.options.robust:
         readings = state.readings
         state = state.with_outliers(readings, np.zeros(len(readings), dtype=bool))
         state = replace(state, posterior=None)
-    state = _with_noise_of(recipe, _with_kernel_of(recipe, _with_aging_of(recipe, state)))
+    state = _apply_noise(recipe, _apply_kernel(recipe, _apply_aging(recipe, state)))
     kernel = state.model.kernel if recipe.options.control is None else recipe.kernel_with_control
     same = state.domain == recipe.domain and (
         state.posterior is not None and bool(state.posterior.summary.kernel == kernel)
@@ -77,7 +77,7 @@ def state_for(recipe: Recipe, state: State) -> State:
         state,
         domain=recipe.domain,
         posterior=state.posterior if same else None,
-        outcomes=_outcome_states(recipe, state.outcomes),
+        outcomes=_make_outcome_states(recipe, state.outcomes),
     )
 
 
@@ -109,7 +109,7 @@ def move_to_candidates(
     recipe: Recipe, state: State, domain: Candidates | CandidatesInContext
 ) -> tuple[Recipe, State]:
     """Return recipe and state on other candidates, with more coordinates where arms were added."""
-    of_kind("domain", domain, (Candidates, CandidatesInContext), "candidates")
+    check_instance("domain", domain, (Candidates, CandidatesInContext), "candidates")
     columns, learn = domain.dimension - recipe.domain.dimension, recipe.learn
     if columns == 0:
         return replace(recipe, domain=domain), state
@@ -121,20 +121,20 @@ def move_to_candidates(
     control = None if recipe.options.control is None else (*recipe.options.control, *zeros)
     options = replace(recipe.options, safe=safe, control=control)
     recipe = replace(recipe, domain=domain, kernel=kernel, learn=learn, options=options)
-    return recipe, state.with_coordinates(columns)
+    return recipe, state.add_coordinates(columns)
 
 
-def _outcome_states(recipe: Recipe, before: Mapping[str, State]) -> dict[str, State]:
+def _make_outcome_states(recipe: Recipe, before: Mapping[str, State]) -> dict[str, State]:
     """Return a state for each outcome that has a limit, out of what was known of it."""
     states = {}
     for limit in recipe.options.limits:
-        beliefs, state = recipe.of_outcome(limit), before.get(limit.name)
-        first = first_state(beliefs, np.random.default_rng(0))
-        states[limit.name] = first if state is None else state_for(beliefs, state)
+        beliefs, state = recipe.make_outcome_recipe(limit), before.get(limit.name)
+        first = make_initial_state(beliefs, np.random.default_rng(0))
+        states[limit.name] = first if state is None else adapt_state(beliefs, state)
     return states
 
 
-def _with_noise_of(recipe: Recipe, state: State) -> State:
+def _apply_noise(recipe: Recipe, state: State) -> State:
     """Return `state` with the recipe's noise variance, or with what was learned of it."""
     noise, estimate = recipe.noise_variance, state.model.noise
     if noise is None:
@@ -148,12 +148,12 @@ def _with_noise_of(recipe: Recipe, state: State) -> State:
     return replace(state.with_record(rewards=rewards, answers=answers), posterior=posterior)
 
 
-def _first_scaling(recipe: Recipe) -> Scaling:
+def _make_initial_scaling(recipe: Recipe) -> Scaling:
     sign = -1.0 if recipe.minimize else 1.0
     return Scaling(0.0 if recipe.mean == "online" else sign * recipe.mean, 1.0)
 
 
-def _with_aging_of(recipe: Recipe, state: State) -> State:
+def _apply_aging(recipe: Recipe, state: State) -> State:
     """Return `state` with the recipe's aging map, or that map at the rate that was learned."""
     own, learned = recipe.aging, state.model.aging
     if (
@@ -167,12 +167,12 @@ def _with_aging_of(recipe: Recipe, state: State) -> State:
     return state.with_model(aging=own, about={"forgetting_rate": math.nan})
 
 
-def _with_kernel_of(recipe: Recipe, state: State) -> State:
+def _apply_kernel(recipe: Recipe, state: State) -> State:
     """Return `state` with the recipe's kernel, or what was learned from kernels of that form."""
     fit = state.model.fit
     if recipe.learn is not None and fit is not None:
         own, learned = (recipe.kernel, *recipe.learn.rivals), fit.kernels
         if len(own) == len(learned) and all(map(same_form, learned, own)):
             return state.with_model(kernel=fit.kernel)
-    kernel = first_kernel(recipe, state.rewards)
+    kernel = make_initial_kernel(recipe, state.rewards)
     return state.with_model(kernel=kernel, fit=None, calibration=IntervalCalibration())

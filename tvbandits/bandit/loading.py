@@ -15,11 +15,18 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.counts import Counted, count, rate
 from tvbandits.data import Dataset
 from tvbandits.domains.availability import NothingAvailableError
-from tvbandits.io import Encoder, SavedFileError, Trusted, check_regular, check_size, from_bytes
-from tvbandits.validation import Array, error_line, file_path
+from tvbandits.io import (
+    Encoder,
+    SavedFileError,
+    TrustedParts,
+    check_regular,
+    check_size,
+    from_bytes,
+)
+from tvbandits.validation import Array, describe_error, file_path
 
 
-def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
+def load(path: str | os.PathLike[str], trusted: TrustedParts | None = None) -> Any:
     """Go on with a bandit that was saved, bit for bit as if nothing had happened in between.
 
     A twin of it plays a step, without its expert: a file whose parts do not fit together is refused.
@@ -66,7 +73,7 @@ def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
             warnings.simplefilter("ignore")
             _play_a_step(twin)
     except Exception as error:
-        raise SavedFileError(f"{file}: it cannot play on: {error_line(error)}") from error
+        raise SavedFileError(f"{file}: it cannot play on: {describe_error(error)}") from error
     return bandit
 
 
@@ -79,8 +86,10 @@ def _play_a_step(bandit: Any) -> None:
         Whatever it meets, or a `ValueError` for a number that is none.
     """
     fitted = isinstance(bandit, Bandit)
-    if fitted and bandit.recipe.asking is not None:
-        alone = replace(bandit.recipe, asking=replace(bandit.recipe.asking, expert=None))
+    if fitted and bandit.recipe.query_config is not None:
+        alone = replace(
+            bandit.recipe, query_config=replace(bandit.recipe.query_config, expert=None)
+        )
         bandit = Bandit.from_state(alone, bandit.state)
     repr((bandit, bandit.info, bandit.history))
     _check_numbers(bandit)

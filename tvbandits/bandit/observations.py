@@ -1,6 +1,6 @@
 """Check what a user tells of rewards and answers, before anything changes; and readings as a table.
 
-What was read so far may also show a person that a run is lost (`signs_of_trouble`).
+What was read so far may also show a person that a run is lost (`find_signs_of_trouble`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tvbandits.counts import Counted, variance_of_shares, with_variance
-from tvbandits.data import Dataset, NewObservations, Plays, Record, Source, answers_of, row_keys
+from tvbandits.counts import Counted, estimate_proportion_variances, split_variance
+from tvbandits.data import Dataset, NewObservations, Plays, Record, Source, make_answers, row_keys
 from tvbandits.domains.domain import Domain
 from tvbandits.errors import PlayError
 from tvbandits.validation import (
@@ -25,7 +25,7 @@ from tvbandits.validation import (
     as_values,
     as_variances,
     describe,
-    is_of,
+    is_library_instance,
 )
 
 
@@ -41,7 +41,7 @@ class DomainAndNoise(Protocol):
         """Noise variance of a reading that is told without one of its own."""
 
 
-class History(Protocol):
+class ObservationHistory(Protocol):
     """What was observed before: a state, or a record of a campaign."""
 
     @property
@@ -80,23 +80,23 @@ def validate_observations(
     n = len(points)
     if n == 0:
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
-    rewards, variances = values_and_variance("y", y, n, noise_variance, recipe.noise_variance)
-    trials = trials_of(y, n)
+    rewards, variances = check_values_and_variance("y", y, n, noise_variance, recipe.noise_variance)
+    trials = get_trials(y, n)
     refuse_mixture(points, rewards, trials, record.rewards.trials[-1:])
     if t is not None:
-        return NewObservations.of(points, as_times(t, n), rewards, variances, trials)
+        return NewObservations.from_columns(points, as_times(t, n), rewards, variances, trials)
     usual = record.decision_time if record.pending_time is None else record.pending_time
-    rows = record.pending.rows_of(points)
+    rows = record.pending.find_rows(points)
     times = np.array([usual if row is None else record.pending.t[row] for row in rows])
-    return NewObservations.of(points, times, rewards, variances, trials)
+    return NewObservations.from_columns(points, times, rewards, variances, trials)
 
 
-def zero_or_one(y: Any) -> Any:
+def convert_booleans(y: Any) -> Any:
     """Return rewards with truth values as numbers: what converted is 1, what did not is 0."""
     if isinstance(y, list | tuple):
         return [float(each) if isinstance(each, bool | np.bool_) else each for each in y]
     kind = getattr(y, "dtype", None)
-    if is_of(kind, "pandas", "BooleanDtype"):
+    if is_library_instance(kind, "pandas", "BooleanDtype"):
         return y.to_numpy(dtype=np.float64, na_value=np.nan)
     plain = isinstance(y, bool) or (kind == np.dtype(bool) and not np.ma.isMaskedArray(y))
     return np.asarray(y, dtype=np.float64) if plain else y
@@ -114,12 +114,14 @@ def validate_answers(
     """
     points = recipe.domain.check(X)
     usual = recipe.noise_variance
-    column, variances = values_and_variance("values", values, len(points), noise_variance, usual)
-    answers = answers_of(points, t, column, variances)
+    column, variances = check_values_and_variance(
+        "values", values, len(points), noise_variance, usual
+    )
+    answers = make_answers(points, t, column, variances)
     return answers, len(points) - len(answers)
 
 
-def corrected_answers(
+def replace_answers(
     recipe: DomainAndNoise,
     answers: Dataset,
     X: Any,
@@ -136,10 +138,13 @@ def corrected_answers(
     """
     points = recipe.domain.check(X)
     times = None if t is None else np.full(len(points), as_time(t))
-    column, variances = values_and_variance("values", values, len(points), noise_variance, None)
-    rows = ReadingTable.of_rows(answers).find(points, times)
+    column, variances = check_values_and_variance(
+        "values", values, len(points), noise_variance, None
+    )
+    rows = ReadingTable.from_dataset(answers).find(points, times)
     if rows.min(initial=0) < 0:
-        raise _no_answer(answers, points[int(rows.argmin())], t)
+        texts = "there is no answer about {point}%s", "there are some at", "there are none about it"
+        raise _make_missing_row_error(answers, points[int(rows.argmin())], t, *texts)
     y, variance = answers.y.copy(), answers.variance.copy()
     y[rows] = column
     if noise_variance is not None:
@@ -149,38 +154,39 @@ def corrected_answers(
     return Dataset.from_columns(X, about, y[kept], variance[kept], Source.EXPERT), rows
 
 
-def _no_answer(answers: Dataset, point: Array, t: float | None) -> PlayError:
-    """Return the error of an answer that is not there; it says which there are about the point."""
-    times = answers.t[(point == answers.X).all(axis=1)][-8:].tolist()
+def _make_missing_row_error(
+    rows: Dataset | ReadingTable, point: Array, t: float | None, what: str, some: str, none: str
+) -> PlayError:
+    """Return the error of a row that is not there; it says which times there are of the point."""
+    times = rows.t[(point == rows.X).all(axis=1)][-8:].tolist()
     values: dict[str, Any] = {f"t{k}": each for k, each in enumerate(times)}
-    listed = ", ".join(f"{{{name}}}" for name in values)
-    others = f"there are some at {listed}" if values else "there are none about it"
+    others = f"{some} {', '.join(f'{{{name}}}' for name in values)}" if values else none
     at = "" if t is None else " at {t}"
     values |= {} if t is None else {"t": float(t)}
-    return PlayError(f"there is no answer about {{point}}{at}; {others}", point=point, **values)
+    return PlayError(f"{what % at}; {others}", point=point, **values)
 
 
-def values_and_variance(
+def check_values_and_variance(
     name: str, values: Any, n: int, variance: ArrayLike | None, otherwise: float | None
 ) -> tuple[Array, Array]:
     """Return columns (n,) of values, which may be NaN, and of positive variances, or a usual one."""
     if isinstance(values, Counted):
-        values, variance = with_variance(values, variance)
+        values, variance = split_variance(values, variance)
     elif type(values) is not np.ndarray or values.dtype != np.float64:
-        values = zero_or_one(values)
+        values = convert_booleans(values)
     column = as_values(values, n, name, missing=True)
     # One number for several points would be one reading told as many.
     if n != 1 and np.ndim(values) == 0:
         raise ValueError(f"{name} must have shape ({n},), got ()")
     own = (
-        usual_variance(n, otherwise)
+        fill_variance(n, otherwise)
         if variance is None
         else as_variances(variance, n, "noise_variance")
     )
     return column, own
 
 
-def trials_of(y: object, n: int) -> Array:
+def get_trials(y: object, n: int) -> Array:
     """Return the trials (n,) that readings are shares of; 0: measured; infinite: events."""
     return y.trials if isinstance(y, Counted) else np.zeros(n)
 
@@ -201,7 +207,7 @@ KINDS = {
 }
 
 
-def _kinds(trials: Array) -> list[str]:
+def _classify_trials(trials: Array) -> list[str]:
     """Return the kind of each reading (n,) of so many trials."""
     return ["measured" if n == 0 else "share" if math.isfinite(n) else "events" for n in trials]
 
@@ -223,7 +229,7 @@ def refuse_mixture(X: Array, y: Array, trials: Array, others: Array) -> None:
     if len(rows) == 0 or len(others) == 0:
         return
     row = int(rows[0])
-    (kind,), before = _kinds(trials[row : row + 1]), _kinds(others)
+    (kind,), before = _classify_trials(trials[row : row + 1]), _classify_trials(others)
     if kind in before:
         return
     usual = before[-1]
@@ -242,7 +248,7 @@ def refuse_mixture(X: Array, y: Array, trials: Array, others: Array) -> None:
     )
 
 
-def usual_variance(n: int, noise_variance: float | None) -> Array:
+def fill_variance(n: int, noise_variance: float | None) -> Array:
     """Return the variance of n readings without one of their own: NaN where it is learned."""
     return np.full(n, np.nan if noise_variance is None else float(noise_variance))
 
@@ -284,17 +290,19 @@ class ReadingTable:
     trials: Array
 
     @classmethod
-    def of(cls, history: History, noise_variance: float | None) -> ReadingTable:
+    def from_history(
+        cls, history: ObservationHistory, noise_variance: float | None
+    ) -> ReadingTable:
         """Return the table of a state; plays without a reading come after the rewards of their time."""
         rewards, failed = history.readings.with_noise(noise_variance), history.failed
         n = len(failed)
-        noise = usual_variance(n, noise_variance)
-        return cls.of_rows(rewards).insert(
+        noise = fill_variance(n, noise_variance)
+        return cls.from_dataset(rewards).insert(
             failed.X, failed.t, np.full(n, np.nan), noise, np.zeros(n)
         )
 
     @classmethod
-    def of_rows(cls, data: Dataset) -> ReadingTable:
+    def from_dataset(cls, data: Dataset) -> ReadingTable:
         """Return the table of some observations."""
         return cls(data.X, data.t, data.y, data.variance, data.trials)
 
@@ -315,7 +323,7 @@ class ReadingTable:
             rows[i] = max(np.flatnonzero(there), default=-1)
         return rows
 
-    def rows_of(self, X: Array, t: Array | None) -> Index:
+    def find_all(self, X: Array, t: Array | None) -> Index:
         """Return the rows as `find` does, of all points.
 
         Raises
@@ -326,13 +334,9 @@ class ReadingTable:
         rows = self.find(X, t)
         if rows.min(initial=0) < 0:
             i = int(rows.argmin())
-            times = self.t[(X[i] == self.X).all(axis=1)][-8:].tolist()
-            values = {f"t{k}": each for k, each in enumerate(times)}
-            listed = ", ".join(f"{{{name}}}" for name in values)
-            others = f"it was told at {listed}" if values else "nothing was told of it"
-            at = "" if t is None else " at {t}"
-            values |= {} if t is None else {"t": float(t[i])}
-            raise PlayError(f"no reading of {{point}}{at} was told; {others}", point=X[i], **values)
+            time = None if t is None else float(t[i])
+            texts = "no reading of {point}%s was told", "it was told at", "nothing was told of it"
+            raise _make_missing_row_error(self, X[i], time, *texts)
         return rows
 
     def replace_rows(self, rows: Index, **columns: Array) -> ReadingTable:
@@ -346,11 +350,11 @@ class ReadingTable:
         """Return the table less some rows."""
         return ReadingTable(*(np.delete(each, rows, axis=0) for each in vars(self).values()))
 
-    def in_turn(self) -> Iterator[NewObservations]:
+    def split_by_time(self) -> Iterator[NewObservations]:
         """Yield what is told at once: the readings of one time, as far as they follow each other."""
         for rows in np.split(np.arange(len(self.t)), np.flatnonzero(np.diff(self.t)) + 1):
             if len(rows):
-                yield NewObservations.of(*(each[rows] for each in vars(self).values()))
+                yield NewObservations.from_columns(*(each[rows] for each in vars(self).values()))
 
 
 @dataclass(frozen=True)
@@ -391,14 +395,14 @@ class Correction:
 
 
 def find_readings(
-    recipe: DomainAndNoise, history: History, X: ArrayLike, t: ArrayLike | None
+    recipe: DomainAndNoise, history: ObservationHistory, X: ArrayLike, t: ArrayLike | None
 ) -> Correction:
     """Return everything told, the points that are meant, and their rows; nothing is corrected yet."""
     points = recipe.domain.check(X)
-    table = ReadingTable.of(history, recipe.noise_variance)
+    table = ReadingTable.from_history(history, recipe.noise_variance)
     times = None if t is None else as_times(t, len(points))
     try:
-        return Correction(table, table, points, table.rows_of(points, times))
+        return Correction(table, table, points, table.find_all(points, times))
     except PlayError as error:
         expired = history.expired
         if not expired.rewards:
@@ -410,7 +414,7 @@ def find_readings(
 
 def validate_correction(
     recipe: DomainAndNoise,
-    history: History,
+    history: ObservationHistory,
     X: ArrayLike,
     y: ArrayLike | Counted | None,
     t: ArrayLike | None,
@@ -427,7 +431,7 @@ def validate_correction(
     """
     count = len(recipe.domain.check(X))  # what is wrong with the rest is said first
     right = np.zeros(count) if y is None else y
-    values, variances = values_and_variance(
+    values, variances = check_values_and_variance(
         "y", right, count, noise_variance, recipe.noise_variance
     )
     correction = find_readings(recipe, history, X, t)
@@ -440,7 +444,7 @@ def validate_correction(
     values = table.y[rows] if y is None else values
     stays = noise_variance is None and not isinstance(y, Counted)
     variances = table.variance[rows] if stays else variances
-    trials = table.trials[rows] if y is None else trials_of(y, count)
+    trials = table.trials[rows] if y is None else get_trials(y, count)
     if y is not None:
         rest = table.without(rows)
         refuse_mixture(correction.points, values, trials, rest.trials[~np.isnan(rest.y)])
@@ -463,7 +467,7 @@ def _with_shared_mean(before: ReadingTable, after: ReadingTable, rows: Index) ->
         fresh = _is_estimate(before, np.flatnonzero(before.t == t))
         fresh[rows] = changed[rows]
         there = np.flatnonzero(_are_shares(after) & (after.t == t))
-        estimates = variance_of_shares(after.y[there], after.trials[there])
+        estimates = estimate_proportion_variances(after.y[there], after.trials[there])
         variance[there] = np.where(fresh[there], estimates, variance[there])
     return replace(after, variance=variance)
 
@@ -476,12 +480,12 @@ def _is_estimate(table: ReadingTable, rows: Index) -> NDArray[np.bool_]:
     """Return which of all readings are shares of these rows with the variance of `rate` of these."""
     result = np.zeros(len(table.t), dtype=bool)
     rows = rows[_are_shares(table)[rows]]
-    estimates = variance_of_shares(table.y[rows], table.trials[rows])
+    estimates = estimate_proportion_variances(table.y[rows], table.trials[rows])
     result[rows] = np.isclose(table.variance[rows], estimates, rtol=1e-9)
     return result
 
 
-def time_still_pending(pending_time: float | None, time: float | None) -> float | None:
+def find_pending_time(pending_time: float | None, time: float | None) -> float | None:
     """Return the time of the pending decision; None if a reward was told at `time`, no earlier."""
     is_over = pending_time is not None and time is not None and time >= pending_time
     return None if is_over else pending_time
@@ -503,7 +507,7 @@ FLAT = 1.9
 LEAST_COVERAGE = 0.8
 
 
-def signs_of_trouble(
+def find_signs_of_trouble(
     domain: Domain, rewards: Dataset, noise_variance: float, coverage: float
 ) -> tuple[str, ...]:
     """Return what a person should look at who sees a bandit once a day; in good health, nothing.
@@ -522,7 +526,7 @@ def signs_of_trouble(
     """
     signs: list[str] = []
     if len(rewards) >= PLAYS:
-        signs += _edges(domain, rewards.X[-PLAYS:])
+        signs += _find_edges(domain, rewards.X[-PLAYS:])
         # The latest first: a long history is rarely looked at, then.
         latest = rewards.take(slice(-MOST_PLAYS, None)).with_noise(noise_variance)
         if _is_flat(latest) and _is_within_noise(rewards.with_noise(noise_variance)):
@@ -538,7 +542,7 @@ def signs_of_trouble(
     return tuple(signs)
 
 
-def _spread(y: Array, variance: Array) -> float:
+def _scaled_variance(y: Array, variance: Array) -> float:
     """Return the mean square of values about their mean, in units of the variance of their noise."""
     mean = np.average(y, weights=1.0 / variance)
     return float(np.mean((y - mean) ** 2 / variance))
@@ -546,7 +550,7 @@ def _spread(y: Array, variance: Array) -> float:
 
 def _is_within_noise(rewards: Dataset) -> bool:
     """Return whether rewards differ from each other by no more than their noise."""
-    return _spread(rewards.y, rewards.variance) <= FLAT
+    return _scaled_variance(rewards.y, rewards.variance) <= FLAT
 
 
 def _is_flat(rewards: Dataset) -> bool:
@@ -561,10 +565,10 @@ def _is_flat(rewards: Dataset) -> bool:
         return False
     weights = 1.0 / rewards.variance
     sums = np.bincount(of_point, weights), np.bincount(of_point, weights * rewards.y)
-    return _spread(sums[1] / sums[0], 1.0 / sums[0]) <= FLAT
+    return _scaled_variance(sums[1] / sums[0], 1.0 / sums[0]) <= FLAT
 
 
-def _edges(domain: Domain, X: Array) -> list[str]:
+def _find_edges(domain: Domain, X: Array) -> list[str]:
     """Return a sign for each coordinate at one of whose ends all plays (n, d) lie."""
     if domain.intervals is None:
         return []

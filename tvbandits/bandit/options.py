@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
-from tvbandits.acquisition.batches import LARGEST_BATCH, USUAL_LARGEST
+from tvbandits.acquisition.batches import DEFAULT_LARGEST, LARGEST_BATCH
 from tvbandits.acquisition.limits import Limit
 from tvbandits.domains.moving import MoveCost, check_move_cost
 from tvbandits.gp.ensemble.seasons import check_season
@@ -14,15 +14,15 @@ from tvbandits.gp.online import Every
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.validation import (
     LARGEST_VALUE,
+    as_bool,
+    as_list,
+    check_choice,
+    check_instance,
     check_part,
-    choice,
     describe,
-    flag,
     is_finite_number,
-    of_kind,
     require,
-    settle,
-    several,
+    set_fields,
     whole_number,
 )
 
@@ -139,7 +139,7 @@ class Options:
     season: Season = "find"
     consult: Consult = "after tell"
     minimum_batch: int = 1
-    largest_batch: int = USUAL_LARGEST
+    largest_batch: int = DEFAULT_LARGEST
 
     if TYPE_CHECKING:  # what may be given is more than what is kept
 
@@ -158,17 +158,17 @@ class Options:
             season: Season = "find",
             consult: Consult = "after tell",
             minimum_batch: int = 1,
-            largest_batch: int = USUAL_LARGEST,
+            largest_batch: int = DEFAULT_LARGEST,
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        limits = tuple(several("limits", self.limits, "a sequence of Limit(...)"))
+        limits = tuple(as_list("limits", self.limits, "a sequence of Limit(...)"))
         for limit in limits:
-            of_kind("each of limits", limit, Limit, "a Limit(...)")
+            check_instance("each of limits", limit, Limit, "a Limit(...)")
         names = [limit.name for limit in limits]
         if len(set(names)) < len(names):
             raise ValueError(f"limits must be on different outcomes, got {', '.join(names)}")
-        flag("robust", self.robust)
+        as_bool("robust", self.robust)
         check_move_cost(self.move_cost)
         if self.max_history is not None:
             whole_number("max_history", self.max_history, at_least=SHORTEST_HISTORY)
@@ -177,13 +177,13 @@ class Options:
         check_mean(self.mean)
         check_season(self.season)
         if isinstance(self.posterior, str):
-            choice("posterior", self.posterior, get_args(PosteriorName))
+            check_choice("posterior", self.posterior, get_args(PosteriorName))
         elif self.posterior is not None:
             check_part("posterior", self.posterior, NEEDED_POSTERIOR, "condition")
-        choice("consult", self.consult, ("after tell", "before ask"))
+        check_choice("consult", self.consult, ("after tell", "before ask"))
         for name in ("minimum_batch", "largest_batch"):
             whole_number(name, getattr(self, name), at_most=LARGEST_BATCH)
-        settle(self, limits=limits)
+        set_fields(self, limits=limits)
 
 
 def check_changes(changes: Mapping[str, Any]) -> None:

@@ -68,7 +68,7 @@ class OutlierConfig:
 CONFIG = OutlierConfig()
 
 
-class Model(Protocol):
+class ErrorModel(Protocol):
     """What readings are judged by: the `Inference` of a bandit, or another one of these methods."""
 
     def noise_variance(self, state: State) -> float:
@@ -77,7 +77,7 @@ class Model(Protocol):
     def with_noise(self, state: State, data: Dataset) -> Dataset:
         """Return data with the noise variance that was learned, where they have none."""
 
-    def prediction_errors(
+    def compute_prediction_errors(
         self, state: State, data: Dataset, t: float
     ) -> tuple[State, Array, Array, Callable[[Index], Array]]:
         """Return the state conditioned for a time, and errors of readings (n,) against what it says.
@@ -87,13 +87,13 @@ class Model(Protocol):
 
 
 def set_outliers_aside(
-    model: Model, state: State, new: NewObservations
+    model: ErrorModel, state: State, new: NewObservations
 ) -> tuple[State, NewObservations]:
     """Return the state and what it is told, with readings beyond belief moved to the outliers, or back.
 
     Parameters
     ----------
-    model : Model
+    model : ErrorModel
     state : State
         Before.
     new : NewObservations
@@ -115,14 +115,14 @@ def set_outliers_aside(
             is_outlier_there = is_outlier
             latest, is_outlier = _judge(model, latest, data, is_outlier)
             continue
-        is_outlier = far_from_the_others(data.y, model.noise_variance(state))
+        is_outlier = find_isolated_readings(data.y, model.noise_variance(state))
         if is_outlier.any():
             without = state.with_outliers(data, is_outlier)
             _, is_outlier = _judge(model, without, data, is_outlier)
     if (is_outlier[:before] != was).any():
         state = state.with_outliers(readings, is_outlier[:before])
     if is_outlier[before:].any():
-        state = replace(state, outliers=Outliers.of(every, is_outlier))
+        state = replace(state, outliers=Outliers.from_mask(every, is_outlier))
     return state, replace(new, rewards=fresh.take(~is_outlier[before:]))
 
 
@@ -150,13 +150,13 @@ def _extend(
         return state
     rewards = state.rewards.append(every.take(m + np.flatnonzero(~is_outlier[m:])))
     rest = np.zeros(len(every) - n, dtype=bool)
-    outliers = Outliers.of(every, np.append(is_outlier, rest)) if is_outlier.any() else None
+    outliers = Outliers.from_mask(every, np.append(is_outlier, rest)) if is_outlier.any() else None
     time = float(every.t[m:n].max())
     latest = time if state.time is None else max(time, state.time)
     return replace(state.with_record(rewards=rewards, time=latest), outliers=outliers)
 
 
-def far_from_the_others(y: Array, noise_variance: float) -> NDArray[np.bool_]:
+def find_isolated_readings(y: Array, noise_variance: float) -> NDArray[np.bool_]:
     """Tell which of the first readings (n,) lie apart from the others and from each other.
 
     As far as `CONFIG.far` deviations are of a normal law, but of Student's, as its deviation is guessed
@@ -173,7 +173,7 @@ def far_from_the_others(y: Array, noise_variance: float) -> NDArray[np.bool_]:
 
 
 def _judge(
-    model: Model, state: State, every: Dataset, before: NDArray[np.bool_]
+    model: ErrorModel, state: State, every: Dataset, before: NDArray[np.bool_]
 ) -> tuple[State, NDArray[np.bool_]]:
     """Tell which of all readings (n,) are outliers, by a state that knows neither these nor the last.
 
@@ -182,7 +182,7 @@ def _judge(
 
     Parameters
     ----------
-    model : Model
+    model : ErrorModel
     state : State
     every : Dataset
     before : boolean array of shape (m,)
@@ -192,10 +192,10 @@ def _judge(
     since = np.unique(every.t)[-CONFIG.confirming_times :][0]
     lately = np.flatnonzero(before & ((every.t[:m] >= since) | first))
     if not first:
-        lately = lately[~_refuted(every.take(lately), every.take(np.flatnonzero(~before)))]
+        lately = lately[~_find_refuted(every.take(lately), every.take(np.flatnonzero(~before)))]
     rows = np.concatenate([lately, np.arange(m, n)])
     data = model.with_noise(state, every.take(rows))
-    state, error, variance, prior = model.prediction_errors(state, data, float(every.t[-1]))
+    state, error, variance, prior = model.compute_prediction_errors(state, data, float(every.t[-1]))
     # Of thousands of readings a matrix would not fit into memory.
     parts = np.array_split(np.arange(len(data)), len(data) // CONFIG.chunk + 1)
     own = np.concatenate([np.diagonal(prior(some)) for some in parts])
@@ -212,7 +212,7 @@ def _judge(
     if not far[fresh].any():
         return state, is_outlier
     beyond = np.flatnonzero(far)
-    agreed = agreeing(error[beyond], prior(beyond), data.variance[beyond])
+    agreed = find_agreement(error[beyond], prior(beyond), data.variance[beyond])
     for i, alike in zip(beyond, agreed, strict=True):
         if fresh[i] and alike.any():
             is_outlier[[rows[i], *rows[beyond[alike]]]] = False
@@ -222,13 +222,13 @@ def _judge(
     return state, is_outlier
 
 
-def _refuted(outliers: Dataset, others: Dataset) -> NDArray[np.bool_]:
+def _find_refuted(outliers: Dataset, others: Dataset) -> NDArray[np.bool_]:
     """Tell which outliers (k,) were errors: the place was read again since, and as was believed."""
     again = (outliers.X[:, None] == others.X).all(axis=2)
     return np.asarray((again & (others.t > outliers.t[:, None])).any(axis=1))
 
 
-def agreeing(error: Array, prior: Array, noise: Array) -> NDArray[np.bool_]:
+def find_agreement(error: Array, prior: Array, noise: Array) -> NDArray[np.bool_]:
     """Tell which readings beyond belief (k, k) confirm each other, a row for each; none if too few.
 
     Of k of them m are chosen in C(k, m) ways, and each may be alike by chance.

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.bandit.inference import Inference
-from tvbandits.bandit.initial_state import first_state
+from tvbandits.bandit.initial_state import make_initial_state
 from tvbandits.bandit.observations import ReadingTable, skip_numbers, validate_observations
 from tvbandits.bandit.recipe import Recipe, estimate_noise
 from tvbandits.bandit.state import State
@@ -27,7 +27,7 @@ from tvbandits.gp.table_noise import noise_of_table, without_repeats
 from tvbandits.validation import Array, as_floats, as_times, describe
 
 
-def state_with_history(recipe: Recipe, history: Any, rng: np.random.Generator) -> State:
+def make_state_with_history(recipe: Recipe, history: Any, rng: np.random.Generator) -> State:
     """Return the first state of a recipe with the readings of a table.
 
     Parameters
@@ -35,7 +35,7 @@ def state_with_history(recipe: Recipe, history: Any, rng: np.random.Generator) -
     recipe : Recipe
         On candidates or arms.
     history : DataFrame or array of shape (T, A)
-        As of `history_table`.
+        As of `parse_history`.
     rng : numpy.random.Generator
 
     Raises
@@ -43,24 +43,24 @@ def state_with_history(recipe: Recipe, history: Any, rng: np.random.Generator) -
     ValueError
         If the table does not fit the candidates, or has no reading.
     """
-    table, times = history_table(recipe.domain, history)
-    X, y, t = readings_of(recipe.domain, table, times)
-    state, inference = first_state(recipe, rng), Inference(recipe)
+    table, times = parse_history(recipe.domain, history)
+    X, y, t = list_readings(recipe.domain, table, times)
+    state, inference = make_initial_state(recipe, rng), Inference(recipe)
     new = validate_observations(recipe, state.record, X, y, t, None)
     rewards = new.rewards
     columns = rewards.X, rewards.t, rewards.y, rewards.variance, rewards.trials
-    for readings in ReadingTable(*columns).in_turn():
+    for readings in ReadingTable(*columns).split_by_time():
         state = update(inference, state, readings, rng)
     if state.model.noise is not None:  # estimates are due in the first rewards only
         noise = None
         if recipe.options.control is None:  # what all share may jump, beside a control
-            noise = noise_of_table(less_season(without_repeats(table), times), times)
+            noise = noise_of_table(subtract_season(without_repeats(table), times), times)
         state = state.with_noise(noise or estimate_noise(recipe, state.rewards))
     skip_numbers(rng, len(rewards))
     return replace(state, random=rng.bit_generator.state)
 
 
-def less_season(table: Array, times: Array) -> Array:
+def subtract_season(table: Array, times: Array) -> Array:
     """Return a table (T, A) of readings at times (T,) less its season, if it has one.
 
     A cycle of a few steps changes as fast as noise.
@@ -72,13 +72,13 @@ def less_season(table: Array, times: Array) -> Array:
     return without_season(table, (times - times[0]) / period, SEASON_CONFIG.harmonics)
 
 
-def readings_of(domain: Any, table: Array, times: Array) -> tuple[Array, Array, Array]:
+def list_readings(domain: Any, table: Array, times: Array) -> tuple[Array, Array, Array]:
     """Return the points (n, d), values (n,) and times (n,) of a table (T, A) without its gaps."""
     rows, columns = np.nonzero(~np.isnan(table))
     return as_finite(domain, "history").X[columns], table[rows, columns], times[rows]
 
 
-def history_table(domain: Any, history: Any) -> tuple[Array, Array]:
+def parse_history(domain: Any, history: Any) -> tuple[Array, Array]:
     """Return the values (T, A) of a table, a column for each candidate, and its times (T,), in order.
 
     Parameters

@@ -16,9 +16,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
-from tvbandits.acquisition.batches import USUAL_LARGEST, Batching, BatchRule
+from tvbandits.acquisition.batches import DEFAULT_LARGEST, Batching, BatchRule
 from tvbandits.acquisition.rules import (
-    LastingBound,
+    PersistentBound,
     RandomFirst,
     SampledBound,
     SpreadFirst,
@@ -34,7 +34,7 @@ from tvbandits.acquisition.widths import (
 )
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options, PosteriorName, Refit, Season
-from tvbandits.bandit.past import state_with_history
+from tvbandits.bandit.past import make_state_with_history
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain, check_domain
@@ -61,11 +61,11 @@ from tvbandits.gp.state_space import StateSpace
 from tvbandits.validation import (
     Seed,
     as_generator,
-    choice,
+    check_choice,
+    check_instance,
+    check_optional,
     describe,
     finite_number,
-    of_kind,
-    optional,
     require,
 )
 
@@ -109,7 +109,7 @@ def make_bandit(
     refits : bool
         Whether the policy takes its rule of fits from `options.refit`.
     history : DataFrame or array of shape (T, A), optional
-        Readings before the first decision, as of `history_table`.
+        Readings before the first decision, as of `parse_history`.
     parts
         Further fields of `Recipe`.
 
@@ -118,24 +118,24 @@ def make_bandit(
     ValueError
         If `options` ask for what the policy does not do.
     """
-    kernel = prior_kernel(domain, kernel)
+    kernel = kernel_or_default(domain, kernel)
     options = options_or_default(options)
     if options.refit and not refits:
         raise ValueError(f"refit is for a policy that fits a kernel, got {options.refit!r}")
     sizes = options.minimum_batch, options.largest_batch
     if batch_rule is not None:
         parts["batching"] = Batching(batch_rule, *sizes)
-    elif sizes != (1, USUAL_LARGEST):
+    elif sizes != (1, DEFAULT_LARGEST):
         raise ValueError(
             "minimum_batch and largest_batch are for a policy that says when a batch ends, "
             f"got {sizes[0]} and {sizes[1]}"
         )
-    posterior = posterior_of(options) or posterior or Exact()
+    posterior = resolve_posterior(options) or posterior or Exact()
     recipe = Recipe(
         domain,
         kernel,
         noise_variance,
-        posterior=with_season(posterior, options.season, domain),
+        posterior=set_season(posterior, options.season, domain),
         mean=options.mean,
         consult=options.consult,
         options=options,
@@ -143,10 +143,10 @@ def make_bandit(
     )
     if history is None:
         return Bandit(recipe, seed=seed)
-    return Bandit.from_state(recipe, state_with_history(recipe, history, as_generator(seed)))
+    return Bandit.from_state(recipe, make_state_with_history(recipe, history, as_generator(seed)))
 
 
-def prior_kernel(domain: Domain, kernel: Any | None) -> Any:
+def kernel_or_default(domain: Domain, kernel: Any | None) -> Any:
     """Return the kernel, or `default_kernel` in place of None.
 
     Raises
@@ -157,11 +157,11 @@ def prior_kernel(domain: Domain, kernel: Any | None) -> Any:
     check_domain(domain)
     if kernel is None:
         return default_kernel(domain)
-    of_kind("kernel", kernel, Kernel, "a scikit-learn kernel")
+    check_instance("kernel", kernel, Kernel, "a scikit-learn kernel")
     return kernel
 
 
-def forgetting_kernel(kernel: Any, forgetting_rate: float | None) -> Any:
+def make_forgetting_kernel(kernel: Any, forgetting_rate: float | None) -> Any:
     """Return k(x, x') (1 - rate)^(abs(t - t') / 2) (Bogunovic 2016; [S] eq. 8).
 
     Without a rate a fit is to find it, which starts from 0.1.
@@ -176,7 +176,7 @@ def options_or_default(options: Options | None) -> Options:
     """Return the options, or the usual ones in place of None; raise a `ValueError` for anything else."""
     if options is None:
         return Options()
-    of_kind("options", options, Options, "Options(...)")
+    check_instance("options", options, Options, "Options(...)")
     return options
 
 
@@ -191,7 +191,7 @@ def default_kernel(domain: Domain) -> Any:
     return space_kernels(domain)[0] if space is None else space.kernel()
 
 
-def posterior_of(options: Options | None) -> PosteriorRule | None:
+def resolve_posterior(options: Options | None) -> PosteriorRule | None:
     """Return the posterior that options name, by a word of `POSTERIORS` or itself; None: none."""
     posterior = options_or_default(options).posterior
     if posterior is None:
@@ -201,7 +201,7 @@ def posterior_of(options: Options | None) -> PosteriorRule | None:
     return posterior
 
 
-def with_season(posterior: PosteriorRule, season: Season, domain: Domain) -> PosteriorRule:
+def set_season(posterior: PosteriorRule, season: Season, domain: Domain) -> PosteriorRule:
     """Return an ensemble with models of a season, or without; any other posterior as it is.
 
     Raises
@@ -235,13 +235,13 @@ def with_season(posterior: PosteriorRule, season: Season, domain: Domain) -> Pos
     )
 
 
-def width_of(beta: Width, widths: Widths) -> Width:
+def resolve_width(beta: Width, widths: Widths) -> Width:
     """Return the width that a name has in a paper, and any other as it is."""
     name = beta.casefold() if isinstance(beta, str) else ""
     return widths[name]() if name in widths else beta
 
 
-def learning_rule(
+def parse_rate(
     name: str, value: Rate, default: Every | None = None
 ) -> tuple[float | None, Every | None]:
     """Return a number that is fixed and None, or None and the rule by which it is learned.
@@ -259,11 +259,11 @@ def learning_rule(
         return None, value
     if value is not None and not isinstance(value, str):
         return value, None
-    optional(choice, f"{name}, if it is no number,", value, ("learn",))
+    check_optional(check_choice, f"{name}, if it is no number,", value, ("learn",))
     return None, default or Every()
 
 
-def as_rule(refit: Refit | None, default: Every) -> Every:
+def as_refit_rule(refit: Refit | None, default: Every) -> Every:
     """Return the rule that `refit` stands for; the default for None and True."""
     return default if refit is None or isinstance(refit, bool) else as_every(refit)
 
@@ -339,7 +339,7 @@ CONTEXT_RULE = replace(
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelParts:
     """A kernel, a posterior, and other parts of a recipe that suit them.
 
     Attributes
@@ -360,7 +360,7 @@ class Model:
         return {"kernel": self.kernel, "posterior": self.posterior, **self.others}
 
 
-def model_of(
+def choose_model(
     domain: Domain,
     kernel: Any | None,
     beta: Width | None,
@@ -368,7 +368,7 @@ def model_of(
     *,
     asks: bool,
     has_history: bool = False,
-) -> Model:
+) -> ModelParts:
     """Return the model of a domain.
 
     Parameters
@@ -383,16 +383,16 @@ def model_of(
     check_domain(domain)
     options = options_or_default(options)
     if kernel is not None:
-        kernel = prior_kernel(domain, kernel)
-    posterior = posterior_of(options)
+        kernel = kernel_or_default(domain, kernel)
+    posterior = resolve_posterior(options)
     is_free = kernel is None and posterior is None
     if not asks and is_free and isinstance(domain, Bounded) and not _is_line(domain):
-        return box_model(domain, beta, options)
+        return make_box_model(domain, beta, options)
     # A kernel to start from, when to fit, a prior mean and a theorem's width: only a fit has these.
     constant = beta is None or isinstance(as_confidence(beta), Fixed)
     unfitted = is_free and options.refit is None and options.mean == "online" and constant
     if not asks and unfitted and isinstance(domain, Arms):
-        return arms_model(domain, beta)
+        return make_arms_model(domain, beta)
     others: dict[str, Any] = {"beta": DEFAULT_WIDTH if beta is None else beta}
     plain = isinstance(domain, Candidates) and not domain.context and space_of(domain) is None
     few = plain and len(domain) <= CONFIG.ensemble_candidates  # type: ignore[arg-type]
@@ -400,42 +400,44 @@ def model_of(
         posterior = ModelEnsemble(both=True)
         if not asks:
             network = len(domain) <= MODEL_CONFIG.largest_network  # type: ignore[arg-type]
-            others["acquisition"] = LastingBound() if network else SpreadFirst()
+            others["acquisition"] = PersistentBound() if network else SpreadFirst()
             if network and has_history and beta is None:
                 others["beta"] = CONFIG.history_width
     every = Every() if asks else Every(space_spread=CONFIG.length_spread)
-    rule = as_rule(options.refit, every)
-    start, rule, posterior = kernel_to_fit(domain, kernel, rule, posterior)
+    rule = as_refit_rule(options.refit, every)
+    start, rule, posterior = choose_kernel_to_fit(domain, kernel, rule, posterior)
     if posterior.self_learning:
         require(not options.refit, "an ensemble learns by itself: refit", "None", options.refit)
-        return Model(start, posterior, others)
-    return Model(start, posterior, others | {"learn": rule})
+        return ModelParts(start, posterior, others)
+    return ModelParts(start, posterior, others | {"learn": rule})
 
 
-def arms_model(arms: Arms, beta: Width | None) -> Model:
+def make_arms_model(arms: Arms, beta: Width | None) -> ModelParts:
     """Return filters of arms that share nothing, played by Thompson sampling."""
     others = {
-        "acquisition": ThompsonSampling(lasting=True, sharing=CONFIG.sharing_width),
+        "acquisition": ThompsonSampling(persistent=True, sharing_width=CONFIG.sharing_width),
         "batching": Batching(largest=1),
         "beta": CONFIG.arms_width if beta is None else beta,
     }
-    return Model(arms.space.kernel(), IndependentArms(), others)
+    return ModelParts(arms.space.kernel(), IndependentArms(), others)
 
 
-def box_model(box: Any, beta: Width | None, options: Options) -> Model:
+def make_box_model(box: Any, beta: Width | None, options: Options) -> ModelParts:
     """Return kernels that are fitted to the latest rewards of a box of several coordinates.
 
     For these 96 features, as a filter has them, are too few. An interval keeps the sum of fields, which
     finds narrow peaks that move.
     """
-    rule = as_rule(options.refit, CONTEXT_RULE if box.context_parameters else BOX_RULE)
+    rule = as_refit_rule(options.refit, CONTEXT_RULE if box.context_parameters else BOX_RULE)
     others = {
         "learn": replace(rule, in_steps=True, rivals=(*rule.rivals, joint_box_kernel(box))),
         "aging": Window(last=CONFIG.box_rewards),
-        "acquisition": RandomFirst(CONFIG.initial_points * box_coordinates(box), SampledBound()),
-        "beta": PlaysAtATime(box_width(box)) if beta is None else beta,
+        "acquisition": RandomFirst(
+            CONFIG.initial_points * count_box_coordinates(box), SampledBound()
+        ),
+        "beta": PlaysAtATime(compute_box_width(box)) if beta is None else beta,
     }
-    return Model(box_kernel(box), Exact(), others)
+    return ModelParts(box_kernel(box), Exact(), others)
 
 
 def _is_line(domain: Bounded) -> bool:
@@ -444,18 +446,20 @@ def _is_line(domain: Bounded) -> bool:
     return domain.dimension == 1 or circle
 
 
-def box_width(box: Bounded) -> float:
+def compute_box_width(box: Bounded) -> float:
     """Return the width beta on a box: the more coordinates are chosen, the smaller it is."""
-    return min(CONFIG.box_width / box_coordinates(box), DEFAULT_WIDTH)  # a context is not explored
+    return min(
+        CONFIG.box_width / count_box_coordinates(box), DEFAULT_WIDTH
+    )  # a context is not explored
 
 
-def box_coordinates(box: Bounded) -> int:
+def count_box_coordinates(box: Bounded) -> int:
     """Return how many coordinates are chosen: a category counts as one, and a context is not chosen."""
     choices = box.action_domain
     return len(choices.names) if isinstance(choices, Space) else choices.dimension
 
 
-def kernel_to_fit(
+def choose_kernel_to_fit(
     domain: Domain, kernel: Any | None, every: Every, posterior: PosteriorRule | None
 ) -> tuple[Any, Every, PosteriorRule]:
     """Return a kernel to start from, the rule of its fits with its rivals, and a posterior for it."""

@@ -17,7 +17,7 @@ from tvbandits.bandit.inference import Inference
 from tvbandits.bandit.observations import count_unasked
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import QueryState, State
-from tvbandits.data import Dataset, NewObservations, answers_of, step_of
+from tvbandits.data import Dataset, NewObservations, make_answers, median_time_step
 from tvbandits.domains.availability import Available, availability_of
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain, move_to_context
@@ -31,8 +31,8 @@ from tvbandits.experts.protocol import (
     inform,
     is_mistake,
 )
-from tvbandits.queries.plans import Asking, Pool
-from tvbandits.validation import Array, as_rows, as_time, error_line
+from tvbandits.queries.plans import Pool, QueryConfig
+from tvbandits.validation import Array, as_rows, as_time, describe_error
 
 # Points drawn from a domain that is not finite, for a plan to choose from; and the latest rewards, the
 # usual time between which is that between two decisions.
@@ -52,11 +52,11 @@ def query_after_tell(
     decision, which is due or has had its questions. Those of points that nobody asked are news of their
     own, if their time is.
     """
-    recipe, latest = inference.recipe, new.latest
-    if recipe.asking is None or recipe.asking.expert is None:
+    recipe, latest = inference.recipe, new.latest_time
+    if recipe.query_config is None or recipe.query_config.expert is None:
         return state
     if len(new.rewards.t):
-        show(recipe.asking.expert, inference.with_noise(state, new.rewards))
+        show_rewards(recipe.query_config.expert, inference.with_noise(state, new.rewards))
     if recipe.consult != "after tell" or (before.time is not None and latest < before.time):
         return state
     # The present, as far as it is known.
@@ -94,7 +94,7 @@ def query_before_ask(
         available = Available(domain, None, None)  # for questions: nobody else looks at that
     state = _remember_available(inference, state, available, rng)
     queries, last = state.queries, state.record.pending_time
-    if recipe.asking is None or recipe.asking.expert is None:
+    if recipe.query_config is None or recipe.query_config.expert is None:
         return state
     if recipe.consult == "before ask" and _is_new(queries, now):
         return query_expert(inference, state, now, rng)
@@ -112,13 +112,13 @@ def query_expert(
     inference: Inference, state: State, about: float, rng: np.random.Generator
 ) -> State:
     """Return the state once the plan has chosen and the expert was asked about the time `about`."""
-    config = inference.recipe.asking
+    config = inference.recipe.query_config
     assert config is not None
     expert = config.expert
     assert expert is not None  # otherwise nothing is due
     state, points = choose_questions(inference, state, about, rng)
     reply, failure = ask_expert(expert, points, about)
-    answers = answers_of(points, about, reply.values, reply.variance)
+    answers = make_answers(points, about, reply.values, reply.variance)
     answers = answers.with_noise(inference.recipe.noise_variance)  # where the expert states none
     down = failure is not None
     before, q = state.info.queries, len(points)
@@ -138,7 +138,7 @@ def query_expert(
     # An expert that is asked nothing may be down still.
     if q > 0 and state.queries.down != down:
         if failure is not None:
-            warn_of(failure, about)
+            warn_of_outage(failure, about)
         state = state.with_queries(down=down)
     return state
 
@@ -153,19 +153,19 @@ def choose_questions(
     state : State
     points : array of shape (q, d)
     """
-    recipe, config = inference.recipe, inference.recipe.asking
+    recipe, config = inference.recipe, inference.recipe.query_config
     assert config is not None
-    decision = about if recipe.consult == "before ask" else about + _usual_step(recipe, state)
-    if state.queries.pool.seen < len(state.visited):  # some were played without a plan
-        state = state.with_queries(pool=inference.query_pool(state, state.visited))
-    points, beliefs = query_candidates(recipe, state, rng), None
+    decision = about if recipe.consult == "before ask" else about + _usual_time_step(recipe, state)
+    if state.queries.pool.visited < len(state.visited):  # some were played without a plan
+        state = state.with_queries(pool=inference.extend_query_pool(state, state.visited))
+    points, beliefs = list_query_candidates(recipe, state, rng), None
     if config.plan.looks_at_posterior and len(points):
         state, view = inference.condition(state, decision, rng)
-        beliefs = inference.joint_posterior(state, view, points, about)
+        beliefs = inference.make_joint_posterior(state, view, points, about)
     pool = Pool(
         points,
         state.count,
-        lambda: state.model.kernel(inference.inputs(points, about)),
+        lambda: state.model.kernel(inference.make_inputs(points, about)),
         beliefs,
         state.queries.asked,
         state.queries.decisions + 1,
@@ -177,12 +177,12 @@ def choose_questions(
     return state, points[rows]
 
 
-def _usual_step(recipe: Recipe, state: State) -> float:
+def _usual_time_step(recipe: Recipe, state: State) -> float:
     """Return the time between two decisions: 1, unless the model counts time in steps that it learns."""
     in_steps = recipe.posterior.self_learning or (
         recipe.learn is not None and recipe.learn.in_steps
     )
-    return step_of(state.rewards.t[-LATEST:]) if in_steps else 1.0
+    return median_time_step(state.rewards.t[-LATEST:]) if in_steps else 1.0
 
 
 def _remember_available(
@@ -194,8 +194,8 @@ def _remember_available(
     pool, and points drawn from the domain.
     """
     if available is not None and (available.test is not None or available.within is not None):
-        if state.queries.pool.seen < len(state.visited):
-            state = state.with_queries(pool=inference.query_pool(state, state.visited))
+        if state.queries.pool.visited < len(state.visited):
+            state = state.with_queries(pool=inference.extend_query_pool(state, state.visited))
         points = _pool_points(inference.recipe, state, available.domain, rng)
         available = Available(available.domain, None, None, points=points[available(points)])
     return state.with_queries(available=available)
@@ -203,22 +203,22 @@ def _remember_available(
 
 def _pool_points(recipe: Recipe, state: State, domain: Domain, rng: np.random.Generator) -> Array:
     """Return the points of the pool, and more of a domain that is not finite unless they are enough."""
-    config = recipe.asking
+    config = recipe.query_config
     assert config is not None
     played = move_to_context(domain, recipe.domain, state.visited[state.queries.pool.rows])
-    if config.about == "played":
+    if config.pool == "played":
         return played
     return np.concatenate([played, domain.sample(POINTS, rng)])
 
 
-def query_candidates(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
+def list_query_candidates(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
     """Return the points that may be asked about, shape (N, d)."""
-    config, available = recipe.asking, state.queries.available
+    config, available = recipe.query_config, state.queries.available
     assert config is not None
     domain = recipe.domain if available is None else available.domain
-    if available is not None and available.points is not None and config.about != "played":
+    if available is not None and available.points is not None and config.pool != "played":
         return available.points
-    if config.about == "played" or not isinstance(domain, Candidates):
+    if config.pool == "played" or not isinstance(domain, Candidates):
         points = _pool_points(recipe, state, domain, rng)
     else:
         points = domain.X
@@ -227,7 +227,7 @@ def query_candidates(recipe: Recipe, state: State, rng: np.random.Generator) -> 
     return points if available is None else points[available(points)]
 
 
-def question_time(recipe: Recipe, state: State, t: float | None) -> float:
+def find_query_time(recipe: Recipe, state: State, t: float | None) -> float:
     """Return the time that questions are about: `t`, or that of the decision they are for."""
     if t is not None:
         return as_time(t)
@@ -239,7 +239,7 @@ def question_time(recipe: Recipe, state: State, t: float | None) -> float:
     return latest if recipe.consult == "after tell" else latest + 1.0
 
 
-def queries_to_carry(
+def choose_queries_to_carry(
     inference: Inference,
     state: State,
     about: float,
@@ -258,7 +258,13 @@ def queries_to_carry(
 
 
 def update_answers(
-    config: Asking, state: State, answers: Dataset, refused: int, *, replaces: bool, **about: Any
+    config: QueryConfig,
+    state: State,
+    answers: Dataset,
+    refused: int,
+    *,
+    replaces: bool,
+    **about: Any,
 ) -> State:
     """Return the state with answers about one time: of a query, or such as somebody brought.
 
@@ -326,25 +332,25 @@ def ask_expert(expert: Expert, points: Array, t: float) -> tuple[Answers, Except
         answers = expert.query(points.copy(), t)
     except Exception as error:
         if is_mistake(error):
-            why = f"the expert failed on {q} points at t = {t}: {error_line(error)}"
+            why = f"the expert failed on {q} points at t = {t}: {describe_error(error)}"
             raise ExpertError(why) from error
-        return Answers.none(q, notes=(error_line(error),)), error
+        return Answers.none(q, notes=(describe_error(error),)), error
     return check_answers(answers, q), None
 
 
-def show(expert: Expert, rewards: Dataset) -> None:
+def show_rewards(expert: Expert, rewards: Dataset) -> None:
     """Show rewards to an expert that wants to see them; an `ExpertError` if it fails on them."""
     try:
         inform(expert, rewards)
     except Exception as error:
-        why = f"the expert failed on being shown {len(rewards)} rewards: {error_line(error)}"
+        why = f"the expert failed on being shown {len(rewards)} rewards: {describe_error(error)}"
         raise ExpertError(why) from error
 
 
-def warn_of(failure: Exception, t: float) -> None:
+def warn_of_outage(failure: Exception, t: float) -> None:
     """Tell people that the expert is down."""
     message = (
-        f"the expert cannot be reached at t = {t:g} ({error_line(failure)}); "
+        f"the expert cannot be reached at t = {t:g} ({describe_error(failure)}); "
         "going on without its answers until it can"
     )
     try:

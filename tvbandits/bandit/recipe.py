@@ -16,9 +16,9 @@ from tvbandits.acquisition.batches import Batching, LocalRatio
 from tvbandits.acquisition.limits import Limit
 from tvbandits.acquisition.rules import Acquisition, UpperConfidenceBound
 from tvbandits.acquisition.widths import DEFAULT_WIDTH, Confidence, Fixed, Situation, as_confidence
-from tvbandits.bandit.history import COLUMNS, excess_column
+from tvbandits.bandit.history import COLUMNS, name_excess_column
 from tvbandits.bandit.options import NEEDED_POSTERIOR, Options, check_mean
-from tvbandits.data import Dataset, Source, step_of
+from tvbandits.data import Dataset, Source, median_time_step
 from tvbandits.domains.candidates import Candidates, as_finite
 from tvbandits.domains.domain import AtContext, Domain, append_context
 from tvbandits.domains.space import Arms
@@ -34,18 +34,18 @@ from tvbandits.gp.noise import NoiseEstimate, estimated_noise, first_guess, nois
 from tvbandits.gp.online import Every, at_step
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.predictions import has_slopes
-from tvbandits.queries.plans import Asking
+from tvbandits.queries.plans import QueryConfig
 from tvbandits.validation import (
     Array,
+    as_bool,
+    check_choice,
+    check_instance,
     check_part,
-    choice,
     describe,
-    flag,
     noise_variance_number,
-    not_negative,
-    of_kind,
+    nonnegative_number,
     require,
-    settle,
+    set_fields,
 )
 
 # On so many candidates at the most an outcome's kernel is fitted; exact on so many readings.
@@ -88,10 +88,10 @@ class Recipe:
         standardised reward.
     acquisition : Acquisition
         How beliefs become the next point: `UpperConfidenceBound`, `ThompsonSampling`, on candidates
-        `SpreadFirst`, or `LastingBound` on an ensemble of models.
+        `SpreadFirst`, or `PersistentBound` on an ensemble of models.
     batching : Batching
         What ends a batch of points; one point by default.
-    asking : Asking, optional
+    query_config : QueryConfig, optional
         What asks an expert.
     consult : "after tell" or "before ask"
         When the expert is asked: once the rewards of a decision are told, about their time, for the next
@@ -137,7 +137,7 @@ class Recipe:
     mean: float | Literal["online"] = "online"
     acquisition: Acquisition = field(default_factory=UpperConfidenceBound)
     batching: Batching = field(default_factory=Batching)
-    asking: Asking | None = None
+    query_config: QueryConfig | None = None
     consult: Literal["after tell", "before ask"] = "after tell"
     learn: Every | None = None
     reset: EventTrigger | None = None
@@ -158,7 +158,7 @@ class Recipe:
             mean: float | Literal["online"] = "online",
             acquisition: Acquisition = ...,
             batching: Batching = ...,
-            asking: Asking | None = None,
+            query_config: QueryConfig | None = None,
             consult: Literal["after tell", "before ask"] = "after tell",
             learn: Every | None = None,
             reset: EventTrigger | None = None,
@@ -177,7 +177,7 @@ class Recipe:
             if isinstance(by, str):
                 check_part(name, part, needs, by)
             else:
-                of_kind(name, part, by, needs)
+                check_instance(name, part, by, needs)
         if isinstance(self.domain, AtContext):
             raise ValueError(
                 f"a bandit plays on the whole domain, got {self.domain!r}: give "
@@ -242,7 +242,7 @@ class Recipe:
             and self.posterior.on_dictionary(self.kernel)
             and isinstance(self.acquisition, UpperConfidenceBound)
             and not isinstance(self.batching.rule, LocalRatio)
-            and self.asking is None
+            and self.query_config is None
             and self.options.control is None
             and not self.options.limits
         )
@@ -254,9 +254,11 @@ class Recipe:
         for name, plain in usual.items():
             value = getattr(self, name)
             require(value == plain, f"an ensemble learns by itself: {name}", f"{plain!r}", value)
-        asking = self.asking
-        if asking is not None and not (asking.reuse_answers and asking.most_answers is None):
-            needs = "Asking(reuse_answers=True, most_answers=None)"
+        query_config = self.query_config
+        if query_config is not None and not (
+            query_config.reuse_answers and query_config.most_answers is None
+        ):
+            needs = "QueryConfig(reuse_answers=True, most_answers=None)"
             raise ValueError(f"an ensemble keeps every answer: give {needs}")
         situation = Situation(math.nan, 1, count, math.nan, lambda: math.nan)
         if not math.isfinite(self.beta(situation)):
@@ -269,7 +271,7 @@ class Recipe:
         (point,) = self.domain.sample(1, np.random.default_rng(0))
         columns = self.domain.coordinate_names
         taken_names = set(names) & {*columns, *COLUMNS, *OF_TABLES}
-        taken_names |= set(map(excess_column, options.limits)) & {*columns, *names}
+        taken_names |= set(map(name_excess_column, options.limits)) & {*columns, *names}
         if taken_names:
             raise ValueError(
                 f"an outcome may not be called as a column is, got {', '.join(taken_names)}"
@@ -281,7 +283,7 @@ class Recipe:
         safe = [] if none else self.domain.check(points, "safe").tolist()
         if safe and not options.limits:
             raise ValueError("safe points are for limits, and there are none")
-        settle(self, options=replace(options, safe=tuple(map(tuple, safe))))
+        set_fields(self, options=replace(options, safe=tuple(map(tuple, safe))))
 
     def _check_control(self) -> None:
         """One point, that the posterior can hold others against."""
@@ -304,13 +306,13 @@ class Recipe:
             most = f"at most {MOST_BESIDE} candidates against a control"
             raise ValueError(f"an ensemble holds {most}, got {domain!r}: give a kernel to gp_ucb")
         control = tuple(point[0].tolist())
-        settle(self, options=replace(self.options, control=control))
+        set_fields(self, options=replace(self.options, control=control))
 
     def _check_history(self) -> None:
         """So long that whatever is learned anew has enough to learn from; and something may leave it."""
         forgets = self.learn or self.reset or type(self.aging) is not Constant
         by_filter = is_space_time(self.kernel) and isinstance(self.domain, Candidates)
-        if self.posterior.in_rows and not (forgets or by_filter):
+        if self.posterior.needs_all_rows and not (forgets or by_filter):
             parts = f"with {self.posterior!r} and {self.aging!r} every reward counts"
             most = self.options.max_history
             raise ValueError(f"nothing can leave the history: {parts}; got max_history={most}")
@@ -321,7 +323,7 @@ class Recipe:
         rule, control = self.posterior, self.options.control
         if control is None or not rule.self_learning:
             return rule
-        return IndependentArms(control, (0.0,) if rule.points_apart else LENGTHS)
+        return IndependentArms(control, (0.0,) if rule.independent_points else LENGTHS)
 
     @cached_property
     def kernel_with_control(self) -> Any:
@@ -339,7 +341,7 @@ class Recipe:
             kernel, inputs(kernel, np.zeros((1, self.domain.dimension)), 0.0)
         )
 
-    def of_outcome(self, limit: Limit) -> Recipe:
+    def make_outcome_recipe(self, limit: Limit) -> Recipe:
         """What is believed of an outcome: these beliefs, in a unit that is learned; nobody decides.
 
         On more points than those of a network one kernel is fitted instead, as on a box: an outcome has
@@ -347,15 +349,15 @@ class Recipe:
         outcome for less known than it is: at the edge of a limit that costs most.
         """
         posterior, domain = self.posterior, self.domain
-        apart = posterior.points_apart or isinstance(domain, Arms)
-        least = posterior.fewest_fitted
+        apart = posterior.independent_points or isinstance(domain, Arms)
+        least = posterior.fewest_candidates_for_fit
         names = ("kernel", "aging", "posterior", "learn", "reset", "age_lag")
         parts: dict[str, Any] = {name: getattr(self, name) for name in names}
         if isinstance(domain, Candidates) and not apart and least <= len(domain) <= MOST_FITTED:
             latest = Window(last=OUTCOME_READINGS)
             parts = {"kernel": joint_box_kernel(domain), "aging": latest, "learn": OUTCOME_RULE}
         else:
-            parts["posterior"] = posterior.of_other_unit()
+            parts["posterior"] = posterior.for_other_outcome()
         parts["options"] = Options(max_history=self.options.max_history)
         return Recipe(domain, noise_variance=limit.noise_variance, **parts)
 
@@ -363,11 +365,11 @@ class Recipe:
         if self.noise_variance is not None:
             noise_variance_number("noise_variance", self.noise_variance)
         check_mean(self.mean)
-        not_negative("age_lag", self.age_lag)
-        flag("minimize", self.minimize)
+        nonnegative_number("age_lag", self.age_lag)
+        as_bool("minimize", self.minimize)
         if self.options.move_cost is not None and not self.acquisition.weighs_reward:
             raise ValueError(f"{self.acquisition!r} weighs no rewards to take a move_cost from")
-        choice("consult", self.consult, ("after tell", "before ask"))
+        check_choice("consult", self.consult, ("after tell", "before ask"))
 
 
 # Of more candidates than this, a sparse posterior looks at those that lead.
@@ -389,7 +391,7 @@ _PARTS: tuple[tuple[str, str, str | type], ...] = (
     ("acquisition", "UpperConfidenceBound() or another such rule", "choose"),
     ("learn", "a rule such as Every(30), or None", "due"),
     ("batching", "Batching(...)", Batching),
-    ("asking", "Asking(...) or None", Asking),
+    ("query_config", "QueryConfig(...) or None", QueryConfig),
     ("reset", "EventTrigger(...) or None", EventTrigger),
     ("options", "Options(...)", Options),
 )
@@ -403,15 +405,15 @@ def estimate_noise(recipe: Recipe, data: Dataset) -> NoiseEstimate | None:
     if recipe.noise_variance is not None:
         return None
     own = data.variance[data.source == Source.REWARD]
-    if recipe.asking is None or not recipe.asking.reuse_answers:
+    if recipe.query_config is None or not recipe.query_config.reuse_answers:
         # Answers that do not stay would be missing once a reward is corrected.
         data = data.take(np.isnan(data.variance))
     mean = None if isinstance(recipe.mean, str) else recipe.mean
     if recipe.options.control is not None:
-        data, mean = data.time_contrasts(), None if mean is None else 0.0
+        data, mean = data.compute_time_contrasts(), None if mean is None else 0.0
     if np.isnan(data.variance).any():
         # The kernel that an ensemble of models has before any reading may be far too smooth.
-        ensemble = recipe.posterior.self_learning and not recipe.posterior.points_apart
+        ensemble = recipe.posterior.self_learning and not recipe.posterior.independent_points
         rival = space_kernels(recipe.domain)[1] if ensemble else None
         return estimated_noise(recipe.kernel, data, mean, rival)
     if len(own) and not np.isnan(own).any():
@@ -421,7 +423,7 @@ def estimate_noise(recipe: Recipe, data: Dataset) -> NoiseEstimate | None:
     return first_guess(1.0 if mean is None else float(np.mean(prior)))
 
 
-def first_kernel(recipe: Recipe, rewards: Dataset) -> Any:
+def make_initial_kernel(recipe: Recipe, rewards: Dataset) -> Any:
     """Return the kernel before the first fit: the recipe's, or that at the steps of these rewards."""
     in_steps = recipe.learn is not None and recipe.learn.in_steps
-    return at_step(recipe.kernel, step_of(rewards.t)) if in_steps else recipe.kernel
+    return at_step(recipe.kernel, median_time_step(rewards.t)) if in_steps else recipe.kernel

@@ -87,7 +87,7 @@ class ModelState:
         of its batch, where the width is that of [BB] Theorem 2; 0 elsewhere.
     risk : float
         Of an outcome that has a limit: violations that are expected of the plays so far, less those
-        allowed (`acquisition.constraints.OutcomeBeliefs`); 0 elsewhere.
+        allowed (`acquisition.constraints.OutcomePosterior`); 0 elsewhere.
     reset_index : pair of int
         How many of the first rewards and of the first answers an event has made forgotten.
     next_model : ModelState or None
@@ -267,11 +267,11 @@ class State:
             self.with_record(
                 rewards=readings.take(~is_outlier), time=max(float(readings.t.max()), latest)
             ),
-            outliers=Outliers.of(readings, is_outlier) if is_outlier.any() else None,
+            outliers=Outliers.from_mask(readings, is_outlier) if is_outlier.any() else None,
             model=replace(self.model, reset_index=(rewards, answers)),
         )
 
-    def since_time(self, until: float, posterior: Posterior | None) -> State:
+    def drop_before(self, until: float, posterior: Posterior | None) -> State:
         """Return the state without rewards, answers and failed plays from before a time.
 
         Outliers stay.
@@ -288,15 +288,15 @@ class State:
             readings, aside = self.readings, np.zeros(len(rewards) + len(outliers), dtype=bool)
             aside[outliers.rows] = True
             stays = aside | (readings.t >= until)
-            outliers = Outliers.of(readings.take(stays), aside[stays])
+            outliers = Outliers.from_mask(readings.take(stays), aside[stays])
         return replace(
-            self.with_record(**self.record.changes_by_expiry(until)),
+            self.with_record(**self.record.compute_expiry(until)),
             model=replace(model, reset_index=left_of(model.reset_index)),
             posterior=posterior,
             outliers=outliers,
         )
 
-    def with_coordinates(self, columns: int) -> State:
+    def add_coordinates(self, columns: int) -> State:
         """Return the state with so many more coordinates of points, all 0.
 
         What is computed from them is left out.
@@ -307,14 +307,14 @@ class State:
         if model.fit is not None:
             model = replace(model, fit=model.fit.widened(columns))
         return replace(
-            self.with_record(**self.record.with_coordinates(columns)),
+            self.with_record(**self.record.compute_padding(columns)),
             model=model,
             outliers=outliers
             and replace(outliers, observations=outliers.observations.add_coordinates(columns)),
             visited=np.pad(self.visited, ((0, 0), (0, columns))),
             posterior=None,
             queries=replace(self.queries, pool=PlayedPool.none(), available=None),
-            outcomes={name: each.with_coordinates(columns) for name, each in self.outcomes.items()},
+            outcomes={name: each.add_coordinates(columns) for name, each in self.outcomes.items()},
         )
 
     # --- for people -------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ class State:
         if not isinstance(other, State):
             return NotImplemented
         return all(
-            same_value(getattr(self, each.name), getattr(other, each.name))
+            is_same_value(getattr(self, each.name), getattr(other, each.name))
             for each in fields(self)
             if each.compare
         )
@@ -349,7 +349,7 @@ class State:
     __hash__ = None  # type: ignore[assignment]
 
 
-def same_value(one: Any, other: Any) -> bool:
+def is_same_value(one: Any, other: Any) -> bool:
     """Tell whether two values are the same to the last bit: arrays by numbers, parts by their fields."""
     if one is other:
         return True
@@ -361,21 +361,23 @@ def same_value(one: Any, other: Any) -> bool:
     if isinstance(one, float):
         return one == other or (math.isnan(one) and math.isnan(other))
     if isinstance(one, Mapping):
-        return one.keys() == other.keys() and all(same_value(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(
+            is_same_value(one[key], other[key]) for key in one
+        )
     if isinstance(one, tuple | list):
-        return len(one) == len(other) and all(map(same_value, one, other))
+        return len(one) == len(other) and all(map(is_same_value, one, other))
     if isinstance(one, AppendBuffer):
-        return one.square == other.square and same_value(one.array, other.array)
+        return one.square == other.square and is_same_value(one.array, other.array)
     if isinstance(one, CandidateGrid):
-        return bool(one.kernel == other.kernel) and same_value(one.points, other.points)
+        return bool(one.kernel == other.kernel) and is_same_value(one.points, other.points)
     # Classes that say themselves when they are equal are asked.
     if is_dataclass(one) and getattr(type(one), "__dataclass_params__").eq:  # noqa: B009
         names = [each.name for each in fields(one) if each.compare]
-        return all(same_value(getattr(one, name), getattr(other, name)) for name in names)
+        return all(is_same_value(getattr(one, name), getattr(other, name)) for name in names)
     return bool(one == other)
 
 
-def generator_of(random: Mapping[str, Any]) -> np.random.Generator:
+def restore_generator(random: Mapping[str, Any]) -> np.random.Generator:
     """Return a generator that continues from a stored state."""
     bits = getattr(np.random, random["bit_generator"])()
     bits.state = random

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.constraints import (
     CONFIG as LIMIT_CONFIG,
-    Beliefs,
-    OutcomeBeliefs,
+    OutcomePosterior,
+    OutcomePosteriors,
     add_price,
     expand,
     feasible_part,
@@ -27,19 +27,19 @@ from tvbandits.acquisition.constraints import (
 from tvbandits.acquisition.limits import LimitWarning, as_outcomes, check_outcome
 from tvbandits.acquisition.rules import Decision, choose_points
 from tvbandits.bandit.inference import Inference
-from tvbandits.bandit.initial_state import first_state, state_for
+from tvbandits.bandit.initial_state import adapt_state, make_initial_state
 from tvbandits.bandit.observations import (
     Correction,
     ReadingTable,
     append_visited,
-    signs_of_trouble,
-    time_still_pending,
-    usual_variance,
-    values_and_variance,
+    check_values_and_variance,
+    fill_variance,
+    find_pending_time,
+    find_signs_of_trouble,
 )
 from tvbandits.bandit.outliers import set_outliers_aside
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import State, generator_of
+from tvbandits.bandit.state import State, restore_generator
 from tvbandits.data import Dataset, NewObservations
 from tvbandits.domains.availability import Available, ChoiceSet, NothingAvailableError, narrow
 from tvbandits.domains.candidates import Candidates
@@ -50,7 +50,7 @@ from tvbandits.forgetting.aging import has_rate
 from tvbandits.gp.calibration import IntervalCalibration
 from tvbandits.gp.online import at_step
 from tvbandits.gp.top_candidates import Request as TopRequest
-from tvbandits.validation import Array, of_kind
+from tvbandits.validation import Array, check_instance
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,23 +96,25 @@ def suggest(
     outcome_models: OutcomeModels,
     state: State,
     request: Request,
-    place: Place | None,
+    place: Region | None,
     rng: np.random.Generator,
 ) -> tuple[State, Array]:
     """Return the state after a decision, and its points (b, d), which are pending from now on.
 
-    `place` is that of `find_place`.
+    `place` is that of `find_region`.
     """
     recipe = inference.recipe
     state, view = inference.condition(state, request.t, rng)
     beta = inference.beta(state, view)
-    decision = inference.decision(state, view, beta, request.n, request.domain, request.available)
+    decision = inference.make_decision(
+        state, view, beta, request.n, request.domain, request.available
+    )
     if place is None:
         X = choose_points(recipe.acquisition, decision, rng)
     else:
-        state, X = choose_at_place(outcome_models, decision, state, place, rng)
+        state, X = choose_in_region(outcome_models, decision, state, place, rng)
     state = allow_questions_about(state, X)
-    queries, due = state.queries, query_due_after("decision", recipe, state)
+    queries, due = state.queries, is_query_due_after("decision", recipe, state)
     if queries.answered or due != queries.due:
         queries = replace(queries, answered=False, due=due)
     pending = state.pending.append(X, np.full(len(X), request.t))
@@ -124,7 +126,7 @@ def suggest(
     return state, X
 
 
-def query_due_after(event: Literal["decision", "tell"], recipe: Recipe, state: State) -> bool:
+def is_query_due_after(event: Literal["decision", "tell"], recipe: Recipe, state: State) -> bool:
     """Return whether the expert is to be consulted, once this event has happened, too.
 
     An expert that is asked after a tell is asked about a decision; one that is asked before a decision
@@ -155,7 +157,7 @@ def recommend(
     Where they do nowhere, the point where they are likeliest to.
     """
     state, view = inference.condition(state, request.t, rng)
-    decision = inference.decision(state, view, 0.0, None, request.domain, request.available)
+    decision = inference.make_decision(state, view, 0.0, None, request.domain, request.available)
     if any(len(each.rewards) for each in state.outcomes.values()):
         _, beliefs = outcome_models.condition(state, decision.view.now)
         feasible = feasible_part(decision, beliefs)
@@ -169,7 +171,7 @@ def recommend(
     return allowed.best(decision.view.mean_function(), rng)
 
 
-def level_of_control(recipe: Recipe, rewards: Dataset, scale: float) -> tuple[float, float]:
+def compute_control_level(recipe: Recipe, rewards: Dataset, scale: float) -> tuple[float, float]:
     """Return mean and deviation of the levels at which a control was read, or else all points.
 
     Of fewer than two readings, the deviation is that of the prior, `scale`.
@@ -192,25 +194,25 @@ def update(
         state, new = set_outliers_aside(inference, state, new)
     rewards = inference.with_noise(state, new.rewards)
     calibration = calibrate(inference, state, rewards)
-    total = state.model.bbkb_information + inference.bbkb_information(state, rewards)
+    total = state.model.bbkb_information + inference.compute_bbkb_information(state, rewards)
     model = replace(state.model, calibration=calibration, bbkb_information=total)
     state = inference.reset_at_events(replace(state, model=model), rewards, rng)
     visited, count_before = append_visited(state.visited, new.X), state.count
-    record = replace(state.record, **state.record.changes_from(new))
+    record = replace(state.record, **state.record.compute_update(new))
     if len(all_rewards.t) > len(new.rewards.t):  # nobody has to read the outliers once more
         failed = state.failed.exclude(all_rewards.X, all_rewards.t)
         record = replace(record, failed=failed.append(new.failed.X, new.failed.t))
     queries = state.queries
-    if recipe.asking is not None:
-        due = query_due_after("tell", recipe, state)
-        queries = replace(queries, pool=inference.query_pool(state, visited), due=due)
+    if recipe.query_config is not None:
+        due = is_query_due_after("tell", recipe, state)
+        queries = replace(queries, pool=inference.extend_query_pool(state, visited), due=due)
     expired, outliers = state.expired, 0 if state.outliers is None else len(state.outliers)
     info = replace(
         state.info,
         readings=expired.rewards + len(record.rewards.t) + outliers,
         failed=expired.failed + len(record.failed.t),
         outliers=outliers,
-        health=signs_of_trouble(
+        health=find_signs_of_trouble(
             recipe.domain,
             record.rewards,
             inference.noise_variance(state),
@@ -230,23 +232,23 @@ def replay(inference: Inference, before: State, table: ReadingTable) -> State:
 
     What has left the history tells nothing any more.
     """
-    recipe, rng = inference.recipe, generator_of(before.random)
-    state, count = first_state(recipe, rng), 0
+    recipe, rng = inference.recipe, restore_generator(before.random)
+    state, count = make_initial_state(recipe, rng), 0
     about = np.maximum.accumulate(before.answers.t)
     side: Literal["left", "right"] = "right" if recipe.consult == "before ask" else "left"
     # Who was only ever told has conditioned nothing; a posterior goes once the noise is learned anew.
     decides = before.posterior is not None or before.info.posterior.in_use > 0
-    for new in table.in_turn():
-        count = max(count, int(np.searchsorted(about, new.latest, side)))
+    for new in table.split_by_time():
+        count = max(count, int(np.searchsorted(about, new.latest_time, side)))
         state = state.with_record(answers=before.answers.take(slice(count)))
-        if decides and (state.time is None or new.latest >= state.time):
-            state, _ = inference.condition(state, new.latest, rng)
+        if decides and (state.time is None or new.latest_time >= state.time):
+            state, _ = inference.condition(state, new.latest_time, rng)
         state = update(inference, state, new, rng)
     expired = before.expired
     if expired.rewards and len(state.rewards):
         expired = replace(expired, first=float(state.rewards.y[0]))
     state = state.with_record(answers=before.answers, expired=expired)
-    pending_time = time_still_pending(before.record.pending_time, state.time)
+    pending_time = find_pending_time(before.record.pending_time, state.time)
     if decides and pending_time is not None:
         state, _ = inference.condition(state, pending_time, rng)
     info = replace(
@@ -308,7 +310,7 @@ def calibrate(
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class Region:
     """Where one decision may play.
 
     Attributes
@@ -330,7 +332,7 @@ class Place:
     start: Position | None = None
 
 
-def find_place(recipe: Recipe, state: State, request: Request) -> Place | None:
+def find_region(recipe: Recipe, state: State, request: Request) -> Region | None:
     """Return what a decision may choose from; None if nothing restricts it but the request's domain.
 
     Raises
@@ -345,19 +347,19 @@ def find_place(recipe: Recipe, state: State, request: Request) -> Place | None:
         return None
     start = None
     if near is not None or recipe.options.move_cost is not None:
-        start = _position(recipe, state)
+        start = _find_position(recipe, state)
     reach = None if near is None else check_near(near, start)
-    control = _control_first(recipe, state, request, reach, start)
+    control = _repeat_control(recipe, state, request, reach, start)
     left = None if request.n is None else request.n - len(control)
     if start is not None:  # one is where one is, whatever the context is now
         start = replace(start, x=move_to_context(domain, recipe.domain, start.x[None])[0])
     if reach is not None and left != 0:
         assert start is not None  # a reach is from somewhere
-        domain, available = _within_reach(domain, available, recipe.domain, reach, start)
-    return Place(domain, available, control, left, start)
+        domain, available = _restrict_to_reach(domain, available, recipe.domain, reach, start)
+    return Region(domain, available, control, left, start)
 
 
-def check_reachable(request: Request, place: Place | None) -> None:
+def check_reachable(request: Request, place: Region | None) -> None:
     """Raise a `NothingAvailableError` if points at random of a domain that is not finite say so.
 
     Of candidates it is known already.
@@ -372,11 +374,11 @@ def check_reachable(request: Request, place: Place | None) -> None:
         ChoiceSet(domain, available, np.empty((0, domain.dimension))).sample(rng)
 
 
-def choose_at_place(
+def choose_in_region(
     outcome_models: OutcomeModels,
     decision: Decision,
     state: State,
-    place: Place,
+    place: Region,
     rng: np.random.Generator,
 ) -> tuple[State, Array]:
     """Return points to play with a control, within limits, or from where one is.
@@ -419,7 +421,7 @@ def choose_at_place(
     return state, np.concatenate([control, X])
 
 
-def _position(recipe: Recipe, state: State) -> Position | None:
+def _find_position(recipe: Recipe, state: State) -> Position | None:
     """Return where one is: at what was played last, or asked and not dropped.
 
     A control, which comes with every batch, ends no stay at another point.
@@ -432,7 +434,7 @@ def _position(recipe: Recipe, state: State) -> Position | None:
     return Position.after(recipe.domain, X, t)
 
 
-def _within_reach(
+def _restrict_to_reach(
     domain: Domain, available: Available | None, whole: Domain, reach: float, start: Position
 ) -> tuple[Domain, Available | None]:
     """Return the domain and what is available no farther than `reach` from where one is."""
@@ -445,7 +447,7 @@ def _within_reach(
     return domain.near(here, reach), available
 
 
-def _control_first(
+def _repeat_control(
     recipe: Recipe, state: State, request: Request, reach: float | None, start: Position | None
 ) -> Array:
     """Return the control (c, d), as often as it is to be played at a time before others are chosen.
@@ -495,7 +497,9 @@ class OutcomeModels:
         sure = not recipe.acquisition.weighs_reward
         limits = [replace(limit, each=limit.each or sure) for limit in recipe.options.limits]
         self._warned = False
-        self._parts = {limit.name: (limit, Inference(recipe.of_outcome(limit))) for limit in limits}
+        self._parts = {
+            limit.name: (limit, Inference(recipe.make_outcome_recipe(limit))) for limit in limits
+        }
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -516,8 +520,10 @@ class OutcomeModels:
             check_outcome(name, self._parts)
             inference, before = self._parts[name][1], states[name]
             usual = len(new.X), None, inference.recipe.noise_variance
-            read = NewObservations.of(new.X, new.t, *values_and_variance(name, values, *usual))
-            rng = generator_of(before.random)
+            read = NewObservations.from_columns(
+                new.X, new.t, *check_values_and_variance(name, values, *usual)
+            )
+            rng = restore_generator(before.random)
             after = update(inference, before, read, rng)
             states[name] = replace(after, random=rng.bit_generator.state)
         return states
@@ -527,7 +533,7 @@ class OutcomeModels:
         columns = {}
         for name, values in as_outcomes(outcome_values).items():
             check_outcome(name, self._parts)
-            columns[name] = values_and_variance(name, values, n, None, 1.0)[0]
+            columns[name] = check_values_and_variance(name, values, n, None, 1.0)[0]
         return columns
 
     def correct(
@@ -554,7 +560,7 @@ class OutcomeModels:
         X, old, to = correction.points, correction.old_times, correction.new_times
         for name, (_, inference) in self._parts.items():
             usual = inference.recipe.noise_variance
-            table = ReadingTable.of(states[name], usual)
+            table = ReadingTable.from_history(states[name], usual)
             rows = table.find(X, old)
             exists, fresh = rows >= 0, (rows < 0) & (name in right)
             if not (exists | fresh).any():
@@ -563,7 +569,7 @@ class OutcomeModels:
                 table = table.without(rows[exists])
             else:
                 y = right[name] if name in right else table.y[rows]
-                noise = usual_variance(int(fresh.sum()), usual)
+                noise = fill_variance(int(fresh.sum()), usual)
                 table = table.replace_rows(rows[exists], t=to[exists], y=y[exists])
                 # When the other plays were told, it was not read.
                 table = table.insert(X[fresh], to[fresh], y[fresh], noise, np.zeros(len(noise)))
@@ -575,26 +581,26 @@ class OutcomeModels:
         """Return mean and deviation of an outcome at points (m, d)."""
         check_outcome(name, self._parts)
         before, inference = state.outcomes[name], self._parts[name][1]
-        _, view = inference.condition(before, now, generator_of(before.random))
+        _, view = inference.condition(before, now, restore_generator(before.random))
         return view.predict_reward(X, test=True)
 
-    def condition(self, state: State, now: float) -> tuple[State, Beliefs]:
+    def condition(self, state: State, now: float) -> tuple[State, OutcomePosteriors]:
         """Return the state with outcomes conditioned, and what is believed of them."""
         states, outcomes = {}, []
         for name, (limit, inference) in self._parts.items():
-            rng = generator_of(state.outcomes[name].random)
+            rng = restore_generator(state.outcomes[name].random)
             inner, view = inference.condition(state.outcomes[name], now, rng)
             own = np.random.default_rng(rng.integers(2**62))
             states[name] = replace(inner, random=rng.bit_generator.state)
-            joint = partial(inference.joint_posterior, inner, view, about=now)
+            joint = partial(inference.make_joint_posterior, inner, view, about=now)
             readings, risk = inner.rewards, inner.model.risk
             domain = inference.recipe.domain
             far = max(LIMIT_CONFIG.far * inner.info.model.scale, 1e-150)
-            outcomes.append(OutcomeBeliefs(limit, domain, readings, view, joint, risk, far))
-        return replace(state, outcomes=states), Beliefs(outcomes, own)
+            outcomes.append(OutcomePosterior(limit, domain, readings, view, joint, risk, far))
+        return replace(state, outcomes=states), OutcomePosteriors(outcomes, own)
 
     def choose(
-        self, decision: Decision, beliefs: Beliefs, start: Array, rng: np.random.Generator
+        self, decision: Decision, beliefs: OutcomePosteriors, start: Array, rng: np.random.Generator
     ) -> Array:
         """Return points as the rule chooses, among those that are known to satisfy all limits.
 
@@ -634,7 +640,7 @@ class OutcomeModels:
             X = expand(decision, beliefs, feasible.available, X)
         return X
 
-    def add_risk(self, state: State, beliefs: Beliefs, X: Array) -> State:
+    def add_risk(self, state: State, beliefs: OutcomePosteriors, X: Array) -> State:
         """Return the state once the risk of playing points (n, d) counts, where plays share it."""
         states = dict(state.outcomes)
         for each in beliefs.outcomes:
@@ -680,10 +686,10 @@ def warm_start(recipe: Recipe, state: State, other: object) -> tuple[Recipe, Sta
       taken: what changes passes for noise, which did harm.
     """
     source: Any = getattr(other, "state", other)
-    of_kind("other", source, State, "a bandit or a campaign, or its state")
+    check_instance("other", source, State, "a bandit or a campaign, or its state")
     recipe = learn_prior(recipe, source)
-    table = ReadingTable.of(state, recipe.noise_variance)
-    return recipe, replay(Inference(recipe), state_for(recipe, state), table)
+    table = ReadingTable.from_history(state, recipe.noise_variance)
+    return recipe, replay(Inference(recipe), adapt_state(recipe, state), table)
 
 
 def learn_prior(recipe: Recipe, other: State) -> Recipe:
@@ -700,7 +706,7 @@ def learn_prior(recipe: Recipe, other: State) -> Recipe:
         raise ValueError(f"points have {here} coordinates here, and {d} where the other one plays")
     if len(other.rewards) == 0:
         raise ValueError("there is nothing to learn from: the other one was told no reward")
-    state = _learn_there(recipe, other)
+    state = _learn_from_source(recipe, other)
     model = state.model
     parts: dict[str, Any] = {}
     posterior = recipe.posterior.warm_start(state.posterior)
@@ -717,16 +723,16 @@ def learn_prior(recipe: Recipe, other: State) -> Recipe:
     return replace(recipe, **parts)
 
 
-def _learn_there(recipe: Recipe, other: State) -> State:
+def _learn_from_source(recipe: Recipe, other: State) -> State:
     """Return what beliefs of the recipe come to where the other one has played."""
     domain = other.domain
     if recipe.posterior.self_learning and not isinstance(domain, Candidates):
         domain = Candidates(np.unique(other.rewards.X, axis=0))
     options = replace(recipe.options, limits=(), safe=(), control=None)
-    beliefs = replace(recipe, domain=domain, asking=None, options=options)
+    beliefs = replace(recipe, domain=domain, query_config=None, options=options)
     inference, rng = Inference(beliefs), np.random.default_rng(0)
-    state = first_state(beliefs, rng)
-    for new in ReadingTable.of(other, recipe.noise_variance).in_turn():
+    state = make_initial_state(beliefs, rng)
+    for new in ReadingTable.from_history(other, recipe.noise_variance).split_by_time():
         if len(new.rewards):
             state = update(inference, state, new, rng)
     return inference.condition(state, float(other.rewards.t.max()), rng)[0]

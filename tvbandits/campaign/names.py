@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.campaign.store.errors import report_damage
-from tvbandits.campaign.store.journal import to_points
+from tvbandits.campaign.store.store import to_points
 from tvbandits.clock import Clock
 from tvbandits.domains.availability import (
     Availability,
@@ -32,7 +32,7 @@ from tvbandits.domains.candidates import (
 from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.parameters import Category, Parameter, exactly, texts
 from tvbandits.domains.space import Arms, Space
-from tvbandits.text import number_text
+from tvbandits.text import format_number
 from tvbandits.validation import Array, as_points, as_rows, describe, refuse, require, whole_number
 
 # Columns of a history besides the coordinates. If a coordinate has one of these names, or that of an
@@ -233,23 +233,26 @@ class Names:
             return ", ".join(f"{name}={cell}" for name, cell in pairs)
         return ",".join(cells)
 
-    def name(self, x: Array, digits: int | None = None) -> str:
+    def name(self, x: Sequence[float] | Array, digits: int | None = None) -> str:
         """Return the name of a point (d,).
 
         Parameters
         ----------
         x : array of shape (d,)
+            It may be shorter: arms that were added later are more coordinates, which are 0.
         digits : int, optional
             Significant digits of the numbers of a point without a name of its own; by default as many
             as it takes to read the same point again.
         """
         domain = self.domain
+        X = np.zeros((1, domain.dimension))
+        X[0, : len(x)] = x
 
         def number(value: float) -> str:
             return exactly(value) if digits is None else f"{value:.{digits}g}"
 
         if isinstance(domain, Space):
-            (row,) = domain.decode(np.atleast_2d(x)).to_dict("records")
+            (row,) = domain.decode(X).to_dict("records")
             cells = {
                 key: number(value) if digits is not None and isinstance(value, float) else value
                 for key, value in row.items()
@@ -257,9 +260,8 @@ class Names:
             return ", ".join(f"{key}={value}" for key, value in cells.items())
         candidates = candidates_of(domain)
         if candidates is not None and self.sites:
-            chosen = to_points([x], domain.dimension)[:, : candidates.dimension]
-            return self.sites[int(candidates.index(chosen)[0])]
-        values = domain.values_by_name(np.atleast_2d(x)).values()
+            return self.sites[int(candidates.index(X[:, : candidates.dimension])[0])]
+        values = domain.values_by_name(X).values()
         return ",".join(number(float(each[0])) for each in values)
 
     def history(self, columns: Mapping[str, Any], clock: Clock | None) -> dict[str, Any]:
@@ -381,9 +383,9 @@ class Names:
             i = int(exchanged.argmax())
             right = ",".join(map(exactly, table[i, ::-1] if len(columns) == 2 else swapped[i]))
             raise ValueError(
-                f"{','.join(map(exactly, table[i]))} is {number_text(away[i])} km from the nearest "
+                f"{','.join(map(exactly, table[i]))} is {format_number(away[i])} km from the nearest "
                 f"site: the order is {', '.join(columns)}; {right} would be "
-                f"{number_text(other[i])} km away"
+                f"{format_number(other[i])} km away"
             )
         return points
 
@@ -397,8 +399,8 @@ class Names:
         sites = domain.X[:, :width]
         extent, unit = float(np.linalg.norm(np.ptp(sites, axis=0))), " km" if self.table else ""
         return [
-            f'"{name}" is {number_text(away)}{unit} from the nearest site, and all others lie within '
-            f"{number_text(extent)}{unit} of each other"
+            f'"{name}" is {format_number(away)}{unit} from the nearest site, and all others lie within '
+            f"{format_number(extent)}{unit} of each other"
             for name, away in zip(change["names"], _distances(sites, X[:, :width]), strict=True)
             if away > far * extent > 0
         ]

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tvbandits.campaign.store.errors import ConflictError
-from tvbandits.campaign.store.journal import to_array
-from tvbandits.campaign.store.store import Row
+from tvbandits.campaign.store.store import Row, to_array
 
 # A place without the zeros at its end, and the time that the question is about.
 Question = tuple[tuple[float, ...], float]

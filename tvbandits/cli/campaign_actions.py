@@ -25,8 +25,8 @@ from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import parse_time, to_number
 from tvbandits.domains.candidates import candidates_of
 from tvbandits.domains.space import Arms
-from tvbandits.io import without_nan
-from tvbandits.text import interval_text
+from tvbandits.io import replace_nan
+from tvbandits.text import format_interval
 from tvbandits.validation import Array, file_path
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _opened(call: Call) -> Iterator[Campaign]:
         if expert_name is None:
             yield campaign
             return
-        from tvbandits.cli.campaign_expert import check_expert, make_expert
+        from tvbandits.cli.campaign_config import check_expert, make_expert
         from tvbandits.policies.names import load
 
         check_expert(expert_name, campaign.about.get("expert", ""))
@@ -340,7 +340,7 @@ def forecast(
     print_messages(notes)
     lines = []
     for row in rows:
-        value = f"{interval_text(row.mean, row.half, '+-')} {unit}".rstrip()
+        value = f"{format_interval(row.mean, row.half, '+-')} {unit}".rstrip()
         lines.append(f"{row.site}: {value} (95%)")
     values = {
         "t": time,
@@ -357,7 +357,7 @@ def history(call: Call, last: int) -> None:
         columns = {name: np.asarray(each) for name, each in campaign.history_columns.items()}
     rows = list(zip(*(column[-last:].tolist() for column in columns.values()), strict=True))
     if call.form == "json":
-        print(json.dumps([without_nan(dict(zip(columns, row, strict=True))) for row in rows]))
+        print(json.dumps([replace_nan(dict(zip(columns, row, strict=True))) for row in rows]))
         return
     total = len(next(iter(columns.values())))
     if len(rows) < total:
@@ -400,6 +400,4 @@ def report(file: str, out: str | None) -> None:
     check_file_name(path)
     with open_campaign(Call(file)) as campaign:
         generator = generator_of(campaign.id)
-        write_page(
-            campaign_page(campaign.overview), path, lambda page: has_generator(page, generator)
-        )
+        write_page(campaign_page(campaign), path, lambda page: has_generator(page, generator))

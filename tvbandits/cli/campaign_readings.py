@@ -7,7 +7,6 @@ recorded.
 from __future__ import annotations
 
 import math
-import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -125,6 +124,7 @@ def tell(
             )
     rows = _check_readings(campaign, table.readings, errors, doubtful)
     refusals, withdrawn = len(errors or ()), Withdrawn()
+    pending = campaign.status.pending
     new = _record(campaign, rows, errors, withdrawn)
     if (
         new >= MANY_READINGS
@@ -146,52 +146,18 @@ def tell(
     values |= table.notes
     if withdrawn:
         values["withdrawn"] = [{"line": line, "reading": text} for line, text in withdrawn]
-    if codes := _recorded_codes(campaign, tables):
-        values["recorded_codes"] = codes
     is_failed = path is None and reading.value is not None and math.isnan(reading.value)
     _print_recorded(
         call, campaign, total, new, values, noun="failed reading" if is_failed else "reading"
     )
+    is_unasked = new == 1 and not is_failed and campaign.status.pending == pending
+    if path is None and reading.at is None and is_unasked:
+        time = campaign.format_time(float(campaign.state.readings.t[-1]))
+        note = f"nobody was asked to read {reading.site}, so that this is its reading at {time}"
+        print(f"tvbandits: {escape(note)}: --at says another time", file=sys.stderr)
     for text in refusals_text:
         print(f"tvbandits: {escape(text)}; left out", file=sys.stderr)
-    if codes:
-        print(f"tvbandits: {escape(_codes_text(campaign, codes, call.file))}", file=sys.stderr)
     return refusals_text
-
-
-def _recorded_codes(campaign: Campaign, tables: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the readings of the campaign that the options of a table call no readings."""
-    if not tables.get("missing"):
-        return []
-    from tvbandits.datasets.tables.layout import FileOptions, codes_of
-
-    codes, readings = codes_of(FileOptions(**tables)), campaign.state.readings
-    return [
-        {
-            "site": campaign.names.name(readings.X[i]),
-            "t": float(readings.t[i]),
-            "reading": float(readings.y[i]),
-        }
-        for i in np.flatnonzero(np.isin(readings.y, codes))
-    ]
-
-
-def _codes_text(campaign: Campaign, codes: Sequence[Mapping[str, Any]], file: str) -> str:
-    """Return which readings stand for none by --missing, and the command that withdraws the first."""
-    first, texts = (
-        codes[0],
-        [
-            f"{each['site']} at {campaign.format_time(each['t'])}: {each['reading']:g}"
-            for each in codes
-        ],
-    )
-    at = campaign.format_time(first["t"]) if campaign.clock is not None else f"{first['t']:.17g}"
-    place = f"--site {shlex.quote(first['site'])} --at {shlex.quote(at)}"
-    return (
-        f"--missing says that {plural(len(codes), 'recorded reading')} stand for none "
-        f"({_listed(texts)}); they stay until withdrawn, one by one: tvbandits campaign retract "
-        f"{shlex.quote(file)} {place}"
-    )
 
 
 def _lines_text(lines: Sequence[int], most: int = 5) -> str:
@@ -229,7 +195,7 @@ def read_history(
     # Without a noise of the policy's, a variance is one that the table states. Outliers are judged when
     # the bandit learns its history: time by time it would take as long as all times before.
     options = replace(bandit.recipe.options, robust=False)
-    recipe = replace(bandit.recipe, asking=None, noise_variance=None, options=options)
+    recipe = replace(bandit.recipe, query_config=None, noise_variance=None, options=options)
     places = as_finite(recipe.domain, "--history")
     with (
         TemporaryDirectory() as folder,
@@ -294,7 +260,7 @@ def _record(
     """
     new, starts = 0, range(0, len(rows), CHUNK)
     # An expert is asked after each reading.
-    is_joined = campaign.recipe.asking is None
+    is_joined = campaign.recipe.query_config is None
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", OutlierWarning)  # a person was asked, or has said yes
@@ -468,7 +434,7 @@ def _check_readings(
     If nobody can be asked whether an unusual row of a table is right, it is an error. What the journal
     has was believed before.
     """
-    rows = list[tuple[int, dict[str, Any]]]()
+    rows = list[tuple[Reading, dict[str, Any]]]()
     new = list[tuple[Reading, float | None, Array, str]]()
     checks = _RowChecks(campaign, is_table=errors is not None)
     for reading in readings:
@@ -481,26 +447,30 @@ def _check_readings(
                     arguments["X"] = X
                     checks.once(reading.line, X, name, t)
                 new.append((reading, t, X, name))
-            rows.append((reading.line, arguments))
+            rows.append((reading, arguments))
     if doubtful == "accept":
-        return rows
+        return [(reading.line, arguments) for reading, arguments in rows]
     values = [] if errors is None else [each.value for each in readings if each.value is not None]
     usual = campaign.doubts([value for value in values if math.isfinite(value)])
     can_ask = errors is None or (doubtful == "ask" and sys.stdin.isatty())
     doubts: list[Doubt] = []
-    refused = set[int]()
+    refused = set[tuple[int, str | None]]()  # a line may have a reading of each site
     for reading, t, X, name in _not_recorded(campaign, new):
         unusual = usual.about_reading(name, t, reading.value, reading.variance, X)
         if not unusual:
             continue
         doubts += unusual
         if not can_ask:
-            refused.add(reading.line)
+            refused.add((reading.line, reading.site))
             with collect_errors(errors, reading.line):
                 raise ValueError(f"{'; '.join(map(str, unusual))}: add --yes if it is right")
     if can_ask:
         confirm(doubts, yes=False)
-    return [row for row in rows if row[0] not in refused]
+    return [
+        (reading.line, arguments)
+        for reading, arguments in rows
+        if (reading.line, reading.site) not in refused
+    ]
 
 
 def _not_recorded(
@@ -539,7 +509,7 @@ class _RowChecks:
         self._resolve = cache(self._resolve_place)
         name = "time" if is_table else "--at"
         clock = campaign.clock
-        self._time = cache(lambda at: to_number(clock, parse_time(at), name, of_table=is_table))
+        self._time = cache(lambda at: to_number(clock, parse_time(at), name, from_table=is_table))
 
     def arguments(self, reading: Reading) -> tuple[float | None, dict[str, Any]]:
         """Return the time of a reading, and its arguments for `Campaign.record`, of which X may lack."""

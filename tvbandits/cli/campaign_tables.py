@@ -17,8 +17,8 @@ from tvbandits.campaign.shared import Errors, collect_errors
 from tvbandits.cli.output import plural
 from tvbandits.counts import Counted, count, rate
 from tvbandits.domains.space import Arms
-from tvbandits.io import naming
-from tvbandits.option_text import option_text
+from tvbandits.io import name_file_in_errors
+from tvbandits.option_text import format_option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,13 +122,13 @@ def read_table(
     from tvbandits.datasets.tables.layout import FileOptions, find_columns, read_sheet
 
     options = FileOptions(**tables)
-    with naming(path):
+    with name_file_in_errors(path):
         sheet = read_sheet(path, options, may_be_empty=True)
         cells = sheet.cells.astype(str)
         layout, header = find_columns(cells, options), _plain_header(cells)
         if is_alone and options.degrees not in (None, "none") and len(layout.places) != 2:
             raise ValueError(
-                f"{option_text('degrees', options.degrees)} must name two columns of a long table, "
+                f"{format_option('degrees', options.degrees)} must name two columns of a long table, "
                 f"LAT+LON; there are: {', '.join(map(str, cells.columns))}"
             )
         has_place = "site" in header or {each.lower() for each in names.columns} <= {*header}

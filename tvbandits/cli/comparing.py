@@ -35,14 +35,14 @@ from tvbandits.comparison.arguments import (
     problem_label,
 )
 from tvbandits.comparison.board import SUITES, Board, provenance, write_board
-from tvbandits.comparison.compare import Cluster, Comparison, iterate, simulator
+from tvbandits.comparison.compare import Comparison, iterate, play_on_cluster, simulator
 from tvbandits.comparison.files import RunStore
 from tvbandits.comparison.frontier import frontier_policies, frontier_table
 from tvbandits.comparison.report import comparison_report
 from tvbandits.comparison.summary import Key, Run, problem_references, summarise
 from tvbandits.datasets.tables.references import References
 from tvbandits.domains.problem import Problem
-from tvbandits.io import without_nan
+from tvbandits.io import replace_nan
 from tvbandits.policies import FIRST_COMPARISON
 from tvbandits.queries.plans import PLANS
 from tvbandits.validation import file_path
@@ -88,7 +88,7 @@ def compare(
     """Run policies on problems, print a summary, and write files into the folder `out`."""
     result = _run("compare", options, tables, policies or list(FIRST_COMPARISON), out)
     if form == "json":
-        summary = without_nan(summarise(result.shown).to_dict(orient="records"))
+        summary = replace_nan(summarise(result.shown).to_dict(orient="records"))
         references = {name: result.references[name]._asdict() for name in result.problems}
         print(json.dumps({"summary": summary, "references": references}, allow_nan=False))
     else:
@@ -265,7 +265,7 @@ def _collect_runs(
     runs: Iterator[Run] = (run for plan in plans for run in iterate(plan, earlier))
     if cluster is not None:
         missing = earlier.keys() != keys
-        runs = Cluster(cluster, say)(plans, earlier) if missing else iter(())
+        runs = play_on_cluster(cluster, plans, earlier, say) if missing else iter(())
     rows, exit_status = _play(runs if store is None else store.save_each(runs), len(keys), earlier)
     if store is not None:  # another process may have played more in the same folder
         rows = store.load() | rows

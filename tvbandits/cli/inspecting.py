@@ -1,4 +1,4 @@
-"""The command `data info`: what is in a file of readings, and which option changes how it is read."""
+"""The commands that show what there is: policies, problems, what a file holds, and data to download."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from rich.progress import DownloadColumn, TaskID, TransferSpeedColumn
 
 from tvbandits.cli.options import TableOptions
 from tvbandits.cli.output import Format, plural, print_result
+from tvbandits.cli.terminal import progress_bars
 from tvbandits.clock import is_date_text
+from tvbandits.comparison.arguments import PROBLEMS, settable_parameters
+from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.sensor_field import (
     degrees_doubt,
     find_degrees,
@@ -41,8 +45,67 @@ from tvbandits.datasets.tables.readings import as_times, averages_text, few, fla
 from tvbandits.datasets.tables.rounds import doubts_about, find_step
 from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text, spike_notes
 from tvbandits.datasets.tables.times import doubts_about_times, with_long_years
-from tvbandits.io import naming
-from tvbandits.option_text import option_text
+from tvbandits.io import name_file_in_errors
+from tvbandits.option_text import format_option
+from tvbandits.policies import POLICIES
+from tvbandits.policies.names import parameter_text, parameters_of
+from tvbandits.policies.setting import text_options
+
+# --- policies, problems and downloads ------------------------------------------------------------
+
+
+def list_policies() -> None:
+    """Print the name, the title and the parameters of each policy, and the options of most policies."""
+    entries = []
+    for each in POLICIES.values():
+        options = ", options" if len(each.parameters) > len(each.own_parameters) else ""
+        entries.append((each.name, each.title, parameter_text(each.own_parameters) + options))
+    _print_list(entries)
+    print(f"\noptions: {parameter_text(text_options())}")
+
+
+def list_problems() -> None:
+    """Print the name, the summary and the parameters of each problem."""
+    entries: list[tuple[str, str, str]] = []
+    for name, each in PROBLEMS.items():
+        files = 1 if each.files is None or name == "table" else each.files
+        entries.append(
+            (
+                name,
+                each.summary,
+                parameter_text(settable_parameters(parameters_of(each.make, skip=files))),
+            )
+        )
+    _print_list(entries)
+
+
+def _print_list(entries: list[tuple[str, str, str]]) -> None:
+    """Print a line for each entry, in columns."""
+    widths = [max(map(len, column)) for column in zip(*entries, strict=True)]
+    for entry in entries:
+        cells = (f"{cell:<{width}}" for cell, width in zip(entry, widths, strict=True))
+        print("  ".join(cells).rstrip())
+
+
+def fetch(years: Sequence[int], state: str | None) -> None:
+    """Download ozone data, with a bar for each file, and print how to use them."""
+    tasks: dict[str, TaskID] = {}
+    with progress_bars(DownloadColumn(), TransferSpeedColumn()) as bars:
+
+        def report(name: str, size: int, total: int | None) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=total)
+            bars.update(tasks[name], completed=size, total=total)
+
+        paths = fetch_ozone(years, state=state, progress=report)
+    for path in paths:
+        print(path)
+    data = " ".join(f"--data {shlex.quote(str(path))}" for path in paths)
+    # The whole country has more than a thousand sites.
+    print(f"tvbandits compare {'ozone:sites=28' if state is None else 'ozone'} {data}")
+
+
+# --- data info -------------------------------------------------------------------------------------
 
 
 def inspect(paths: Sequence[Path], tables: TableOptions, form: Format) -> None:
@@ -50,7 +113,7 @@ def inspect(paths: Sequence[Path], tables: TableOptions, form: Format) -> None:
     options = FileOptions(**tables.given)
     facts, unit_of = [], []
     for path in paths:
-        with naming(path):
+        with name_file_in_errors(path):
             sheet = read_sheet(path, options)
             facts.append({"file": str(path), **_facts(sheet, options)})
             unit_of.append(sheet.unit_of)
@@ -87,7 +150,7 @@ def _questions_of_units(unit_of: Mapping[str, str]) -> list[str]:
     fewest = min(columns.values(), key=len)[0]
     return [
         f"columns have different units ({listed}): leave out those that are no stations by "
-        f"{option_text('without', fewest)} and so on, or name the table of sites, too"
+        f"{format_option('without', fewest)} and so on, or name the table of sites, too"
     ]
 
 

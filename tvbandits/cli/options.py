@@ -41,9 +41,7 @@ def check_jobs(jobs: int) -> int:
 Jobs = Annotated[
     int, Option(min=-1, max=1024, callback=check_jobs, help="Runs in parallel; -1 for all cores.")
 ]
-Scheduler = Annotated[
-    Text, Option("--cluster", help="Run on Dask: local:N, or the address of a scheduler.")
-]
+Scheduler = Annotated[Text, Option("--cluster", help="Run on Dask: the address of a scheduler.")]
 Folder = Annotated[
     Text, Option(metavar="DIR", help="Folder for tables and pictures; a stopped run continues.")
 ]

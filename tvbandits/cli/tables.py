@@ -22,7 +22,7 @@ from tvbandits.comparison.summary import (
 )
 from tvbandits.datasets.tables.references import References
 from tvbandits.domains.problem import Problem
-from tvbandits.text import number_text
+from tvbandits.text import format_number
 from tvbandits.validation import clean
 
 # Columns of the summary that are regrets, and those of the differences to the best policy.
@@ -125,8 +125,8 @@ def _format_lines(
                 else f"{difference} {sign} {half_width}",
                 "last fifth": last,
                 "best of batch": best,
-                "queries": number_text(line["queries_per_step"], 3),
-                "ms": number_text(1e3 * line["seconds_per_step"], 3),
+                "queries": format_number(line["queries_per_step"], 3),
+                "ms": format_number(1e3 * line["seconds_per_step"], 3),
                 "cost": _or_dash(line.get("cost_per_step") or None, ".3g"),
                 "violations": _or_dash(line.get("violations_per_step"), ".1%"),
                 "move cost": _or_dash(line.get("move_cost_per_step"), ".3g"),

@@ -38,8 +38,8 @@ from tvbandits.policies.names import (
 from tvbandits.policies.registry import POLICIES
 from tvbandits.validation import (
     as_variances,
+    check_optional,
     describe,
-    optional,
     positive_number,
     require,
     whole_number,
@@ -159,7 +159,7 @@ def _check_problem(label: str, problem: Problem) -> None:
             stacklevel=2,
         )
     if np.ndim(noise) == 0:  # type: ignore[arg-type]
-        optional(positive_number, name, noise)
+        check_optional(positive_number, name, noise)
     else:
         domain = problem.domain
         is_finite = isinstance(domain, Candidates)
@@ -275,7 +275,7 @@ def _call_maker(
 
     `length` is the name of the parameter that sets the horizon.
     """
-    options = settable_parameters(parameters_of(make, given=len(arguments)))
+    options = settable_parameters(parameters_of(make, skip=len(arguments)))
     parameters = parse_call(options, text)
     if horizon is not None and length in options:
         parameters.setdefault(length, horizon)

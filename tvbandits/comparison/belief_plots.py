@@ -20,8 +20,8 @@ from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Category, Choice, Log, Parameter, Real
 from tvbandits.domains.space import Table, space_of
 from tvbandits.gp.additive import ends_of
-from tvbandits.text import number_text
-from tvbandits.validation import Array, Index, of_kind
+from tvbandits.text import format_number
+from tvbandits.validation import Array, Index, check_instance
 
 # Half the width of a band, in posterior standard deviations.
 BAND = 2.0
@@ -118,7 +118,7 @@ class PosteriorPicture:
         latest = bandit.state.time
         if t is None:
             t = 1.0 if latest is None else latest + 1.0
-        best = bandit.best_point(t)  # this checks the time, too
+        best = bandit.find_best_point(t)  # this checks the time, too
         return cls(bandit, float(t), _axes_of(bandit.recipe.domain), unit, best)
 
     def predict(self, X: Array) -> tuple[Array, Array]:
@@ -223,7 +223,7 @@ def beliefs(
     >>> figure = plots.beliefs(bandit, unit="mg/l")
     >>> figure.savefig("beliefs.png")
     """
-    of_kind("bandit", bandit, Bandit, "a Bandit")
+    check_instance("bandit", bandit, Bandit, "a Bandit")
     picture = PosteriorPicture.of(bandit, t, unit)
     domain, domain_axes = bandit.recipe.domain, picture.axes
     draw: Callable[[PosteriorPicture, list[Axes]], None]
@@ -428,6 +428,6 @@ def _names_of(domain: Candidates, rows: Index) -> list[str]:
         return [f"row {row}" for row in rows]
     frame = domain.decode(domain.X[rows])
     return [
-        ", ".join(number_text(v) if isinstance(v, float) else str(v) for v in row)
+        ", ".join(format_number(v) if isinstance(v, float) else str(v) for v in row)
         for row in frame.itertuples(index=False, name=None)
     ]

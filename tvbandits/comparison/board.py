@@ -33,7 +33,7 @@ from tvbandits.comparison.summary import (
 )
 from tvbandits.datasets.environment import Environment
 from tvbandits.domains.problem import Problem
-from tvbandits.text import number_text
+from tvbandits.text import format_number
 
 # Policies that this package proposes itself; a board first shows the problems where others beat them.
 OURS = ("adaptive-gp-ucb", "frugal-gp-ucb")
@@ -258,7 +258,7 @@ def board_text(board: Board, origin: Mapping[str, Any]) -> str:
     ]
     for problem, lines in board.summary.groupby("problem", sort=False):
         steps, seeds = lines["horizon"].iloc[0], lines["seeds"].min()
-        lines = lines.assign(ms_per_step=lines["ms_per_step"].map(lambda ms: number_text(ms, 2)))
+        lines = lines.assign(ms_per_step=lines["ms_per_step"].map(lambda ms: format_number(ms, 2)))
         columns = lines.sort_values("average_regret")[list(OF_PROBLEM)].rename(columns=OF_PROBLEM)
         parts += [f"## {problem}", f"{steps} steps, {seeds} seeds.", _format_markdown(columns)]
     return "\n\n".join(parts) + "\n"
@@ -301,4 +301,4 @@ def _format_cell(value: object, digits: int) -> str:
     """Return the text of a cell, which is a dash for NaN."""
     if not isinstance(value, float):
         return str(value)
-    return "-" if math.isnan(value) else number_text(value, digits)
+    return "-" if math.isnan(value) else format_number(value, digits)

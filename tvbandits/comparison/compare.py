@@ -34,8 +34,16 @@ from tvbandits.domains.space import MOST_POINTS
 from tvbandits.experts.functions import SimulatorExpert
 from tvbandits.experts.protocol import Expert
 from tvbandits.policies.registry import Policies, label_policies
-from tvbandits.threads import one_blas_thread
-from tvbandits.validation import flag, function, is_whole, optional, require, settle, whole_number
+from tvbandits.threads import limit_blas_threads
+from tvbandits.validation import (
+    as_bool,
+    check_function,
+    check_optional,
+    is_whole,
+    require,
+    set_fields,
+    whole_number,
+)
 
 
 def simulator(problem: Problem, seed: int) -> Expert:
@@ -82,16 +90,18 @@ class Comparison:
         policies = label_policies(self.policies, has_expert=self.expert is not None)
         width = as_width(self.beta)
         seeds = tuple(as_seeds(self.seeds))
-        optional(whole_number, "batch", self.batch, at_most=MOST_POINTS)
-        flag("equal_information", self.equal_information)
-        optional(function, "expert", self.expert, "a function of a problem and a seed, or None")
+        check_optional(whole_number, "batch", self.batch, at_most=MOST_POINTS)
+        as_bool("equal_information", self.equal_information)
+        check_optional(
+            check_function, "expert", self.expert, "a function of a problem and a seed, or None"
+        )
         if not (is_whole(self.n_jobs) and self.n_jobs == -1):
             whole_number("n_jobs, unless it is -1 for all cores,", self.n_jobs, at_most=100_000)
         steps = {label: steps_of(label, problems[label], self.horizon) for label in problems}
         text = None if width is None else text_of_width(self.beta)
         conditions = Conditions(width, text, self.expert, self.batch)
-        settle(self, problems=problems, policies=policies, seeds=seeds)
-        settle(self, steps=steps, conditions=conditions)
+        set_fields(self, problems=problems, policies=policies, seeds=seeds)
+        set_fields(self, steps=steps, conditions=conditions)
 
     @property
     def runs(self) -> list[Key]:
@@ -181,7 +191,7 @@ def compare(
 
 
 def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
-    """Yield the unfinished runs of a comparison in their order, each as soon as it is complete.
+    """Yield the unfinished runs of a comparison, each as soon as it is complete.
 
     With equal information, all policies of a problem and a seed are played together.
     """
@@ -189,7 +199,9 @@ def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
     pairs = list(dict.fromkeys((label, seed) for label, _, seed in missing))
     call = functools.partial(call_in_parallel, _count_workers(plan))
     preparations = [(label, plan.problems[label], seed, plan.steps[label]) for label, seed in pairs]
-    realisations = dict(zip(pairs, call(prepare, preparations), strict=True))
+    # The results come in the order in which they are ready.
+    prepared = {(item.label, item.seed): item for item in call(prepare, preparations)}
+    realisations = {pair: prepared[pair] for pair in pairs}
     if plan.equal_information:
         arguments = [
             (realisation, plan.policies, plan.conditions) for realisation in realisations.values()
@@ -216,7 +228,11 @@ def _count_workers(plan: Comparison, few_runs: int = 4, few_steps: int = 2000) -
 def call_in_parallel(
     workers: int, call: Callable[..., Any], arguments: Sequence[Sequence[Any]]
 ) -> Iterator[Any]:
-    """Yield the results of calls in so many processes; a single call is made in this process."""
+    """Yield the results of calls in so many processes, each as soon as it is ready.
+
+    So a long call does not delay the results of later ones, which the caller may save. A single call is
+    made in this process.
+    """
     delayed_call = delayed(functools.partial(call_alone, os.getpid(), call))
     processes = 1 if len(arguments) <= 1 else min(workers, len(arguments))  # -1: all cores
     # joblib warns when it replaces a process whose memory has grown; no run is lost by that. Most of
@@ -225,7 +241,7 @@ def call_in_parallel(
         warnings.filterwarnings(
             "ignore", "A worker stopped while some jobs were given", UserWarning
         )
-        parallel: Any = Parallel(n_jobs=processes, return_as="generator")
+        parallel: Any = Parallel(n_jobs=processes, return_as="generator_unordered")
         yield from parallel(delayed_call(*items) for items in arguments)
 
 
@@ -241,7 +257,7 @@ def call_alone(parent: int, call: Callable[..., Any], *arguments: Any) -> Any:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if os.getppid() == parent:
             _exit_with(parent)
-    with one_blas_thread():
+    with limit_blas_threads():
         return call(*arguments)
 
 
@@ -263,84 +279,66 @@ def _exit_with(parent: int, seconds: float = 1.0) -> None:
 # --- on a cluster -------------------------------------------------------------------------------------
 
 
-LOCAL = re.compile(r"local:([1-9]\d*)")
 ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://\S+|(?!local:)[\w.-]+:\d+")
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """A Dask cluster that plays runs, with workers on this machine or on several.
+def play_on_cluster(
+    address: str,
+    plans: Sequence[Comparison],
+    finished: Collection[Key],
+    say: Callable[[str], object] = print,
+) -> Iterator[Run]:
+    """Play the unfinished runs of comparisons on a Dask cluster, and yield each when it is complete.
 
     If a worker dies, Dask gives its task to another worker, as often as its option
-    `distributed.scheduler.allowed-failures` allows. A complete run is yielded at once. If the scheduler
-    stops, the unfinished runs are lost; repeating the command plays them again.
+    `distributed.scheduler.allowed-failures` allows. If the scheduler stops, the incomplete runs are
+    lost; repeating the command plays them again.
 
-    Attributes
+    Parameters
     ----------
     address : str
-        "local:N" for N worker processes on this machine, or the address of a scheduler, such as
-        tcp://10.0.0.1:8786.
+        The address of a scheduler, such as tcp://10.0.0.1:8786.
+    plans : sequence of Comparison
+    finished : collection of keys
     say : callable
         A function that shows a message, which contains the address of the dashboard.
 
     Raises
     ------
     ValueError
-        If `address` is neither, or the package distributed is not installed.
+        If the address is not valid, no scheduler answers there, or the package distributed is not
+        installed.
+    ConnectionError
+        If the scheduler stops before all runs are complete.
     """
-
-    address: str
-    say: Callable[[str], object] = field(default=print, compare=False)
-
-    def __post_init__(self) -> None:
-        valid = LOCAL.fullmatch(self.address) or ADDRESS.fullmatch(self.address)
-        requirement = "local:N, or the address of a scheduler such as tcp://10.0.0.1:8786"
-        require(valid, "--cluster", requirement, self.address)
-        _import_distributed()
-
-    def __call__(self, plans: Sequence[Comparison], finished: Collection[Key]) -> Iterator[Run]:
-        """Yield the unfinished runs of comparisons, each as soon as it is complete.
-
-        Raises
-        ------
-        ConnectionError
-            If the scheduler stops before all runs are complete.
-        """
-        dask = _import_distributed()
-        with ExitStack() as stack:
-            client = stack.enter_context(self._client(dask, stack))
-            self.say(f"dashboard: {client.dashboard_link}")
-            try:
-                # No reference to a finished future is kept, so that its rows can be freed.
-                for future in dask.as_completed(list(_submit(client, plans, finished))):
-                    yield future.result()
-            except (CancelledError, dask.comm.CommClosedError) as error:
-                raise ConnectionError(
-                    f"the scheduler at {self.address} has stopped; complete runs are kept: restart it, "
-                    "and repeat the command"
-                ) from error
-
-    def _client(self, dask: Any, stack: ExitStack) -> Any:
-        """Return a client of the scheduler; the stack will close a local cluster."""
-        local = LOCAL.fullmatch(self.address)
-        if local is None:
-            # Dask would log pages about a lost scheduler, for which one error message is enough.
-            log = logging.getLogger("distributed.client")
-            stack.callback(log.setLevel, log.level)
-            log.setLevel(logging.CRITICAL)
-            try:
-                return dask.Client(self.address, timeout=10)
-            except OSError as error:
-                raise ValueError(f"--cluster: no scheduler answers at {self.address}") from error
-        cluster = dask.LocalCluster(
-            n_workers=int(local[1]),
-            threads_per_worker=1,
-            processes=True,
-            memory_limit=0,
-            dashboard_address="127.0.0.1:0",
-            silence_logs=logging.CRITICAL,
-        )
-        return dask.Client(stack.enter_context(cluster))
+    requirement = (
+        "the address of a scheduler such as tcp://10.0.0.1:8786; --jobs is for this machine"
+    )
+    require(ADDRESS.fullmatch(address), "--cluster", requirement, address)
+    try:
+        import distributed
+    except ImportError as error:
+        raise ValueError("--cluster needs Dask: pip install 'tvbandits[dask]'") from error
+    dask: Any = distributed  # which has no types
+    with ExitStack() as stack:
+        # Dask would log pages about a lost scheduler, for which one error message is enough.
+        log = logging.getLogger("distributed.client")
+        stack.callback(log.setLevel, log.level)
+        log.setLevel(logging.CRITICAL)
+        try:
+            client = stack.enter_context(dask.Client(address, timeout=10))
+        except OSError as error:
+            raise ValueError(f"--cluster: no scheduler answers at {address}") from error
+        say(f"dashboard: {client.dashboard_link}")
+        try:
+            # No reference to a finished future is kept, so that its rows can be freed.
+            for future in dask.as_completed(list(_submit(client, plans, finished))):
+                yield future.result()
+        except (CancelledError, dask.comm.CommClosedError) as error:
+            raise ConnectionError(
+                f"the scheduler at {address} has stopped; complete runs are kept: restart it, and "
+                "repeat the command"
+            ) from error
 
 
 def _submit(client: Any, plans: Sequence[Comparison], finished: Collection[Key]) -> Iterator[Any]:
@@ -358,12 +356,3 @@ def _submit(client: Any, plans: Sequence[Comparison], finished: Collection[Key])
                 realisations[label, seed] = submit(prepare, *preparation)
             realisation = realisations[label, seed]
             yield submit(play_run, realisation, name, plan.policies[name], plan.conditions)
-
-
-def _import_distributed() -> Any:
-    """Return the package distributed; raise a `ValueError` if it is not installed."""
-    try:
-        import distributed
-    except ImportError as error:
-        raise ValueError("--cluster needs Dask: pip install 'tvbandits[dask]'") from error
-    return distributed

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from tvbandits.validation import of_kind
+from tvbandits.validation import check_instance
 
 
 class NotebookFigure(Figure):
@@ -41,7 +41,7 @@ WITHIN: Place = {"loc": "best"}
 
 def check_axes(ax: object, panels: int, remedy: str) -> Axes:
     """Return a user's axes; raise a `ValueError` with the remedy if the picture has several panels."""
-    of_kind("ax", ax, Axes, "matplotlib Axes")
+    check_instance("ax", ax, Axes, "matplotlib Axes")
     if panels != 1:
         raise ValueError(f"ax holds one panel, and {panels} are needed: {remedy}")
     return cast(Axes, ax)

@@ -35,8 +35,8 @@ from tvbandits.comparison.summary import Panel, Ranks, count_text, panels_of
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies.registry import POLICIES
 from tvbandits.queries.plans import PLANS
-from tvbandits.text import number_text
-from tvbandits.validation import of_kind
+from tvbandits.text import format_number
+from tvbandits.validation import check_instance
 
 # --- styles of curves ---------------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ def regret_figure(
     panels, styles = panels_of(rows), styles_of(rows["policy"].unique())
     for problem, value in (references or {}).items():
         requirement = "References, such as References(**values) with the values in a run.json"
-        of_kind(f"the references of {problem}", value, References, requirement)
+        check_instance(f"the references of {problem}", value, References, requirement)
     if ax is not None:
         axes = check_axes(ax, len(panels), "give rows of one problem and width")
         _draw_panel(axes, panels[0], styles, references or {}, units or {}, WITHIN)
@@ -336,25 +336,10 @@ def _set_scales(axes: Axes, table: pd.DataFrame) -> None:
 # --- the pictures of a board --------------------------------------------------------------------------
 
 
-@overload
-def rank_figure(ranks: Ranks) -> Figure: ...
-@overload
-def rank_figure(ranks: Ranks, *, ax: Axes) -> Axes: ...
-def rank_figure(ranks: Ranks, *, ax: Axes | None = None) -> Figure | Axes:
-    """Draw mean ranks as points, the best at the top; the grey band is the critical difference.
-
-    With `ax`, they are drawn into your axes.
-    """
-    if ax is not None:
-        axes = check_axes(ax, 1, "")
-        _draw_ranks(axes, ranks)
-        return axes
+def rank_figure(ranks: Ranks) -> Figure:
+    """Draw mean ranks as points, the best at the top; the grey band is the critical difference."""
     figure = NotebookFigure((8.0, 1.4 + 0.28 * len(ranks.mean)))
-    _draw_ranks(figure.add_subplot(), ranks)
-    return figure
-
-
-def _draw_ranks(axes: Axes, ranks: Ranks) -> None:
+    axes = figure.add_subplot()
     ink = rcParams["text.color"]
     places = range(len(ranks.mean))
     axes.plot(ranks.mean.to_numpy(), places, "o", color=ink, markersize=6)
@@ -363,33 +348,19 @@ def _draw_ranks(axes: Axes, ranks: Ranks) -> None:
         axes.axvspan(
             best, best + ranks.critical_difference, color=ink, alpha=0.15, linewidth=0, zorder=0
         )
-        within = f"within {number_text(ranks.critical_difference, 3)} (grey)"
+        within = f"within {format_number(ranks.critical_difference, 3)} (grey)"
         axes.set_title(f"not different from the best at the 5% level: {within}", fontsize=9)
     axes.set_yticks(list(places), [str(name) for name in ranks.mean.index], fontsize=9)
     axes.invert_yaxis()
     axes.grid(axis="x", linewidth=0.6)
     axes.set_xlabel(f"mean rank over {ranks.problems} problems (1 is best)")
-
-
-@overload
-def profile_figure(shares: pd.DataFrame) -> Figure: ...
-@overload
-def profile_figure(shares: pd.DataFrame, *, ax: Axes) -> Axes: ...
-def profile_figure(shares: pd.DataFrame, *, ax: Axes | None = None) -> Figure | Axes:
-    """Draw the fraction of problems within a factor of the best policy's regret, with a line per policy.
-
-    With `ax`, it is drawn into your axes. `shares` is the result of `performance_profile`.
-    """
-    if ax is not None:
-        axes = check_axes(ax, 1, "")
-        _draw_profile(axes, shares, WITHIN)
-        return axes
-    figure = NotebookFigure((9.0, 5.2))
-    _draw_profile(figure.add_subplot(), shares, BESIDE)
     return figure
 
 
-def _draw_profile(axes: Axes, shares: pd.DataFrame, place: Place) -> None:
+def profile_figure(shares: pd.DataFrame) -> Figure:
+    """Draw the share of problems within a factor of the best policy's regret, a line a policy."""
+    figure = NotebookFigure((9.0, 5.2))
+    axes = figure.add_subplot()
     styles = styles_of(shares.columns)
     every = max(len(shares) // 6, 1)
     for i, name in enumerate(shares.columns):
@@ -403,4 +374,5 @@ def _draw_profile(axes: Axes, shares: pd.DataFrame, place: Place) -> None:
     axes.set_xlabel("factor of the best policy's average regret")
     axes.set_ylabel("share of problems")
     axes.set_ylim(-0.02, 1.02)
-    axes.legend(fontsize=8, **place)
+    axes.legend(fontsize=8, **BESIDE)
+    return figure

@@ -7,7 +7,6 @@ It has tables, a picture, the command, versions and seeds. Its template and styl
 from __future__ import annotations
 
 import base64
-import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -22,7 +21,7 @@ from tvbandits.comparison import plots
 from tvbandits.comparison.files import RUN, Content, read
 from tvbandits.comparison.summary import BEST_OF_BATCH, Panel, panels_of, summarise
 from tvbandits.datasets.tables.references import References
-from tvbandits.text import number_text
+from tvbandits.text import format_cell, format_number
 
 # Columns of the summary by their headings; only some problems have the last two columns.
 COLUMNS = {
@@ -130,12 +129,14 @@ def _format_head(content: Content, panels: list[Panel]) -> str:
     lines = []
     for panel in panels:
         best, *others = summarise(panel.rows).sort_values("average_regret").to_dict("records")
-        text = f"{best['policy']} loses least: {number_text(best['average_regret'])} a step"
+        text = f"{best['policy']} loses least: {format_number(best['average_regret'])} a step"
         if others:
-            text += f"; next {others[0]['policy']} with {number_text(others[0]['average_regret'])}"
+            text += (
+                f"; next {others[0]['policy']} with {format_number(others[0]['average_regret'])}"
+            )
         reference = content.references.get(panel.problem)
         if reference is not None:
-            text += f". The best fixed point loses {number_text(reference.best_fixed)}"
+            text += f". The best fixed point loses {format_number(reference.best_fixed)}"
         title = escape(f"{panel.problem}, {panel.width}")
         lines.append(f"<p>{title}: <b>{escape(text)}</b>.</p>")
     interrupted = bool(content.record["arguments"].get("interrupted", False))
@@ -221,7 +222,7 @@ def format_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str
 
     def format_row(row: Sequence[object]) -> str:
         return "".join(
-            f'<td{attribute} data-label="{escape(name)}">{escape(_format_value(value))}</td>'
+            f'<td{attribute} data-label="{escape(name)}">{escape(format_cell(value))}</td>'
             for (name, attribute), value in zip(columns, row, strict=True)
         )
 
@@ -230,16 +231,10 @@ def format_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str
     return f"<table{attribute}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _format_value(value: object) -> str:
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return "–"
-    return number_text(value) if isinstance(value, float) else str(value)
-
-
 def format_cards(rows: Iterable[tuple[str, object]]) -> str:
     """Return an HTML list of names with large values."""
     items = "".join(
-        f"<li>{escape(name)}<b>{escape(_format_value(value))}</b></li>" for name, value in rows
+        f"<li>{escape(name)}<b>{escape(format_cell(value))}</b></li>" for name, value in rows
     )
     return f'<ul class="cards">{items}</ul>'
 

@@ -25,7 +25,7 @@ from tvbandits.domains.moving import MoveCost, costs_along
 from tvbandits.experts.protocol import Expert
 from tvbandits.policies.setting import Maker, NamedMaker
 from tvbandits.policies.theory import regret_bound
-from tvbandits.queries.plans import Asking, Following, RandomPoints
+from tvbandits.queries.plans import Following, QueryConfig, RandomPoints
 from tvbandits.validation import Array, describe, finite_number, is_finite_number
 
 
@@ -70,7 +70,7 @@ def play_equally(
     with_expert = [
         name
         for name, (_, player) in starts.items()
-        if isinstance(player, Bandit) and player.recipe.asking is not None
+        if isinstance(player, Bandit) and player.recipe.query_config is not None
     ]
     if not with_expert or conditions.expert is None:
         raise ValueError(
@@ -136,8 +136,8 @@ def _add_answers(
         return player
     most = None if player.recipe.posterior.self_learning else most_answers
     plan = RandomPoints(Following(tuple(counts)))
-    asking = Asking(plan, expert, about="domain", reuse_answers=True, most_answers=most)
-    return Bandit.from_state(replace(player.recipe, asking=asking), player.state)
+    query_config = QueryConfig(plan, expert, pool="domain", reuse_answers=True, most_answers=most)
+    return Bandit.from_state(replace(player.recipe, query_config=query_config), player.state)
 
 
 # --- steps --------------------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tvbandits.acquisition.widths import Confidence
-from tvbandits.bandit.observations import usual_variance
+from tvbandits.bandit.observations import fill_variance
 from tvbandits.data import Dataset
 from tvbandits.datasets.base import mean_change
 from tvbandits.datasets.environment import Environment, Stream
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.problem import Problem, noise_at, stated_variation, usual_noise
+from tvbandits.domains.problem import Problem, noise_at, rewards_at, stated_variation, usual_noise
 from tvbandits.experts.protocol import Expert
 from tvbandits.gp import standardisation
 from tvbandits.gp.evidence import fit, information_gains
@@ -110,7 +110,7 @@ def prepare(
     variation = stated_variation(problem)
     if variation is None:
         steps = range(1, min(problem.horizon, 20) + 1)
-        variation = mean_change((problem.value(points, t) for t in steps), len(steps))
+        variation = mean_change((rewards_at(problem, points, t) for t in steps), len(steps))
     gains = information_gains(kernel, points, noise_variance / scale**2, horizon)
     setting = Setting(
         domain=problem.domain,
@@ -135,7 +135,7 @@ def _draw_sample(environment: Environment, seed: int, size: int) -> Dataset:
     points = zip(X[:, None], times.tolist(), strict=True)
     rewards = np.array([environment.play(x, t, seed, Stream.FIRST_SAMPLE)[1] for x, t in points])
     noise = noise_at(problem, X)
-    variance = usual_variance(size, None) if noise is None else noise
+    variance = fill_variance(size, None) if noise is None else noise
     return Dataset.from_columns(X, times, rewards, variance)
 
 

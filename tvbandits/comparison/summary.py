@@ -23,9 +23,9 @@ from scipy.stats import friedmanchisquare, studentized_range, t as student
 from tvbandits.datasets.environment import Environment
 from tvbandits.datasets.tables.references import References, references
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.problem import Problem
-from tvbandits.text import number_text
-from tvbandits.validation import several, whole_number
+from tvbandits.domains.problem import Problem, rewards_at
+from tvbandits.text import format_number
+from tvbandits.validation import as_list, whole_number
 
 # The key of a run, problem, policy and seed, and the columns with these.
 Key = tuple[str, str, int]
@@ -64,23 +64,7 @@ class Run:
         return self.problem, self.policy, self.seed
 
 
-class Summary(pd.DataFrame):
-    """A data frame whose `to_latex` escapes names by default.
-
-    That of pandas does not escape the underscore of `average_regret`, which is an error in LaTeX.
-    Results of operations on a summary, such as the selection of columns, are summaries too.
-    """
-
-    @property
-    def _constructor(self) -> type[Summary]:
-        return Summary
-
-    def to_latex(self, *arguments: Any, **options: Any) -> Any:
-        """Return a LaTeX table, like the method of pandas; this needs the extra `tvbandits[report]`."""
-        return super().to_latex(*arguments, **{"escape": True, **options})
-
-
-def summarise(rows: pd.DataFrame) -> Summary:
+def summarise(rows: pd.DataFrame) -> pd.DataFrame:
     """Return one line for each problem and policy, with the columns `SUMMARY`, in the order of the rows.
 
     `average_regret` is the mean over seeds of R_T / T, `average_regret_sd` its standard deviation over
@@ -92,8 +76,8 @@ def summarise(rows: pd.DataFrame) -> Summary:
     `cost_per_step` is the cost of expert queries. If a comparison sets the size of a batch,
     `best_of_batch_regret` is the mean regret of the best point of each batch.
 
-    `summarise(rows).to_latex()` is a table with escaped names;
-    `tvbandits.comparison.latex.latex_table(rows)` also has headings and rounded numbers.
+    `summarise(rows).to_latex(escape=True, float_format="%.3g")` is a table for LaTeX, by pandas, which
+    needs `tvbandits[report]`.
 
     Examples
     --------
@@ -124,7 +108,7 @@ def summarise(rows: pd.DataFrame) -> Summary:
     )
     if BEST_OF_BATCH in rows:
         table[BEST_OF_BATCH] = groups[BEST_OF_BATCH].mean()
-    return Summary(table.reset_index())
+    return table.reset_index()
 
 
 def merge_widths(rows: pd.DataFrame) -> pd.DataFrame:
@@ -343,7 +327,7 @@ def _compute_references(environment: Environment, horizon: int | None, count: in
         points = domain.X
     else:
         points = domain.sample(1000, np.random.default_rng(0))
-    values = np.array([problem.value(points, float(t)) for t in steps])
+    values = np.array([rewards_at(problem, points, float(t)) for t in steps])
     allowed = np.ones(values.shape, dtype=bool)
     for row, t in zip(allowed, steps, strict=True):
         outcomes = environment.outcomes(points, float(t))
@@ -388,7 +372,7 @@ def regret_texts(
         elif size == 0.0 or 0.1 <= size < 1e6:
             texts.append(f"{value if size else 0.0:.{decimals}f}")
         else:
-            texts.append(number_text(value, 3))
+            texts.append(format_number(value, 3))
     return texts
 
 
@@ -396,7 +380,7 @@ def as_seeds(seeds: int | Sequence[int], most: int = 1_000_000) -> list[int]:
     """Return the seeds of an argument, which are 0, ..., n - 1 for a number n <= `most`."""
     if not isinstance(seeds, Iterable):
         return list(range(whole_number("seeds", seeds, at_most=most)))
-    items = several("seeds", seeds, "a whole number, or a sequence of whole numbers")
+    items = as_list("seeds", seeds, "a whole number, or a sequence of whole numbers")
     numbers = [whole_number("each of seeds", seed, at_least=0) for seed in items]
     if not numbers or len(set(numbers)) < len(numbers):
         raise ValueError(f"seeds must be at least one number, all different, got {numbers}")

@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.moving import Move
+from tvbandits.domains.parameters import texts
 from tvbandits.errors import PlayError
-from tvbandits.ties import first_of_largest, row_of_largest
-from tvbandits.validation import Array, as_rows, describe, is_finite_number, require, several
+from tvbandits.ties import acquisition_argmax, first_argmax
+from tvbandits.validation import Array, as_list, as_rows, describe, is_finite_number, require
 
 # A mask (A,) or row numbers of the candidates, ranges of coordinates by name (`Ranges`), or a function
 # from points (m, d) to a mask (m,).
@@ -55,7 +56,7 @@ class Ranges:
                 f"available: the range of {name}",
                 "a lowest and a highest number, or texts",
             )
-            ends = [given] if isinstance(given, str) else several(where, given, needs)
+            ends = [given] if isinstance(given, str) else as_list(where, given, needs)
             numbers = len(ends) == 2 and all(map(is_finite_number, ends))
             is_range = numbers and ends[0] <= ends[1]
             require(is_range or self._are_texts(ends), where, needs, ends)
@@ -152,7 +153,7 @@ def availability_of(
     Parameters
     ----------
     domain : Domain
-    available : mask, row numbers, ranges of coordinates by name, or function, optional
+    available : mask, row numbers, names of arms, ranges of coordinates by name, or function, optional
     context : array of shape (c,), optional
         Values of the context columns: the rows that have them are available.
     any_context : bool
@@ -188,10 +189,14 @@ def availability_of(
         in_context = np.zeros(len(domain), dtype=bool)
         in_context[domain.rows_of(context)] = True
         mask = mask & in_context
+    any_chosen = bool(mask.any())
     mask[list(domain.retired)] = False
     if not mask.any():
         where = "" if context is None else f" in the context {np.asarray(context).tolist()}"
-        raise NothingAvailableError(f"none of the {len(domain)} candidates is available{where}")
+        why = "; those that would be are retired" if any_chosen else ""
+        raise NothingAvailableError(
+            f"none of the {len(domain)} candidates is available{where}{why}"
+        )
     if context is None and needs_context:
         contexts = domain.points_at(np.flatnonzero(mask))[:, list(domain.context)]
         if (contexts != contexts[0]).any():
@@ -227,6 +232,8 @@ def _mask_of(domain: Candidates, available: Any) -> NDArray[np.bool_]:
         )
     if callable(available):
         return domain.evaluate(lambda X: _as_mask(available(domain.decode(X)), len(X))).copy()
+    if domain.is_named and texts(available) is not None:  # of arms
+        available = domain.index(domain.check(available))
     if np.ma.is_masked(available):
         raise ValueError(f"available must have no masked values, got {describe(available)}")
     try:
@@ -384,10 +391,10 @@ class ChoiceSet:
         """
         if not (self.is_everything or self(x[None, :])[0]):
             X = self._draw(rng)[: self.most_compared]
-            x = X[row_of_largest(function(X), X, rng)]
+            x = X[acquisition_argmax(function(X), X, rng)]
         if self._move is not None and not isinstance(self._domain, Candidates):
             both = np.stack([self._move.start.x, x])
-            x = x if not self(both)[0] else both[first_of_largest(function(both))]
+            x = x if not self(both)[0] else both[first_argmax(function(both))]
         return x.copy()
 
     def _draw(self, rng: np.random.Generator) -> Array:

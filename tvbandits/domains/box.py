@@ -14,7 +14,7 @@ from tvbandits.domains.domain import INSTEAD_OF_WORDS, Acquisition, Domain, as_c
 from tvbandits.domains.parameters import TOLERANCE, Parameter, Real, as_bounds
 from tvbandits.domains.sampled import SampledDomain
 from tvbandits.domains.search import best_point
-from tvbandits.validation import Array, as_points, describe, of_kind, refuse, settle
+from tvbandits.validation import Array, as_points, check_instance, describe, refuse, set_fields
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +61,10 @@ class Box(Domain):
         context: Mapping[str, Any] = as_context_parameters(self.context)
         for name, part in context.items():
             needs = "an interval (low, high); for another parameter take a Space"
-            of_kind(name, part, Real, f"{needs}; {INSTEAD_OF_WORDS}")
+            check_instance(name, part, Real, f"{needs}; {INSTEAD_OF_WORDS}")
             bounds = np.concatenate([bounds, [[part.low, part.high]]])
         bounds.setflags(write=False)
-        settle(self, bounds=bounds, context=context)
+        set_fields(self, bounds=bounds, context=context)
 
     @property
     def dimension(self) -> int:

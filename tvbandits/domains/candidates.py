@@ -24,19 +24,19 @@ from tvbandits.domains.domain import (
 from tvbandits.domains.parameters import TOLERANCE, Category, Parameter, as_bounds
 from tvbandits.domains.rows import MemoryRows, Rows, keys_of, rows_outside_memory
 from tvbandits.errors import PlayError
-from tvbandits.ties import check_acquisition, first_of_largest, row_of_largest
+from tvbandits.ties import acquisition_argmax, check_acquisition, first_argmax
 from tvbandits.validation import (
     Array,
     Index,
     as_floats,
+    as_list,
     as_points,
     as_rows,
+    check_function as check_function,
     describe,
-    function as check_function,
     is_whole,
     require,
-    settle,
-    several,
+    set_fields,
     whole_number,
 )
 
@@ -110,7 +110,7 @@ class Candidates(Domain):
         count, dimension = X.shape
         context = _check_part("context", self.context, dimension, "column to choose")
         retired = _check_part("retired", self.retired, count, "row to play")
-        settle(self, X=X, context=context, retired=retired)
+        set_fields(self, X=X, context=context, retired=retired)
 
     @classmethod
     def grid(cls, bounds: ArrayLike, points_per_axis: int | Sequence[int]) -> Candidates:
@@ -119,7 +119,7 @@ class Candidates(Domain):
         d, name, largest = len(intervals), "points_per_axis", 10_000_000
         needs = "a whole number, or one for each axis"
         single = is_whole(points_per_axis)
-        each = [points_per_axis] * d if single else several(name, points_per_axis, needs)
+        each = [points_per_axis] * d if single else as_list(name, points_per_axis, needs)
         require(len(each) == d, name, needs, points_per_axis)
         counts = [whole_number(name, n, at_most=largest) for n in each]
         needs = f"for at most {largest} points: take a Box, or fewer points"
@@ -367,7 +367,7 @@ class Candidates(Domain):
             values = acquisition(self.X)
         else:
             values = self.evaluate(lambda X: check_acquisition(acquisition(X), X))
-        best = row_of_largest(values, self.X, rng)
+        best = acquisition_argmax(values, self.X, rng)
         x = self.X[best].copy() if self.in_memory else self.points_at(np.array([best]))[0]
         return x, float(values[best])
 
@@ -428,7 +428,7 @@ class CandidatesInContext(Domain):
                 raise ValueError(
                     f"{name} must be numbers; {INSTEAD_OF_WORDS}; got {describe(part)}"
                 )
-        settle(self, candidates=candidates, context=parameters)
+        set_fields(self, candidates=candidates, context=parameters)
 
     def __repr__(self) -> str:
         points = f"{len(self.candidates)} points, d={self.candidates.dimension}"
@@ -487,7 +487,7 @@ class CandidatesInContext(Domain):
         """Return the point (d,) of largest acquisition among the candidates at 64 contexts drawn."""
         contexts = self.sample(64, rng)[:, self.candidates.dimension :]
         best = [self.at_context(values).maximize(acquisition, rng) for values in contexts]
-        return best[first_of_largest([value for _, value in best])]
+        return best[first_argmax([value for _, value in best])]
 
 
 def from_distinct_rows(X: Array) -> Candidates:

@@ -30,9 +30,9 @@ from tvbandits.validation import (
     as_floats,
     as_points,
     as_times,
+    check_instance,
     check_part,
     describe,
-    of_kind,
 )
 
 # Values by name, such as {"outside": 3.2}, or numbers in the order of the names.
@@ -230,9 +230,9 @@ def as_context_parameters(context: Mapping[str, Any] | None) -> dict[str, Parame
         If it is no mapping of names to ranges; the message names the one that is none.
     """
     context = {} if context is None else context
-    of_kind("context", context, Mapping, 'a mapping such as {"outside": (-15, 20)}')
+    check_instance("context", context, Mapping, 'a mapping such as {"outside": (-15, 20)}')
     for name in context:
-        of_kind("a name of the context", name, str, "a text")
+        check_instance("a name of the context", name, str, "a text")
     return {name: as_parameter(each, f"context {name}") for name, each in context.items()}
 
 

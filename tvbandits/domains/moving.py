@@ -23,7 +23,7 @@ import numpy as np
 
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import TOLERANCE
-from tvbandits.ties import first_of_largest
+from tvbandits.ties import first_argmax
 from tvbandits.validation import LARGEST_VALUE, Array, Index, finite_number, positive_number
 
 # Reward that a unit of distance costs, or a function of two points (d,): from, to.
@@ -82,7 +82,7 @@ def tour(domain: Domain, x: Array, X: Array) -> Index:
     """Return an order of points (n, d): from `x` (d,) on, always the nearest that is left."""
     remaining, order = list(range(len(X))), []
     while remaining:
-        order.append(remaining.pop(first_of_largest(-distances(domain, x, X[remaining]))))
+        order.append(remaining.pop(first_argmax(-distances(domain, x, X[remaining]))))
         x = X[order[-1]]
     return np.array(order, dtype=np.int64)
 

@@ -22,16 +22,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.validation import (
     Array,
+    as_list,
     as_points,
+    check_instance,
     describe,
     finite_number,
     is_finite_number,
-    is_of,
-    of_kind,
+    is_library_instance,
     refuse,
     require,
-    settle,
-    several,
+    set_fields,
     whole_number,
 )
 
@@ -71,7 +71,7 @@ class _Ordered:
     needs: ClassVar[str]
 
     def __post_init__(self) -> None:
-        settle(self, low=self._end("low", self.low), high=self._end("high", self.high))
+        set_fields(self, low=self._end("low", self.low), high=self._end("high", self.high))
         if not self.low < self.high:
             raise ValueError(f"low must be below high, got {self.low:g} and {self.high:g}")
 
@@ -283,7 +283,7 @@ class Periodic(_Ordered):
     def __init__(self, low: float, high: float | None = None) -> None:
         if high is None:
             low, high = 0.0, finite_number("the period (low)", low, above=0.0)
-        settle(self, low=low, high=high)
+        set_fields(self, low=low, high=high)
         self.__post_init__()
         largest = self._largest
         if not (1e-9 <= largest <= 1e30 and largest <= 1e6 * self.extent):
@@ -465,7 +465,7 @@ class Choice(_Stepped):
 
     def __post_init__(self) -> None:
         needs = "at least two different numbers"
-        listed = several("choices", self.levels, needs)
+        listed = as_list("choices", self.levels, needs)
         for each in listed:
             if not is_finite_number(each):
                 hint = 'for words and truth values write texts: ["yes", "no"]'
@@ -475,7 +475,7 @@ class Choice(_Stepped):
             numbers = [int(each) for each in numbers]
         levels = tuple(sorted(set(numbers)))
         require(len(levels) == len(listed) >= 2, "choices", needs, listed)
-        settle(self, levels=levels)
+        set_fields(self, levels=levels)
 
     def __str__(self) -> str:
         return f"[{', '.join(map(exactly, self.levels))}]"
@@ -530,10 +530,10 @@ class Category(_Stepped):
     low: ClassVar[int] = 0  # type: ignore[misc]  # of an instance there
 
     def __post_init__(self) -> None:
-        texts = several("categories", self.levels, "texts")
+        texts = as_list("categories", self.levels, "texts")
         levels = tuple(str(level) if isinstance(level, str) else level for level in texts)
         for level in levels:
-            of_kind("categories", level, str, "texts")
+            check_instance("categories", level, str, "texts")
         require(len(levels) >= 2, "categories", "at least two texts", list(levels))
         for level in levels:
             if levels.count(level) > 1:
@@ -638,7 +638,7 @@ def texts(value: Any) -> list[Any] | None:
 
 
 def _is_frame(value: object) -> TypeGuard[pd.DataFrame]:
-    return is_of(value, "pandas", "DataFrame")
+    return is_library_instance(value, "pandas", "DataFrame")
 
 
 def rows_by_name(points: object) -> list[Mapping[str, Any]]:
@@ -654,7 +654,7 @@ def rows_by_name(points: object) -> list[Mapping[str, Any]]:
     listed = isinstance(points, Sequence) and not isinstance(points, str)
     rows: Any = points if listed else [points]
     for row in rows:
-        of_kind("points", row, Mapping, "a frame or dictionaries")
+        check_instance("points", row, Mapping, "a frame or dictionaries")
     return [dict(row) for row in rows]
 
 

@@ -18,7 +18,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.validation import Array, Index, as_floats, describe, is_of
+from tvbandits.validation import Array, Index, as_floats, describe, is_library_instance
 
 # Rows of a block, where the source has no blocks of its own.
 BLOCK = 65_536
@@ -159,7 +159,7 @@ def rows_outside_memory(X: object) -> MappedRows | DaskRows | None:
             "candidates in a memory map must fit into memory, or be named by the path of their .npy "
             f"file; got shape {X.shape}"
         )
-    if is_of(X, "dask.array.core", "Array"):
+    if is_library_instance(X, "dask.array.core", "Array"):
         array: Any = X
         _check_table(array.shape, array.dtype)
         return DaskRows(array.rechunk({0: tuple(filter(None, array.chunks[0])), 1: -1}))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.domains.domain import Acquisition, Domain
-from tvbandits.ties import check_acquisition, row_of_largest
+from tvbandits.ties import acquisition_argmax, check_acquisition
 from tvbandits.validation import Array, Index
 
 
@@ -86,5 +86,5 @@ class SampledDomain(Domain):
             values = np.append(values, check_acquisition(acquisition(around), around))
             if values.max() == -np.inf:  # nothing else may be chosen, as on a thin slab
                 X, values = self.centres, at_centres
-        row = row_of_largest(values, X, rng)
+        row = acquisition_argmax(values, X, rng)
         return X[row], float(values[row])

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.domains.domain import Acquisition, SmoothAcquisition
-from tvbandits.ties import check_acquisition, first_of_largest, row_of_largest, tied_rows
+from tvbandits.ties import acquisition_argmax, check_acquisition, find_tied_rows, first_argmax
 from tvbandits.validation import Array, Index
 
 # Maps points (m, d) to values (m,) and slopes (m, d).
@@ -142,7 +142,7 @@ def _separate_best(U: Array, values: Array, count: int, radius: float) -> Index:
     remaining = np.where(np.isfinite(values), values, -np.inf)
     rows: list[int] = []
     while len(rows) < count and remaining.max() > -np.inf:
-        best = first_of_largest(remaining)
+        best = first_argmax(remaining)
         rows.append(best)
         remaining[np.abs(U - U[best]).max(axis=1) <= radius] = -np.inf
     return np.array(rows, dtype=np.int64)
@@ -163,7 +163,7 @@ def _evolve(
     highest, waited = values.max(initial=-np.inf), 0
     for _ in range(generations if P >= 4 else 0):
         base, plus, minus = rng.integers(P, size=(3, P))
-        base[::2] = first_of_largest(values)
+        base[::2] = first_argmax(values)
         mutant = U[base] + rng.uniform(0.4, 0.9, (P, 1)) * (U[plus] - U[minus])
         crossed = rng.random((P, d)) < 0.9
         crossed[np.arange(P), rng.integers(d, size=P)] = True
@@ -276,7 +276,7 @@ def climb(
     shifts = CONFIG.spread * rng.standard_normal(around.shape)
     around = cells.snap(np.clip(around + shifts, 0.0, 1.0))
     U, values = np.concatenate([U, around]), np.concatenate([values, evaluate(around)])
-    if len(tied_rows(values)) == len(values):
+    if len(find_tied_rows(values)) == len(values):
         row = int(rng.integers(len(interior)))
         return interior[row], float(values[row])
     radius = 0.5 * samples ** (-1.0 / near.shape[1])
@@ -288,7 +288,7 @@ def climb(
     heights = evaluate(beside) if len(beside) else np.empty(0)
     U, heights = np.concatenate([U[rows], beside]), np.concatenate([values[rows], heights])
     U, heights = refine(U, heights)
-    highest = [first_of_largest(heights)]
+    highest = [first_argmax(heights)]
     U, heights = _visit_neighbours(evaluate, refine, cells, U[highest], heights[highest])
     return U[0], float(heights[0])
 
@@ -315,8 +315,8 @@ def search(
     cells = _Cells(kinds)
     interior = cells.snap(_sobol(p, samples, rng))
     values = evaluate(interior)
-    best = row_of_largest(values, interior, rng)
-    if len(tied_rows(values)) == len(values) or not np.isfinite(values[best]):
+    best = acquisition_argmax(values, interior, rng)
+    if len(find_tied_rows(values)) == len(values) or not np.isfinite(values[best]):
         return interior[best], float(values[best])
     edges = cells.snap(_boundary(interior, rng))
     U, heights = np.concatenate([interior, edges]), np.concatenate([values, evaluate(edges)])
@@ -334,7 +334,7 @@ def search(
     U, heights = _visit_neighbours(evaluate, refine, cells, *refine(U[rows], heights[rows]))
     # A maximum that the sample had already is a plateau: keep the uniformly drawn point.
     U, heights = np.vstack([interior[best], U]), np.append(values[best], heights)
-    row = first_of_largest(heights)
+    row = first_argmax(heights)
     return U[row], float(heights[row])
 
 

@@ -25,17 +25,17 @@ from tvbandits.domains.parameters import (
 )
 from tvbandits.domains.sampled import SampledDomain
 from tvbandits.domains.search import best_point
-from tvbandits.ties import row_of_largest
+from tvbandits.ties import acquisition_argmax
 from tvbandits.validation import (
     Array,
     Index,
+    as_list,
     as_points,
-    choice,
+    check_choice,
     describe,
     finite_number,
     is_infinite,
-    settle,
-    several,
+    set_fields,
 )
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Space(Domain):
         if both := [name for name in contexts if name in actions]:
             raise ValueError(f"{both[0]!r} is either chosen or of the context, and both are given")
         parts = (*actions.values(), *contexts.values())
-        settle(self, names=(*actions, *contexts), parameters=parts, context=tuple(contexts))
+        set_fields(self, names=(*actions, *contexts), parameters=parts, context=tuple(contexts))
 
     def __repr__(self) -> str:
         texts = [f"{name}={part}" for name, part in self._action_parameters.items()]
@@ -221,7 +221,7 @@ class Space(Domain):
 
     def from_values(self, values: Any) -> Array:
         """Return the point (1, d) of a value for each parameter, in their order."""
-        listed = several("values", values, f"a value for each of {', '.join(self.names)}")
+        listed = as_list("values", values, f"a value for each of {', '.join(self.names)}")
         if len(listed) != len(self.names):
             needs = f"values must be one for each of {', '.join(self.names)}"
             raise ValueError(f"{needs}, got {describe(values)}")
@@ -286,7 +286,7 @@ class Space(Domain):
         every = self._every
         if every is not None:
             values = acquisition(every)
-            best = row_of_largest(values, every, rng)
+            best = acquisition_argmax(values, every, rng)
             return every[best].copy(), float(values[best])
         kinds = [(part.size, not isinstance(part, Category)) for part in self.parameters]
         samples = 256 if any(size for size, _ in kinds) else 512
@@ -415,9 +415,9 @@ class Space(Domain):
             If one is no parameter.
         """
         needs = "names of parameters"
-        names = [context] if isinstance(context, str) else several("context", context, needs)
+        names = [context] if isinstance(context, str) else as_list("context", context, needs)
         for name in names:
-            choice("context", name, self.names)
+            check_choice("context", name, self.names)
         return tuple(names)
 
 
@@ -453,7 +453,7 @@ class Table(Candidates):
     ) -> None:
         names = space.context_names(context)
         where = [column for name in names for column in np.r_[space.columns[name]]]
-        settle(self, space=space, context_names=names)
+        set_fields(self, space=space, context_names=names)
         super().__init__(space.check(points), where, retired)
 
     def __repr__(self) -> str:
@@ -546,7 +546,7 @@ class Arms(Table):
     """
 
     def __init__(self, names: Sequence[str], retired: Sequence[int] = ()) -> None:
-        levels = tuple(several("names", names, "at least two different texts"))
+        levels = tuple(as_list("names", names, "at least two different texts"))
         are_texts = all(isinstance(each, str) for each in levels)
         if not are_texts or len(set(levels)) < max(len(levels), 2):
             raise ValueError(f"names must be at least two different texts, got {describe(names)}")

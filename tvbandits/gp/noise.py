@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from tvbandits.data import Dataset, at_times, step_of
+from tvbandits.data import Dataset, append_times, median_time_step
 from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.gp.linalg import cholesky, eigenpairs, log_determinant, solve_lower
-from tvbandits.validation import SMALLEST_VARIANCE, Array, Index, usable_variances
+from tvbandits.validation import SMALLEST_VARIANCE, Array, Index, clip_variances
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def estimated_noise(
     largest = CONFIG.largest_noise * max(unit, float(np.mean(values**2)))
     noise = np.geomspace(CONFIG.smallest_noise * unit, largest, CONFIG.noises)
     off = np.log(noise / sizes[:, None] / CONFIG.prior_share) / CONFIG.prior_spread
-    lags = np.abs(t[:, None] - t) / step_of(t)
+    lags = np.abs(t[:, None] - t) / median_time_step(t)
     same_point = (X[:, None] == X).all(axis=2)
     same = (lags == 0) & same_point
     has_variance = np.arange(len(rows)) < k
@@ -189,10 +189,15 @@ def estimated_noise(
         fit = (squares[:, None] / spread + np.log(spread)).sum(axis=2)
         parts.append(evidence[:, None] - 0.5 * fit - 0.5 * off**2)
     density = np.exp(logsumexp(parts, axis=(0, 1)) - logsumexp(parts))
+    return estimate_on_grid(noise, density, len(unknown))
+
+
+def estimate_on_grid(noise: Array, density: Array, readings: int) -> NoiseEstimate:
+    """Return the estimate from the posterior shares (K,) of a rising grid of noise variances (K,)."""
     cumulative = np.cumsum(density) - density / 2
     quantiles = np.exp(np.interp(CONFIG.quantiles, cumulative, np.log(noise)))
-    low, high, posterior_mean = usable_variances(np.append(quantiles, density @ noise)).tolist()
-    return NoiseEstimate(posterior_mean, low, high, len(unknown))
+    low, high, mean = clip_variances(np.append(quantiles, density @ noise)).tolist()
+    return NoiseEstimate(mean, low, high, readings)
 
 
 def _squared_unit(y: Array, values: Array) -> float:
@@ -221,7 +226,7 @@ def noise_of_others(variance: Array) -> NoiseEstimate:
     The next one is taken to be as noisy as they are; nothing was learned of readings without a variance.
     """
     quantiles = np.quantile(variance, CONFIG.quantiles)
-    low, high, mean = usable_variances(np.append(quantiles, np.mean(variance))).tolist()
+    low, high, mean = clip_variances(np.append(quantiles, np.mean(variance))).tolist()
     return NoiseEstimate(mean, low, high)
 
 
@@ -278,7 +283,7 @@ def _latest(observations: Dataset, rows: Index, most: int) -> Index:
     if len(rows) <= most:
         return rows
     rows = rows[_of_few_places(observations.X[rows], observations.t[rows])]
-    counts, which = _counts(at_times(observations.X, observations.t))
+    counts, which = _counts(append_times(observations.X, observations.t))
     rows = rows[np.argsort(observations.t[rows], kind="stable")]
     repeats = np.flatnonzero(counts[which][rows] > 1)[-most // 2 :]
     others = np.setdiff1d(np.arange(len(rows)), repeats)

@@ -19,23 +19,23 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern
 
-from tvbandits.data import Dataset, step_of
+from tvbandits.data import Dataset, median_time_step
 from tvbandits.domains.space_kernel import with_arms
 from tvbandits.gp.evidence import Evidence
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, Terms, leaves_of, rebuilt
 from tvbandits.gp.linalg import pivoted_cholesky
 from tvbandits.gp.standardisation import Scaling
-from tvbandits.ties import first_of_largest
+from tvbandits.ties import first_argmax
 from tvbandits.validation import (
     Array,
     Index,
+    as_bool,
+    as_list,
+    check_instance,
     finite_number,
-    flag,
     is_infinite,
-    of_kind,
     positive_number,
-    settle,
-    several,
+    set_fields,
     whole_number,
 )
 
@@ -97,19 +97,19 @@ class Every:
     def __post_init__(self) -> None:
         for name in ("steps", "observations", "iterations", "remembered"):
             whole_number(name, getattr(self, name))
-        first = several("first", self.first, "a tuple of whole numbers")
+        first = as_list("first", self.first, "a tuple of whole numbers")
         for number in first:
             whole_number("each of first", number)
-        rivals = several("rivals", self.rivals, "a tuple of kernels")
+        rivals = as_list("rivals", self.rivals, "a tuple of kernels")
         for rival in rivals:
-            of_kind("each of rivals", rival, Kernel, "a scikit-learn kernel")
+            check_instance("each of rivals", rival, Kernel, "a scikit-learn kernel")
         finite_number("recent", self.recent, above=0.0, high=1.0)
         for name in ("spread", "space_spread"):
             if not is_infinite(getattr(self, name)):
                 positive_number(name, getattr(self, name))
         for name in ("in_steps", "diverse"):
-            flag(name, getattr(self, name))
-        settle(self, first=tuple(first), rivals=tuple(rivals))
+            as_bool(name, getattr(self, name))
+        set_fields(self, first=tuple(first), rivals=tuple(rivals))
 
     def due(self, before: int, now: int) -> bool:
         """Return whether a fit is due between `before` rewards and `now`."""
@@ -273,7 +273,7 @@ def refit(
     kernels, losses = list(learned.kernels), list(learned.losses)
     step = learned.step
     if every.in_steps:
-        gap = step_of(sample.t)
+        gap = median_time_step(sample.t)
         changes = not learned.fits or gap > CONFIG.longer_step * step
         step = gap if changes else step
         starts = tuple(at_step(each, step) for each in starts) if changes else learned.starts
@@ -294,7 +294,7 @@ def refit(
             theta, loss = _minimize(evidence, theta, bounds, every.iterations)
             losses[i] += loss if together else 0.0
         kernels[i] = kernel.clone_with_theta(theta)
-    best = first_of_largest(-np.array(losses)) if together else learned.best
+    best = first_argmax(-np.array(losses)) if together else learned.best
     return replace(
         learned,
         kernels=tuple(kernels),

@@ -108,7 +108,7 @@ class SmoothPosterior:
         split = None if expansion is None else _at_time(expansion.kernel, expansion.Z, now)
         if expansion is None or split is None:
             return None
-        return cls(*split, expansion.less, expansion.means)
+        return cls(*split, expansion.reduction, expansion.weights)
 
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Return means (m, c) and variances (m,) at points (m, d)."""

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtri, logsumexp
 
-from tvbandits.data import step_of
-from tvbandits.gp.noise import CONFIG as NOISE_CONFIG, NoiseEstimate
-from tvbandits.validation import SMALLEST_VARIANCE, Array, usable_variances
+from tvbandits.data import median_time_step
+from tvbandits.gp.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, estimate_on_grid
+from tvbandits.validation import SMALLEST_VARIANCE, Array
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,7 @@ def noise_of_table(table: Array, times: Array) -> NoiseEstimate | None:
         logsumexp(evidence, axis=0) - 0.5 * (np.log(share) / NOISE_CONFIG.prior_spread) ** 2
     )
     density = np.exp(log_density - logsumexp(log_density))
-    cumulative = np.cumsum(density) - density / 2
-    quantiles = np.exp(np.interp(NOISE_CONFIG.quantiles, cumulative, np.log(noises)))
-    low, high, mean = usable_variances(np.append(quantiles, density @ noises)).tolist()
-    return NoiseEstimate(mean, low, high, int(np.isfinite(part).sum()))
+    return estimate_on_grid(noises, density, int(np.isfinite(part).sum()))
 
 
 def without_repeats(table: Array) -> Array:
@@ -149,7 +146,9 @@ def table_evidence(above: Array, times: Array, sizes: Array, noises: Array) -> A
     # Value and slope; a slope is in such a unit that its prior variance is that of the value.
     value, slope, log_density = np.zeros((3, *prior.shape))
     variance, both, variance_of_slope = prior.copy(), np.zeros(prior.shape), prior.copy()
-    for values, steps in zip(above, np.diff(times, prepend=times[0]) / step_of(times), strict=True):
+    for values, steps in zip(
+        above, np.diff(times, prepend=times[0]) / median_time_step(times), strict=True
+    ):
         lags = steps / memories
         decay, zero = np.exp(-lags), np.zeros(len(lags))
         moves = [[1.0 + lags, lags], [-lags, 1.0 - lags]]
@@ -201,7 +200,7 @@ def largest_noise(table: Array, times: Array) -> float:
     bounds = [math.inf]
     differences = np.diff(table, axis=0)
     if len(differences):
-        differences[~np.isclose(np.diff(times), step_of(times), atol=0.0)] = np.nan
+        differences[~np.isclose(np.diff(times), median_time_step(times), atol=0.0)] = np.nan
     for order in range(1, CONFIG.most_differences + 1):
         share = math.comb(2 * order, order)
         squares = np.nansum(differences**2, axis=1) / share

@@ -47,13 +47,13 @@ from tvbandits.integrations.sampling import (
 )
 from tvbandits.validation import (
     Array,
+    as_list,
     as_time,
+    check_instance,
     describe,
     is_finite_number,
     noise_variance_number,
-    of_kind,
     require,
-    several,
     whole_number,
 )
 
@@ -397,9 +397,9 @@ class TVSampler(optuna.samplers.BaseSampler):
             require(isinstance(time, str) and bool(time), "time", requirement, time)
         self._policy, self._time = policy, time
         self._context = as_context_parameters(context)
-        self._periodic = tuple(several("periodic", periodic, "names of parameters"))
+        self._periodic = tuple(as_list("periodic", periodic, "names of parameters"))
         for name in self._periodic:
-            of_kind("periodic", name, str, "names of parameters")
+            check_instance("periodic", name, str, "names of parameters")
         self._seed = _draw_seed() if seed is None else whole_number("seed", seed, 0, LARGEST_SEED)
         self._lock = SharedLock()
         self._run: StudyRun | None = None

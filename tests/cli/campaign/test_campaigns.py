@@ -24,7 +24,7 @@ from tvbandits import Campaign, Candidates, policies, rate
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
 from tvbandits.comparison.summary import Run
-from tvbandits.text import interval_text
+from tvbandits.text import format_interval
 
 SITES = "site,km,height\nnorth,0,1\nmill,2.5,1\nsouth,5,2\neast,7.5,0\n"
 
@@ -336,7 +336,7 @@ def test_forecasts_are_predictions_best_first(command: Command, played: Path) ->
     assert [row["mean"] for row in said["forecast"]] == mean[order].tolist()
     assert [row["deviation"] for row in said["forecast"]] == deviation[order].tolist()
     one = fine(command("forecast", played, "--at", "2024-01-01 09:00", "--site", "mill"))
-    assert one == f"mill: {interval_text(mean[1], 1.96 * deviation[1], '+-')} (95%)\n"
+    assert one == f"mill: {format_interval(mean[1], 1.96 * deviation[1], '+-')} (95%)\n"
     low, high = mean - 1.96 * deviation, mean + 1.96 * deviation
     bounds = np.array([row["interval_95"] for row in said["forecast"]])
     np.testing.assert_allclose(bounds, np.stack([low, high], axis=1)[order])

@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.views import condition
 from tvbandits import Arms, Bandit, policies
-from tvbandits.bandit.state import same_value
+from tvbandits.bandit.state import is_same_value
 from tvbandits.gp.ensemble.arms import ArmFilters, ArmsPosterior, GridSpec
 from tvbandits.validation import Array
 
@@ -167,7 +167,7 @@ def test_continued_is_condition_to_the_bit() -> None:
         X = bandit.ask(t)
         fresh = Bandit.from_state(bandit.recipe, before)
         np.testing.assert_array_equal(fresh.ask(t), X)
-        assert same_value(conditioned(fresh, t).mean, conditioned(bandit, t).mean)
+        assert is_same_value(conditioned(fresh, t).mean, conditioned(bandit, t).mean)
         reuses += conditioned(bandit, t).data.room is not None
         y = 50.0 if t == 160 else rng.standard_normal()
         bandit.tell(X, [y], t - {4: 0.5, 7: 3}.get(t % 20, 0))

@@ -17,12 +17,12 @@ from tests.helpers.models import (
     dense_covariance,
     history,
 )
-from tvbandits.bandit.state import same_value
+from tvbandits.bandit.state import is_same_value
 from tvbandits.gp.ensemble import mixture
 from tvbandits.gp.ensemble.filters import Filters, filters_at_prior
 from tvbandits.gp.ensemble.mixture import CONFIG, FilterEnsemble, prune
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, SpatialSpec, function_models
-from tvbandits.queries.plans import questions
+from tvbandits.queries.plans import choose_questions
 from tvbandits.validation import Array
 
 
@@ -162,10 +162,10 @@ def test_prune_keeps_the_heaviest_models_within_capacity(monkeypatch) -> None:
 def test_questions_are_distinct_and_every_fourth_is_uncertain() -> None:
     joint = ensemble_of_field(FilterEnsemble.of(POINTS, 0.04), 6).joint_posterior(7.0)
     for count in range(4):
-        assert len(set(questions(joint, 5, count).tolist())) == 5
-    assert questions(joint, 1, 3)[0] == joint.deviation.argmax()
-    assert len(questions(joint, 0)) == 0
-    assert np.array_equal(questions(joint, 99), np.arange(len(POINTS)))
+        assert len(set(choose_questions(joint, 5, count).tolist())) == 5
+    assert choose_questions(joint, 1, 3)[0] == joint.deviation.argmax()
+    assert len(choose_questions(joint, 0)) == 0
+    assert np.array_equal(choose_questions(joint, 99), np.arange(len(POINTS)))
 
 
 def test_scale_of_function_survives_repeated_readings_and_loud_noise() -> None:
@@ -291,8 +291,8 @@ def test_exchange_leaves_active_models_above_smallest_weight() -> None:
 def test_inactive_models_are_pickled() -> None:
     ensemble = ensemble_of_wave()
     again = pickle.loads(pickle.dumps(ensemble))
-    assert same_value(ensemble, again)
+    assert is_same_value(ensemble, again)
     for t in range(STEPS + 1, STEPS + 1 + CONFIG.turn_period):
         y = wave(t)[[3]]
         ensemble, again = (each.update([3], y, None, float(t)) for each in (ensemble, again))
-    assert same_value(ensemble, again)
+    assert is_same_value(ensemble, again)

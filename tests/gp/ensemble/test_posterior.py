@@ -8,7 +8,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Candidates, Dataset, policies
-from tvbandits.bandit.state import same_value
+from tvbandits.bandit.state import is_same_value
 from tvbandits.gp.additive import structured_kernel
 from tvbandits.gp.ensemble import posterior as posterior_module
 from tvbandits.gp.ensemble.candidate_posterior import Readings
@@ -269,21 +269,23 @@ def ensemble_in_order(readings: list[tuple[float, Readings]]) -> FilterEnsemble:
 def test_late_readings_count_at_their_own_time() -> None:
     readings = history(CONFIG.replay_times + 5)
     late = [*readings[:-4], *readings[-3:], readings[-4]]  # the fourth last comes at the end
-    assert same_value(buffer_of(late).latest, ensemble_in_order(readings))
+    assert is_same_value(buffer_of(late).latest, ensemble_in_order(readings))
     # Also in the first steps, where the second time says how long a step is.
-    assert same_value(
+    assert is_same_value(
         buffer_of([readings[0], readings[2], readings[1]]).latest, ensemble_in_order(readings[:3])
     )
     # The earliest of all may come last.
-    assert same_value(buffer_of([readings[1], readings[0]]).latest, ensemble_in_order(readings[:2]))
+    assert is_same_value(
+        buffer_of([readings[1], readings[0]]).latest, ensemble_in_order(readings[:2])
+    )
 
 
 def test_readings_of_one_time_are_taken_in_their_order() -> None:
     readings, rng = history(5), np.random.default_rng(9)
     more = [(3.0, reading(rng)), (5.0, reading(rng))]
     expected = ensemble_in_order([*readings[:3], more[0], *readings[3:], more[1]])
-    assert same_value(buffer_of([*readings, *more]).latest, expected)
-    assert same_value(buffer_of([*readings, *more[::-1]]).latest, expected)
+    assert is_same_value(buffer_of([*readings, *more]).latest, expected)
+    assert is_same_value(buffer_of([*readings, *more[::-1]]).latest, expected)
 
 
 def test_buffer_at_ignores_later_readings() -> None:
@@ -291,7 +293,7 @@ def test_buffer_at_ignores_later_readings() -> None:
     buffer = buffer_of(readings)
     for t in (1.0, 3.0, 3.5, 6.0, 9.0):
         earlier = [each for each in readings if each[0] <= t]
-        assert same_value(buffer.at(t), ensemble_in_order(earlier))
+        assert is_same_value(buffer.at(t), ensemble_in_order(earlier))
     assert not buffer.at(0.5).filters  # there was no reading
 
 
@@ -311,7 +313,7 @@ def test_reading_before_buffer_counts_with_effective_noise() -> None:
     after = buffer.add(begins - 1.5, old)
     noise = effective_noise(buffer.start, 1.5, old.variance)
     assert noise > 0.1
-    assert same_value(after.start, buffer.start.update(old.rows, old.values, noise, begins))
+    assert is_same_value(after.start, buffer.start.update(old.rows, old.values, noise, begins))
     assert after.latest.predict(20.0).mean[2] > buffer.latest.predict(20.0).mean[2]
     # So old that it says nothing: nothing changes.
     assert (
@@ -402,7 +404,7 @@ def test_new_ensemble_reads_latest_times_and_has_all_data(few_times: int) -> Non
     posterior, short = (conditioned(60.0, each, rule) for each in (readings, latest))
     assert len(posterior.data) == 120
     assert (posterior.first_time, posterior.earlier_times) == (49.0, 48)
-    assert same_value(posterior.buffer.latest, short.buffer.latest)
+    assert is_same_value(posterior.buffer.latest, short.buffer.latest)
     # It goes on as that ensemble, and a late reading from before its first time counts, too.
     more = observations(61, seed=0).take(slice(120, None))
     late = Dataset(POINTS[:1], np.array([20.0]), np.array([9.0]), np.array([0.01]))

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
 from tvbandits import Answers, Bandit, Candidates, Options, load, policies
-from tvbandits.bandit.state import same_value
+from tvbandits.bandit.state import is_same_value
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.gp.additive import structured_kernel
 from tvbandits.gp.ensemble import posterior as posterior_module, seasons
@@ -104,7 +104,7 @@ def test_season_replaces_rival_models_by_those_of_network() -> None:
     assert period_of(posterior) == 12.0
     seasonal = FilterEnsemble.of(SCALED, 0.05, both=True, season=12.0)
     assert seasonal.models == models_for(POINTS, 12.0)
-    assert same_value(posterior.buffer.latest, buffer_at(np.arange(1.0, 50.0), seasonal).latest)
+    assert is_same_value(posterior.buffer.latest, buffer_at(np.arange(1.0, 50.0), seasonal).latest)
     # If the period is rejected, the rivals are back.
     without = posterior.replay(posterior.buffer.start, None, 3.0, data_at(np.arange(1.0, 3.0)))
     assert without.start.models == rivals.models
@@ -115,7 +115,7 @@ def test_search_without_result_changes_nothing() -> None:
     posterior = posteriors_at(times, seasonal=False)[-1]
     assert period_of(posterior) is None
     plain = buffer_at(times, FilterEnsemble.of(SCALED, 0.05), seasonal=False)
-    assert same_value(posterior.buffer.latest, plain.latest)
+    assert is_same_value(posterior.buffer.latest, plain.latest)
 
 
 def test_period_is_rejected_by_later_readings() -> None:
@@ -130,7 +130,7 @@ def test_period_is_rejected_by_later_readings() -> None:
     assert period_of(posterior) is None
     assert all(each.season is None for each in posterior.buffer.latest.models)
     never = posteriors_at(np.arange(1.0, 50.0), seasonal=False)[-1]
-    assert same_value(posterior.buffer.latest, never.buffer.latest)
+    assert is_same_value(posterior.buffer.latest, never.buffer.latest)
 
 
 def test_season_of_long_history_is_found_before_its_latest_times(

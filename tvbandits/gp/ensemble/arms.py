@@ -20,6 +20,7 @@ from statistics import median
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
+from scipy.special import softmax
 
 from tvbandits.data import replace_fields
 from tvbandits.gp import linalg
@@ -43,8 +44,8 @@ from tvbandits.gp.posterior import (
     Posterior,
     PosteriorRule,
     Prior,
-    as_of_now,
-    without_levels,
+    equivalent_noise,
+    subtract_level_means,
 )
 from tvbandits.validation import Array, Index
 
@@ -205,8 +206,7 @@ class ArmFilters:
     def weights(self) -> Array:
         """Return the weights of the models (M,), whose sum is 1, with the level integrated out."""
         log = self.evidence + 0.5 * (self.product**2 / self.precision - np.log(self.precision))
-        weights = np.exp(log - log.max())
-        return np.asarray(weights / weights.sum())
+        return np.asarray(softmax(log))
 
     @cached_property
     def level_share(self) -> Array:
@@ -412,8 +412,7 @@ class EffectFilters:
     @cached_property
     def weights(self) -> Array:
         """Return the weights of the models (M,), whose sum is 1."""
-        weights = np.exp(self.evidence - self.evidence.max())
-        return np.asarray(weights / weights.sum())
+        return np.asarray(softmax(self.evidence))
 
     @property
     def level(self) -> float:
@@ -497,7 +496,7 @@ class IndependentArms(PosteriorRule):
     lengths: tuple[float, ...] = (0.0,)
 
     self_learning: ClassVar[bool] = True
-    points_apart: ClassVar[bool] = True
+    independent_points: ClassVar[bool] = True
     counts_trials: ClassVar[bool] = True
 
     def prior(self, posterior: Posterior) -> Prior:
@@ -509,7 +508,7 @@ class IndependentArms(PosteriorRule):
         kernel, data, grid, now, previous, *_ = conditioning
         if grid is None:
             raise ValueError("arms are candidates: there are none")
-        data = data.in_time()
+        data = data.sort_by_time()
         prior = prior_posterior(kernel, data, grid, now)
         if prior is not None:
             return prior
@@ -576,7 +575,7 @@ def _spec_of(data: Data, *, relative: bool) -> tuple[GridSpec, tuple[float, floa
     Relative to a control, differences are those of one time.
     """
     first = CONFIG.first_readings
-    Y = without_levels(data.Z[:, -1], data.Y, data.variance) if relative else data.Y
+    Y = subtract_level_means(data.Z[:, -1], data.Y, data.variance) if relative else data.Y
     reward_range = float(Y[:, 0].min()), float(Y[:, 0].max())
     noise = median(data.variance[:first].tolist())  # of so few numpy's takes twenty times as long
     times = np.unique(data.Z[: 4 * first, -1])
@@ -636,7 +635,12 @@ class ArmsPosterior(CandidatePosterior):
         """Return the posterior with more readings; None where some are late, or need other models."""
         if grid is not self.grid:
             return None
-        rows, data, past, reward_range = rows.in_time(), self.data, self.past, self.reward_range
+        rows, data, past, reward_range = (
+            rows.sort_by_time(),
+            self.data,
+            self.past,
+            self.reward_range,
+        )
         if len(rows):
             first = float(rows.Z[0, -1])
             if first < data.Z[-1, -1]:
@@ -752,6 +756,6 @@ class ArmsPrior:
         scales, parts = _sum_by_scale(filters.scale, part)
         decay = np.exp(-np.asarray(ages)[:, None] / scales)
         r2 = (decay @ parts / total) ** 2
-        variance = as_of_now(noise, total, r2)
+        variance = equivalent_noise(noise, total, r2)
         limit = NOISE_LIMITS.faint * (total + noise)
         return np.asarray(np.where(variance <= limit, variance, np.inf))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
+from tvbandits.gp.cholesky import ExactPosterior, condition_by_cholesky
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.posterior import (
     CandidateGrid,
@@ -80,7 +80,7 @@ def prior_posterior(
     if len(data) and now >= data.Z[0, -1]:
         return None
     none = Data(grid.at(now)[:0], data.Y[:0], data.variance[:0])
-    return by_cholesky(kernel, none, grid=grid, now=now)
+    return condition_by_cholesky(kernel, none, grid=grid, now=now)
 
 
 class CandidatePosterior:

@@ -33,7 +33,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy.special import betaln
+from scipy.special import betaln, softmax
 
 from tvbandits.data import replace_fields
 from tvbandits.validation import Array, Index
@@ -210,8 +210,7 @@ class CountFilters:
     @cached_property
     def weights(self) -> Array:
         """Return the weights of the models (M,), whose sum is 1."""
-        weights = np.exp(self.evidence - self.evidence.max())
-        return np.asarray(weights / weights.sum())
+        return np.asarray(softmax(self.evidence))
 
     @property
     def means(self) -> Array:

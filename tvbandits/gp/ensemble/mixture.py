@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from tvbandits.data import replace_fields
 from tvbandits.gp.calibration import CONFIG as CALIBRATION_CONFIG
@@ -56,7 +57,7 @@ from tvbandits.gp.ensemble.models import (
     models_for,
 )
 from tvbandits.gp.lookahead import JointPosterior
-from tvbandits.ties import first_of_largest
+from tvbandits.ties import first_argmax
 from tvbandits.validation import Array, Index
 
 
@@ -383,9 +384,7 @@ class FilterEnsemble:
     @cached_property
     def weights(self) -> Array:
         """Return the weights of the active models, whose sum is 1."""
-        log_weights = self._updated_log_weights
-        weights = np.exp(log_weights - log_weights.max())
-        return np.asarray(weights / weights.sum())
+        return np.asarray(softmax(self._updated_log_weights))
 
     @cached_property
     def _updated_log_weights(self) -> Array:
@@ -438,7 +437,7 @@ class FilterEnsemble:
         """
         if not self.filters:
             return np.ones(len(self.points))
-        heaviest = np.arange(len(self.weights)) == first_of_largest(self.weights)
+        heaviest = np.arange(len(self.weights)) == first_argmax(self.weights)
         parts = zip(self.filters, split_by_group(heaviest, self.filters), strict=True)
         model = next(each.take(part) for each, part in parts if part.any())
         model = model.predict(self.steps_until(t))

@@ -48,10 +48,10 @@ from tvbandits.gp.posterior import (
     Posterior,
     PosteriorRule,
     Prior,
-    as_of_now,
+    equivalent_noise,
 )
-from tvbandits.ties import first_of_largest
-from tvbandits.validation import Array, finite_number, not_negative, of_kind, several
+from tvbandits.ties import first_argmax
+from tvbandits.validation import Array, as_list, check_instance, finite_number, nonnegative_number
 
 
 @dataclass(frozen=True)
@@ -173,8 +173,8 @@ class ReplayBuffer:
 def effective_noise(ensemble: FilterEnsemble, age: float | Array, variance: Array) -> Array:
     """Return the noise variances (n,) of earlier readings as readings of now; infinite if worthless.
 
-    By `as_of_now`, with the prior correlation of static part and drift together, averaged over the
-    active models by their weights.
+    By `equivalent_noise`, with the prior correlation of static part and drift together, averaged over
+    the active models by their weights.
 
     Parameters
     ----------
@@ -196,7 +196,9 @@ def effective_noise(ensemble: FilterEnsemble, age: float | Array, variance: Arra
         shared += weight * scale * model.covariance(np.zeros(1), steps, 1.0)
         total += weight * scale * (model.static + model.drift)
     r2 = (shared / total) ** 2
-    noise = np.where(r2 < CONFIG.smallest_correlation, np.inf, as_of_now(variance, total, r2))
+    noise = np.where(
+        r2 < CONFIG.smallest_correlation, np.inf, equivalent_noise(variance, total, r2)
+    )
     return np.where(ages > 0, noise, variance)
 
 
@@ -243,20 +245,20 @@ class ModelEnsemble(PosteriorRule):
 
     def __post_init__(self) -> None:
         check_season(self.season)
-        not_negative("prior_scale", self.prior_scale)
+        nonnegative_number("prior_scale", self.prior_scale)
         pairs = "a tuple of pairs (ModelSpec, weight)"
-        for pair in several("prior_weights", self.prior_weights, pairs):
+        for pair in as_list("prior_weights", self.prior_weights, pairs):
             model, weight = pair if isinstance(pair, tuple) and len(pair) == 2 else (pair, None)
             name = "each model of prior_weights"
-            of_kind(name, model, ModelSpec, "a ModelSpec, with its weight")
+            check_instance(name, model, ModelSpec, "a ModelSpec, with its weight")
             finite_number("each weight of prior_weights", weight, low=0.0, high=1.0)
 
     @property
-    def fewest_fitted(self) -> int:
+    def fewest_candidates_for_fit(self) -> int:
         """Fewest candidates on which a kernel is fitted to an outcome: any if both kinds vie."""
-        return 1 if self.both else super().fewest_fitted
+        return 1 if self.both else super().fewest_candidates_for_fit
 
-    def of_other_unit(self) -> ModelEnsemble:
+    def for_other_outcome(self) -> ModelEnsemble:
         """Return the rule without a first guess of the unit."""
         return replace(self, prior_scale=0.0)
 
@@ -303,7 +305,7 @@ class ModelEnsemble(PosteriorRule):
         kernel, data, grid, now, previous, _, noise_variance = conditioning
         if grid is None:
             raise ValueError("an ensemble of models needs candidates")
-        data = data.in_time()
+        data = data.sort_by_time()
         prior = prior_posterior(kernel, data, grid, now)
         if prior is not None:
             return prior
@@ -480,7 +482,7 @@ class EnsemblePosterior(CandidatePosterior):
             return None
         if len(rows.Z) == 0:
             return self if now == self.now else replace_fields(self, now=now)
-        return self.observe(rows.in_time(), self.data.append(rows).in_time(), now)
+        return self.observe(rows.sort_by_time(), self.data.append(rows).sort_by_time(), now)
 
     # --- predictions ------------------------------------------------------------------------------
 
@@ -634,7 +636,7 @@ class EnsemblePrior:
     def covariance(self, Z: Array) -> Array:
         """Return the prior covariance (n, n) of static part and drift in the heaviest model."""
         ensemble, X, times = self.ensemble, Z[:, :-1] / self.units, Z[:, -1]
-        heaviest = first_of_largest(ensemble.weights)
+        heaviest = first_argmax(ensemble.weights)
         step = ensemble.step_length if math.isfinite(ensemble.step_length) else 1.0
         lags, extent = np.abs(times[:, None] - times) / step, largest_extent(ensemble.points)
         model = ensemble.active_models[heaviest]
