@@ -75,11 +75,6 @@ class Environment:
         """Return whether the problem has a realisation for each seed."""
         return hasattr(self.problem, "realise")
 
-    @property
-    def is_changed_by_plays(self) -> bool:
-        """Return whether the rewards of the problem depend on earlier plays."""
-        return hasattr(self.problem, "wear")
-
     def realise(self, seed: int) -> Environment:
         """Return the environment of a seed's realisation; without realisations, this environment."""
         problem = self.problem
@@ -90,11 +85,6 @@ class Environment:
         problem = self.problem
         return Environment.of(problem.begin()) if hasattr(problem, "begin") else self
 
-    def wear(self, x: Array) -> None:
-        """Change the problem as plays of the points (n, d) do, if it depends on plays."""
-        if hasattr(self.problem, "wear"):
-            self.problem.wear(x)
-
     def play(
         self, x: Array, t: float, seed: int, stream: int = Stream.REWARD
     ) -> tuple[float, float]:
@@ -104,7 +94,8 @@ class Environment:
         """
         problem = self.problem
         reward = finite_number(f"the value of {problem.name}", rewards_at(problem, x, t)[0])
-        self.wear(x)
+        if hasattr(problem, "wear"):
+            problem.wear(x)
         noise = float(keyed_normal(seed, stream, x, t)[0])
         if self.trials is not None:
             return reward, float(binom.ppf(ndtr(noise), self.trials, reward)) / self.trials

@@ -18,6 +18,10 @@ _NUMBER = re.compile(rf"[-+]?(?:{_GROUPED}|[\d.,]*\d[.,]?)(?:[eE][-+]?\d+)?")
 
 _LIMIT = re.compile(r"(?:([<≤])|[>≥])\s*=?\s*([-+]?[\d.,]*\d)")
 _WITH_WORD = re.compile(r"[-+]?[\d.,]*\d\s*([^\W\d]\D*|[%°*].*)")
+_WITH_FLAG = re.compile(r"[-+]?[\d.,]*\d\s*([(\[].*[)\]]|[*#?!])")
+_CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d)?")
+# As in the hourly files of NOAA, in tenths of a degree and with a mark of quality: no decimal comma.
+WITH_CODE = re.compile(r"[-+]0\d{3},\w")
 _WITH_COMMA = re.compile(r"[-+]?\d[\d.]*,\d+")
 
 
@@ -67,6 +71,15 @@ def remedy_of(cell: object) -> str:
     """
     text = str(cell).strip()
     missing = format_option("missing", text)
+    if WITH_CODE.fullmatch(text):
+        return "if a value and a mark of quality stand in this cell, write them into two columns"
+    if _CLOCK.fullmatch(text):
+        return f"if it is a time of day, name its columns by {format_option('time', 'DATE+CLOCK')}"
+    if flag := _WITH_FLAG.fullmatch(text):
+        return (
+            f"if {flag[1]!r} is a flag, write flags into a column of their own; if this one stands for "
+            f"no reading, say {missing}"
+        )
     if _WITH_COMMA.fullmatch(text):
         return f"say {format_option('decimal', 'comma')} or {format_option('decimal', 'point')}"
     if limit := _LIMIT.fullmatch(text):

@@ -28,6 +28,20 @@ def plain(column: object) -> str:
     ).strip("_")
 
 
+def spellings(heading: object) -> tuple[str, str, str]:
+    """Return a heading as `plain` writes it, with its words apart, and without a unit or a zone.
+
+    Examples
+    --------
+    >>> from tvbandits.datasets.tables.headings import spellings
+    >>> print(spellings("sensorId"), spellings("Time (UTC)"))
+    ('sensorid', 'sensor_id', 'sensorid') ('time_utc', 'time_utc', 'time')
+    """
+    text = str(heading)
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text)
+    return plain(text), plain(apart), plain(re.split(r"[,(\[]", text)[0])
+
+
 def as_id(value: Any) -> str:
     """Return the id of a sensor: 7, 7.0 and "7.0" are "7", "007" stays, and a missing value is empty."""
     if value is None or pd.isna(value):

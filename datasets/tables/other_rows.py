@@ -17,6 +17,9 @@ GAPS = {
 # What stands for the unit of a time in lines of units, "TS" of Campbell or "dd.mm.yyyy hh:mm".
 _UNIT_OF_TIME = re.compile(r"TS|UTC|h|s|min|\W*[yYjJtTdD]{2,4}\W.*")
 
+# A cell of the line in which the USGS says how wide each column is: 20d.
+_WIDTH = re.compile(r"\d+[dsn]")
+
 # An offset from UTC, whose digits are no date.
 _OFFSET = re.compile(r"\W*(UTC|GMT)?\s*[+-]\s*\d\d?(:\d\d)?\W*")
 
@@ -46,6 +49,15 @@ def unit_lines(cells: pd.DataFrame, time: int | None) -> list[int]:
             break
         lines.append(int(str(line)))
     return lines
+
+
+def width_lines(cells: pd.DataFrame) -> list[int]:
+    """Return the line below the names that says how wide each column is, as in tables of the USGS."""
+    return [
+        int(str(line))
+        for line, row in cells.head(1).iterrows()
+        if all(_WIDTH.fullmatch(each.strip()) for each in row)
+    ]
 
 
 def end_lines(cells: pd.DataFrame) -> list[int]:

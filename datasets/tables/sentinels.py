@@ -68,6 +68,41 @@ def spike_notes(values: pd.DataFrame, options: FileOptions) -> list[str]:
     return notes
 
 
+# A value stands alone if the gap to the others is this share of their range.
+ALONE = 0.25
+
+
+def zero_notes(values: pd.DataFrame, options: FileOptions) -> list[str]:
+    """Return a sentence if 0 or -1, which are often no reading, are far from all other values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from tvbandits.datasets.tables.layout import FileOptions
+    >>> from tvbandits.datasets.tables.sentinels import zero_notes
+    >>> values = pd.DataFrame({"value": [*np.linspace(12, 20, 98), 0.0, 0.0]})
+    >>> print(zero_notes(values, FileOptions())[0].partition(":")[0])
+    0 comes 2 times, far from all other values, which are 12 to 20
+    """
+    numbers = pd.Series(values.to_numpy(float).ravel()).dropna()
+    if "none" in options.missing:
+        return []
+    notes = list[str]()
+    for code in (0.0, -1.0):
+        count, others = int((numbers == code).sum()), numbers[~numbers.isin([0.0, -1.0])]
+        if count == 0 or others.nunique() < FEWEST_VALUES:
+            continue
+        gap = max(others.min() - code, code - others.max())
+        if gap > ALONE * (others.max() - others.min()) and count < SPIKE_SHARE * len(numbers):
+            notes.append(
+                f"{code:g} comes {count} time{'s' * (count > 1)}, far from all other values, which are "
+                f"{others.min():g} to {others.max():g}: if it stands for no reading, say "
+                f"{format_option('missing', f'{code:g}')}"
+            )
+    return notes
+
+
 def sentinel_text(code: str, what: str = "is there") -> str:
     """Return the question about a number that may stand for no reading: "-999" or "-999 of Nord"."""
     number = code.partition(" ")[0]

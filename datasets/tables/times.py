@@ -5,23 +5,24 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from tvbandits.clock import find_date_order, to_iso_date
+from tvbandits.clock import find_date_order, is_date_text, to_iso_date
 from tvbandits.datasets.tables.headings import as_id, plain
 from tvbandits.option_text import format_option
 
 # Headings as `plain` writes them, the one to prefer first. Two names stand for a date and a time of day.
 PAIRS = (
     *(("date_gmt", "time_gmt"), ("date_local", "time_local"), ("date", "time"), ("date", "hour")),
-    *(("datum", "uhrzeit"), ("datum", "zeit"), ("day", "hour")),
+    *(("datum", "uhrzeit"), ("datum", "zeit"), ("day", "hour"), ("yyyymmdd", "hh")),
 )
 TIMES = (
     *("timestamp", "datetimeutc", "datetime_utc", "utc", "datetime", "date_time", "time", "when"),
-    *("mess_datum", "date_local", "date", "local", "datum", "zeit", "zeitpunkt"),
+    *("time_stamp", "mess_datum", "date_local", "date", "local", "datum", "zeit", "zeitpunkt"),
+    *("yyyymmdd", "ts"),
     *("hour", "day", "t"),
 )
 
@@ -34,6 +35,8 @@ _PARTS = (
     *({"year", "jahr", "yyyy"}, {"month", "monat", "mm"}, {"day", "tag", "dd"}),
     *({"hour", "hr", "hh", "stunde"}, {"minute", "min", "mi"}),
 )
+# A time of day with minutes.
+CLOCK = r"\s*\d{1,2}:\d\d(:\d\d)?\s*"
 _HOURS_AND_MINUTES = r"\d|(?:\d|[01]\d|2[0-4])?[0-5]\d"
 _DATED = re.compile(r"date|datum|fecha|data|timestamp|datetime|zeitstempel|zeitpunkt")
 
@@ -78,6 +81,14 @@ def numbers_as_dates(column: pd.Series[Any]) -> pd.Series[Any]:
         moments = pd.Timestamp("1899-12-30") + pd.to_timedelta(numbers, unit="D").dt.round("s")
         return moments.dt.strftime("%Y-%m-%d %H:%M:%S")
     return column
+
+
+def is_day(cell: object) -> bool:
+    """Tell whether a cell is a date without a time of day."""
+    text = str(cell).strip()
+    return re.fullmatch(r"(19|20)\d{6}", text) is not None or (
+        is_date_text(text) and re.search(r":|T|\d \d", text) is None
+    )
 
 
 def is_clock(cell: object) -> bool:
@@ -163,6 +174,8 @@ def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any
     ValueError
         If it is not certain whether the day comes first, or dates disagree on that or on the offset.
     """
+    if dates in EPOCHS or "%" in (dates or ""):
+        return _in_format(column, str(dates))
     column = numbers_as_dates(column)
     check_offsets(column)
     words = pd.Series([each for each in column.unique() if isinstance(each, str)], dtype=object)
@@ -189,6 +202,31 @@ def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any
             f"{format_option('dates', 'month')}"
         ) from None
     return column.map(lambda each: dated.get(each, each)) if dated else column
+
+
+def _in_format(column: pd.Series[Any], dates: str) -> pd.Series[Any]:
+    """Return times in a format, or counted since 1970, as texts of ISO 8601; empty cells stay.
+
+    Raises
+    ------
+    ValueError
+        If one is written differently.
+    """
+    cells = column.astype(str).str.strip()
+    if dates in EPOCHS:
+        numbers = pd.to_numeric(cells, errors="coerce")
+        unit: Literal["s", "ms"] = "s" if dates == "s" else "ms"
+        moments = pd.to_datetime(numbers, unit=unit, errors="coerce", utc=True)
+    else:
+        has_zone = "%z" in dates or "%Z" in dates
+        moments = pd.to_datetime(cells, format=dates, errors="coerce", utc=has_zone)
+    wrong = cells[moments.isna() & (cells != "")]
+    if len(wrong):
+        raise ValueError(
+            f"{format_option('dates', dates)}: {wrong.iloc[0]!r} is written differently"
+        )
+    texts: pd.Series[Any] = moments.map(lambda each: "" if pd.isna(each) else str(each))
+    return texts
 
 
 # Times are far from all others if they are few, and the gap is so many spans of the others.
@@ -246,8 +284,7 @@ def numbers_doubt(times: pd.Index[Any]) -> str:
         if low <= first <= last <= high:
             since = pd.Timestamp(first, unit=unit)
             text = f"{UNITS[unit]} since 1970, from {since:%Y-%m-%d %H:%M}"
-            remedy = f"give a clock of unit 1{unit} and origin 1970-01-01"
-            return f"the times may be {text}: then {remedy}"
+            return f"the times may be {text}: then say {format_option('dates', unit)}"
     if SERIALS[0] <= first <= last <= SERIALS[1] and (times % 1 != 0).any():
         since = pd.Timestamp("1899-12-30") + pd.Timedelta(days=first)
         text = f"days as spreadsheets count them, from {since:%Y-%m-%d %H:%M}"

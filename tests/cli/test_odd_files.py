@@ -139,3 +139,47 @@ def test_data_info_takes_short_years_for_no_names_of_sites(command: Command) -> 
     assert "write years with four digits, as 31.01.2024 " in fine(
         command("data", "info", "short.csv")
     )
+
+
+def test_every_command_names_a_few_zeros_far_from_all_other_values(command: Command) -> None:
+    write([str(t) for t in HOURS])
+    text = Path("r.csv").read_text(encoding="utf-8")
+    Path("r.csv").write_text(text.replace(f",{VALUES[3, 1]},", ",0,"), encoding="utf-8")
+    SITES.to_csv("s.csv", index=False)
+    new = ("--policy", "adaptive-gp-ucb", "--sites", "s.csv", "--history", "r.csv")
+    for said in (
+        fine(command("data", "info", "r.csv")),
+        fine(command("campaign", "new", "c.db", *new)),
+    ):
+        assert "note: 0 comes 1 time, far from all other values" in said
+    with pytest.warns(UserWarning, match=r"0 comes 1 time, .*missing=\['0'\]"):
+        sensor_field("r.csv", SITES)
+    assert info(command, "--missing", "0")["notes"] == []
+
+
+def test_data_info_takes_a_table_whose_places_are_empty_for_readings(command: Command) -> None:
+    rows = [f"{t} UTC,{i},{i / 7},,,," for i, t in enumerate(HOURS)]
+    header = "created_at,entry_id,field1,latitude,longitude,elevation,status"
+    Path("r.csv").write_text("\n".join([header, *rows]), encoding="utf-8")
+    facts = info(command)
+    assert (facts["form"], facts["from"]) == ("wide", "2024-01-01 00:00:00")
+
+
+def test_data_info_asks_for_the_time_of_a_table_with_two(command: Command) -> None:
+    rows = [f"{n},{t},{t + pd.Timedelta('1h')},7" for t in HOURS for n in NAMES]
+    Path("r.csv").write_text("\n".join(["station,begin,end,value", *rows]), encoding="utf-8")
+    (question,) = info(command)["questions"]  # type: ignore[misc]
+    assert question == "the time may be begin or end: say which by --time COLUMN"
+    assert info(command, "--time", "end")["from"] == "2024-01-01 01:00:00"
+
+
+def test_seconds_since_1970_become_dates_of_a_campaign_and_its_next_table(command: Command) -> None:
+    write([str(int(t.timestamp())) for t in HOURS])
+    SITES.to_csv("s.csv", index=False)
+    new = ("--policy", "adaptive-gp-ucb", "--sites", "s.csv", "--history", "r.csv")
+    said = fine(command("campaign", "new", "c.db", *new, "--dates", "s"))
+    assert "90 readings of 30 times as a history" in said
+    write([str(int(t.timestamp()) + 30 * 3600) for t in HOURS])
+    said = fine(command("campaign", "tell", "c.db", "--csv", "r.csv", "--dates", "s"))
+    assert said.startswith("90 new readings")
+    assert "the last at 2024-01-03 11:00:00+00:00" in fine(command("campaign", "status", "c.db"))

@@ -669,7 +669,7 @@ def test_tables_files_and_the_page_show_what_else_is_counted(
         said = command(*plan)
         assert said.status == 0, said.err
         assert said.out.count(shown) == 1
-    assert f">{shown} a step</th>" in comparison_report(tmp_path / "out")
+    assert f">{shown}</th>" in comparison_report(tmp_path / "out")
 
 
 # --- a noise variance for each candidate

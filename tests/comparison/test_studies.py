@@ -179,7 +179,7 @@ def test_a_width_that_is_found_out_by_seed_is_one_policys() -> None:
     plan = Comparison(problem, {"wide": wide, "gp-ucb": POLICIES["gp-ucb"].make}, 3, 8)
     rows = pd.concat([run.rows for run in iterate(plan)])
     assert rows["width"].nunique() > 2
-    summary = Board.of(rows, {problem.name: problem}).summary
+    summary = Board.of(rows).summary
     assert summary["policy"].to_list() == ["wide", "gp-ucb"]
     assert summary["seeds"].to_list() == [3, 3]
     assert summary["width"].to_list() == ["by seed", "2"]

@@ -55,9 +55,7 @@ def test_tables_show_regrets_in_any_unit(size: float, capsys: pytest.CaptureFixt
     print_tables(rows, {"waves": references}, {"waves": problem})
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 120
-    board = board_text(
-        Board.of(rows, {"waves": problem}), provenance("quick", "tvbandits board quick")
-    )
+    board = board_text(Board.of(rows), provenance("quick", "tvbandits board quick"))
     over = pairwise_differences(rows).iloc[0]
     (line,) = re.findall(rf"^│ {over['policy']} .*$", out, re.MULTILINE)
     shows(line, over["difference"])

@@ -70,7 +70,6 @@ from tvbandits.errors import PlayError
 from tvbandits.experts.protocol import restore_state, state_of
 from tvbandits.gp.noise import NoiseEstimate
 from tvbandits.io import save_value
-from tvbandits.text import as_html
 from tvbandits.threads import CallLock, lock_calls
 from tvbandits.validation import Array, as_bool, as_generator, as_time, check_instance, whole_number
 
@@ -138,13 +137,6 @@ class Bandit:
         at = "at the start" if state.time is None else f"at t = {state.time:g}"
         pending = f", {len(state.pending)} pending" if len(state.pending) else ""
         return f"<Bandit on {self._recipe.domain!r}, {state.count} rewards told{pending}, {at}>"
-
-    def _repr_html_(self) -> str:
-        recipe = self._recipe
-        parts = [("domain", recipe.domain), ("kernel", self._state.model.kernel)]
-        parts += [("aging", self._state.model.aging), ("width", recipe.beta)]
-        parts += [("noise variance", self.noise)]
-        return as_html("Bandit", [*parts, *self._state.summary])
 
     @property
     def recipe(self) -> Recipe:
@@ -249,8 +241,9 @@ class Bandit:
         context : mapping or array, optional
             Of all points, where one is measured and they have none.
         relative : bool
-            Beside the control at that time, which is what is learned: better by so much. Otherwise, with
-            a control, at the mean and deviation of the levels at which it was read (`compute_control_level`).
+            Beside the control at that time, which is what is learned: better by so much. Otherwise,
+            with a control, at the mean and deviation of the levels at which it was read
+            (`compute_control_level`).
 
         Returns
         -------

@@ -21,7 +21,7 @@ from tvbandits.gp.online import Learned
 from tvbandits.gp.posterior import AppendBuffer, CandidateGrid, Posterior
 from tvbandits.gp.standardisation import Scaling
 from tvbandits.queries.plans import PlayedPool
-from tvbandits.text import as_html, as_text
+from tvbandits.text import as_text
 from tvbandits.validation import Array
 
 
@@ -333,9 +333,6 @@ class State:
 
     def __repr__(self) -> str:
         return as_text("State", self.summary)
-
-    def _repr_html_(self) -> str:
-        return as_html("State", self.summary)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, State):

@@ -32,7 +32,7 @@ from tvbandits.domains.candidates import (
 from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.parameters import Category, Parameter, exactly, texts
 from tvbandits.domains.space import Arms, Space
-from tvbandits.text import format_number
+from tvbandits.text import first_few, format_number
 from tvbandits.validation import Array, as_points, as_rows, describe, refuse, require, whole_number
 
 # Columns of a history besides the coordinates. If a coordinate has one of these names, or that of an
@@ -122,26 +122,23 @@ class Names:
         """The row of each site by its name."""
         return {name: row for row, name in enumerate(self.sites)}
 
-    def row(self, name: str, examples: int = 8) -> int:
+    def row(self, name: str) -> int:
         """Return the row of a site; upper and lower case are the same unless that is ambiguous.
 
         Raises
         ------
         ValueError
-            If there is no such site; the message names up to `examples` sites that there are.
+            If there is no such site; the message names some that there are.
         """
         if name in self.index:
             return self.index[name]
         rows = [row for row, each in enumerate(self.sites) if each.casefold() == name.casefold()]
         if len(rows) == 1:
             return rows[0]
-        sites = ", ".join(self.sites[:examples]) or f"coordinates {', '.join(self.coordinates)}"
-        more = len(self.sites) - examples
+        sites = first_few(self.sites, 8) or f"coordinates {', '.join(self.coordinates)}"
         # What nobody sees, such as a space of no width, is escaped.
         text = json.dumps(name, ensure_ascii=not name.isprintable())
-        raise ValueError(
-            f"unknown site {text}; there are: {sites}{f' and {more} more' if more > 0 else ''}"
-        )
+        raise ValueError(f"unknown site {text}; there are: {sites}")
 
     def point(self, text: str) -> Array:
         """Return the point that a text stands for, shape (1, d)."""

@@ -40,7 +40,6 @@ from tvbandits.datasets.tables.layout import (
     has_numbers,
     ids_of,
     options_of_sites,
-    read_sheet,
     station_columns,
     stations_of,
     stations_used,
@@ -48,6 +47,7 @@ from tvbandits.datasets.tables.layout import (
 )
 from tvbandits.datasets.tables.readings import as_times, few, finite_column
 from tvbandits.datasets.tables.rounds import find_step
+from tvbandits.datasets.tables.sheets import read_sheet
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.domains.domain import Domain

@@ -160,7 +160,7 @@ def board(options: BoardOptions) -> None:
         raise StoppedError(exit_status)
     rows = pd.concat([runs[key] for plan in plans for key in plan.runs], ignore_index=True)
     origin = provenance(name, shlex.join(["tvbandits", *sys.argv[1:]]))
-    names = write_board(Board.of(rows, problems), origin, out)
+    names = write_board(Board.of(rows), origin, out)
     print((out / "board.md").read_text())
     say(f"wrote {', '.join(names)} in {out}; every run in {out / files.RUNS}")
 

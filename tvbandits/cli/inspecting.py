@@ -26,16 +26,13 @@ from tvbandits.datasets.sensor_field import (
 )
 from tvbandits.datasets.tables.headings import similar_names
 from tvbandits.datasets.tables.layout import (
-    SEPARATORS,
     FileOptions,
     Layout,
-    Sheet,
     check_units,
     find_columns,
     has_numbers,
     is_gap,
     options_of_sites,
-    read_sheet,
     select_parameter,
     stations_of,
     tidy,
@@ -43,7 +40,13 @@ from tvbandits.datasets.tables.layout import (
 )
 from tvbandits.datasets.tables.readings import as_times, averages_text, few, flags_text
 from tvbandits.datasets.tables.rounds import doubts_about, find_step
-from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text, spike_notes
+from tvbandits.datasets.tables.sentinels import (
+    find_sentinels,
+    sentinel_text,
+    spike_notes,
+    zero_notes,
+)
+from tvbandits.datasets.tables.sheets import SEPARATORS, Sheet, read_sheet
 from tvbandits.datasets.tables.times import doubts_about_times, with_long_years
 from tvbandits.io import name_file_in_errors
 from tvbandits.option_text import format_option
@@ -180,10 +183,7 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
         "columns": [str(column) for column in cells.columns],
     }
     own = options_of_sites(options, cells)
-    is_sites = (
-        find_degrees(with_degrees(cells, own).columns) and not find_columns(cells, own).is_long
-    )
-    if is_sites or _are_places(cells):
+    if _has_sites(cells, own) or _are_places(cells):
         with _asking(questions):
             places = read_places(cells, own)
             rest = [each for each in cells.columns[1:] if each not in places.columns]
@@ -207,6 +207,16 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
         "places": list(layout.places),
     }
     return facts | _reading_facts(cells, layout, options, questions) | {"questions": questions}
+
+
+def _has_sites(cells: pd.DataFrame, options: FileOptions) -> bool:
+    """Tell whether a table has a row for each site, with latitude and longitude."""
+    table = with_degrees(cells, options)
+    degrees = find_degrees(table.columns)
+    if degrees is None or find_columns(cells, options).is_long:
+        return False
+    first = cells.iloc[:, 0].astype(str)
+    return has_numbers(table[degrees[0]]) and not first.map(is_date_text).all()
 
 
 def _are_places(cells: pd.DataFrame) -> bool:
@@ -241,8 +251,8 @@ def _reading_facts(
 
 def _time_facts(rows: pd.DataFrame, layout: Layout, options: FileOptions) -> dict[str, Any]:
     """Return the form of the times, the first and the last, their step, and the stations."""
-    written = rows[layout.time[0]].astype(str).str.strip().iloc[0]
     times = as_times(times_of(rows, layout, options), " ".join(layout.time), options.dates)
+    written = rows[layout.time[0]].astype(str).str.strip().iloc[0]
     facts: dict[str, Any] = {
         "time_example": written,
         "from": str(times.min()),
@@ -279,7 +289,9 @@ def _value_facts(
         table = _table_by_time(readings, options)
         times = as_times(readings["time"], "time", options.dates)
         doubts = doubts_about_times(times) + similar_names(table.columns)
-        facts["notes"] = doubts + doubts_about(table) + spike_notes(readings[["value"]], options)
+        values = readings[["value"]]
+        numbers = spike_notes(values, options) + zero_notes(values, options)
+        facts["notes"] = doubts + doubts_about(table) + numbers
     return facts
 
 

@@ -107,9 +107,14 @@ class TableOptions:
     decimal: Annotated[
         Text, Option(metavar="comma|point", help="The decimal mark, if 1.012 is ambiguous.")
     ] = None
-    dates: Annotated[Text, Option(metavar="day|month", help="Which comes first in 03/02/2026.")] = (
-        None
-    )
+    dates: Annotated[
+        Text,
+        Option(
+            metavar="day|month|FORMAT|s|ms",
+            help="What comes first in 03/02/2026; or how times are written, as %d.%m.%y %H:%M; or what "
+            "they count since 1970.",
+        ),
+    ] = None
     time: Annotated[
         Text, Option("--time", metavar="COLUMN", help="The column of times; A+B joins columns.")
     ] = None

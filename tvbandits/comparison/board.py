@@ -1,8 +1,7 @@
 """Boards, which show the results of a suite of runs in tables and pictures.
 
-A suite names problems, policies, seeds and steps. Besides the regret at plays, a board has the regret of
-the action that is held between plays, ranks over problems, performance profiles and pairwise
-differences, with the command, the versions and the machine.
+A suite names problems, policies, seeds and steps. Besides regret a board has ranks over problems,
+performance profiles and pairwise differences.
 """
 
 from __future__ import annotations
@@ -31,8 +30,6 @@ from tvbandits.comparison.summary import (
     summarise,
     winners,
 )
-from tvbandits.datasets.environment import Environment
-from tvbandits.domains.problem import Problem
 from tvbandits.text import format_number
 
 # Policies that this package proposes itself; a board first shows the problems where others beat them.
@@ -117,61 +114,6 @@ SUITES: Mapping[str, Suite] = {
 }
 
 
-def compute_action_regret(problem: Problem, run: pd.DataFrame, *, parts: int = 2) -> float:
-    """Return the time-average regret of the action that is held between plays, over the time of a run.
-
-    The point of a step is held until the next step. The integral of best(t) - value(x, t) over time is
-    computed by the midpoint rule with `parts` intervals per step. A problem that is defined only at
-    whole steps is constant between them.
-
-    Parameters
-    ----------
-    problem : Problem
-        The realisation that was played.
-    run : DataFrame
-        Rows of one run, with the columns t and x0, ....
-    parts : int
-        Intervals per step.
-    """
-    environment = Environment.of(problem).begin()
-    problem, dimension = environment.problem, environment.problem.domain.dimension
-    points = run[[f"x{j}" for j in range(dimension)]].to_numpy(dtype=float)
-    times = run["t"].to_numpy(dtype=float)
-    is_continuous = not environment.is_changed_by_plays and _is_continuous(
-        problem, points[:1], times
-    )
-    widths = np.diff(times, append=times[-1] + 1.0) / parts
-    total = 0.0
-    for x, start, width in zip(points[:, None], times.tolist(), widths.tolist(), strict=True):
-        for midpoint in start + width * (np.arange(parts) + 0.5):
-            t = float(midpoint) if is_continuous and midpoint <= times[-1] else start
-            total += width * (problem.best(t) - float(problem.value(x, t)[0]))
-        environment.wear(x)
-    return total / float(parts * widths.sum())
-
-
-def _is_continuous(problem: Problem, X: np.ndarray, times: np.ndarray) -> bool:
-    """Return whether a problem is defined between two steps."""
-    if len(times) < 2:
-        return False
-    try:
-        problem.value(X, float(times[:2].mean()))
-    except ValueError:
-        return False
-    return True
-
-
-def compute_action_regrets(rows: pd.DataFrame, problems: Mapping[str, Problem]) -> pd.DataFrame:
-    """Return the regret of the held action in each run: problem, policy, seed, held_regret."""
-    lines = []
-    for (label, seed), part in rows.groupby(["problem", "seed"], sort=False):
-        environment = Environment.of(problems[str(label)]).realise(int(str(seed)))
-        for policy, run in part.groupby("policy", sort=False):
-            regret = compute_action_regret(environment.problem, run)
-            lines.append((label, policy, seed, regret))
-    return pd.DataFrame(lines, columns=["problem", "policy", "seed", "held_regret"])
-
-
 @dataclass(frozen=True)
 class Board:
     """The tables of a board.
@@ -179,10 +121,9 @@ class Board:
     Attributes
     ----------
     summary : DataFrame
-        A line for each problem and policy: regret at plays with its interval, regret of the held action,
-        time per step.
+        A line for each problem and policy: regret with its interval, time per step.
     table : DataFrame
-        Regret at plays, problems x policies, over the seeds that all policies have played.
+        Regret, problems x policies, over the seeds that all policies have played.
     rows : DataFrame
         The rows of all runs.
     """
@@ -192,11 +133,9 @@ class Board:
     rows: pd.DataFrame
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, problems: Mapping[str, Problem]) -> Board:
+    def of(cls, rows: pd.DataFrame) -> Board:
         """Return the board for the rows of all runs."""
-        summary, keys = summarise(rows), ["problem", "policy"]
-        regrets = compute_action_regrets(rows, problems).groupby(keys)["held_regret"].mean()
-        summary = summary.join(regrets, on=keys)
+        summary = summarise(rows)
         summary["ms_per_step"] = 1e3 * summary["seconds_per_step"]
         return cls(summary, by_problem(rows), rows)
 
@@ -268,9 +207,8 @@ def board_text(board: Board, origin: Mapping[str, Any]) -> str:
 WINNERS = {"regret": "average regret", "ours": "best of ours", "times_the_best": "times the best"}
 OF_PROBLEM = {
     "policy": "policy",
-    "average_regret": "regret at plays",
+    "average_regret": "average regret",
     "average_regret_ci95": "95% +-",
-    "held_regret": "regret of the held action",
     "ms_per_step": "ms a step",
 }
 

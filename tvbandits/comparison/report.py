@@ -19,29 +19,12 @@ from PIL import Image
 
 from tvbandits.comparison import plots
 from tvbandits.comparison.files import RUN, Content, read
-from tvbandits.comparison.summary import BEST_OF_BATCH, Panel, panels_of, summarise
-from tvbandits.datasets.tables.references import References
+from tvbandits.comparison.summary import Panel, panels_of, summarise
+from tvbandits.comparison.tables import REGRETS, panel_table, reference_text
 from tvbandits.text import format_cell, format_number
 
-# Columns of the summary by their headings; only some problems have the last two columns.
-COLUMNS = {
-    "policy": "policy",
-    "width": "width",
-    "average regret": "average_regret",
-    "± 95%": "average_regret_ci95",
-    "last fifth": "last_fifth_regret",
-    "best of batch": BEST_OF_BATCH,
-    "queries a step": "queries_per_step",
-    "cost a step": "cost_per_step",
-    "ms a step": "milliseconds",
-    "violations a step": "violations_per_step",
-    "move cost a step": "move_cost_per_step",
-}
-# The colours of the picture on a dark page, as in `page.css`.
+# The colours of a dark page, as in `page.css`.
 DARK = {"figure.facecolor": "#16191a", "axes.facecolor": "#16191a", "grid.color": "#454c4d"}
-
-# Columns in the unit of the reward.
-REGRETS = ("average_regret", "average_regret_ci95", "last_fifth_regret", BEST_OF_BATCH)
 
 
 def comparison_report(folder: Path) -> str:
@@ -148,48 +131,27 @@ def _format_head(content: Content, panels: list[Panel]) -> str:
 
 
 def _format_panel(content: Content, panel: Panel) -> str:
-    """Return the section of a panel, with cards and a table."""
-    lines = summarise(panel.rows).sort_values("average_regret")
-    lines["milliseconds"] = 1e3 * lines["seconds_per_step"]
-    unit = content.units.get(panel.problem, "")
-    present = [*lines.columns[lines.notna().any()], "average_regret_ci95"]
-    columns = {
-        f"{heading} [{unit}]" if unit and name in REGRETS else heading: name
-        for heading, name in COLUMNS.items()
-        if name in present
-    }
-    cells = lines[list(columns.values())].values.tolist()
-    references: References | None = content.references.get(panel.problem)
-    if references is not None:
-        cells += _reference_cells(references, list(columns.values()))
+    """Return the section of a panel, with cards and a table in which the best policy is first."""
+    lines, summary = panel_table(panel), summarise(panel.rows)
+    lines = lines.iloc[summary["average_regret"].argsort()]
+    unit, references = content.units.get(panel.problem, ""), content.references.get(panel.problem)
+    headings = [
+        f"{name} [{unit}]" if unit and name in REGRETS else name for name in map(str, lines)
+    ]
     counts: list[tuple[str, object]] = [
         ("seeds", int(panel.rows["seed"].nunique())),
         ("steps", int(panel.rows["t"].max())),
         ("policies", len(lines)),
         ("unit", unit or "none"),
     ]
+    caption = "± is half of a 95% interval over the seeds; queries, cost and ms are per step."
     return format_section(
         f"{panel.problem}, {panel.width}",
         format_cards(counts),
-        f'<div class="scroll">{format_table(list(columns), cells)}</div>',
-        '<p class="soft">± is half of a 95% interval over the seeds.</p>',
+        f'<div class="scroll">{format_table(headings, lines.to_numpy().tolist())}</div>',
+        "" if references is None else f"<p>{escape(reference_text(references))}</p>",
+        f'<p class="soft">{caption}</p>',
     )
-
-
-def _reference_cells(references: References, columns: list[str]) -> list[list[object]]:
-    """Return a row of cells for each model-free reference."""
-    best_of = {"uniform": references.best_of_uniform, "best_fixed": references.best_of_fixed}
-    rows: list[list[object]] = []
-    for name, value in references.averages.items():
-        label = f"({plots.reference_label(name, references)})"
-        values = {
-            "policy": label,
-            "width": "",
-            "average_regret": float(value),
-            BEST_OF_BATCH: best_of.get(name),
-        }
-        rows.append([values.get(column) for column in columns])
-    return rows
 
 
 def _format_provenance(record: Mapping[str, Any]) -> str:
@@ -207,17 +169,11 @@ def _format_provenance(record: Mapping[str, Any]) -> str:
 
 
 def format_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return an HTML table with escaped texts, and numbers right-aligned with four digits.
+    """Return an HTML table with escaped texts: the first column left-aligned, the others right-aligned.
 
     On a narrow screen, each row of a table with more than two columns becomes a list with the headings.
     """
-    lines = [list(row) for row in rows]
-    numeric = [
-        bool(lines) and all(isinstance(row[i], int | float | None) for row in lines)
-        for i in range(len(header))
-    ]
-    attributes = [" class=number" if is_numeric else "" for is_numeric in numeric]
-    columns = list(zip(header, attributes, strict=True))
+    columns = list(zip(header, ["", *[" class=number"] * (len(header) - 1)], strict=True))
     head = "".join(f'<th scope="col"{attribute}>{escape(name)}</th>' for name, attribute in columns)
 
     def format_row(row: Sequence[object]) -> str:
@@ -226,7 +182,7 @@ def format_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str
             for (name, attribute), value in zip(columns, row, strict=True)
         )
 
-    body = "".join(f"<tr>{format_row(row)}</tr>" for row in lines)
+    body = "".join(f"<tr>{format_row(row)}</tr>" for row in rows)
     attribute = " class=stacks" if len(header) > 2 else ""
     return f"<table{attribute}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 

@@ -146,7 +146,8 @@ class ProblemEnv(gymnasium.Env[dict[str, Any], Any]):
         run, t, problem = self._run, float(self._time), self._run.problem
         if not 1 <= self._time <= problem.horizon:
             raise ResetNeeded(f"reset {problem.name}: it has steps 1 to {problem.horizon}")
-        if not self.action_space.contains(action):
+        # To a space of numbers True is one.
+        if isinstance(action, bool) or not self.action_space.contains(action):
             raise ValueError(f"the action must be in {self.action_space}, got {describe(action)}")
         x = np.array(action if self._points is None else self._points[action], dtype=float)
         X = x[None, :]

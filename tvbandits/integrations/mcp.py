@@ -27,6 +27,7 @@ from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.forecasts import doubts_about, forecast
 from tvbandits.campaign.store.errors import CampaignError
 from tvbandits.clock import parse_time
+from tvbandits.counts import Counted, count, rate
 from tvbandits.experts.protocol import ExpertError
 
 Time = Annotated[
@@ -121,7 +122,7 @@ class CampaignTools:
         """Choose where to measure next; the places are pending until you report their readings."""
         with warnings.catch_warnings(record=True) as records:
             warnings.simplefilter("always")
-            choice = self._campaign.choose(_parse(time), n, available, context, key=key)
+            choice = self._campaign.choose(_parse_time(time), n, available, context, key=key)
         names = self._campaign.names
         places = [{"site": names.name(x), "point": x.tolist()} for x in choice.points]
         texts = [str(record.message) for record in records]
@@ -142,6 +143,18 @@ class CampaignTools:
         ] = None,
         outcomes: Outcomes = None,
         context: Context = None,
+        trials: Annotated[
+            float | None,
+            Field(
+                description="Of how many trials the reward is the number that succeeded, if it is."
+            ),
+        ] = None,
+        exposure: Annotated[
+            float | None,
+            Field(
+                description="In how much time, or how many visits, the reward counts events, if it does."
+            ),
+        ] = None,
         key: Key = None,
         sure: Annotated[
             bool, Field(description="Record a reading although it is unusual, after checking it.")
@@ -153,8 +166,8 @@ class CampaignTools:
         outcome_rows = None if outcomes is None else {name: [y] for name, y in outcomes.items()}
         campaign.tell(
             places,
-            [np.nan if reward is None else reward],
-            _parse(time),
+            _reading(np.nan if reward is None else reward, trials, exposure),
+            _parse_time(time),
             noise_variance,
             outcome_rows,
             context,
@@ -187,7 +200,7 @@ class CampaignTools:
         ] = 20,
     ) -> dict[str, Any]:
         """Predict the mean reward at sites, with its 95% interval, the best sites first."""
-        rows = forecast(self._campaign, sites, _parse(time), context=context)
+        rows = forecast(self._campaign, sites, _parse_time(time), context=context)
         texts = self._doubts([row.site for row in rows[:most]])
         predictions = {"forecast": [row._asdict() for row in rows[:most]]}
         return {**predictions, **({"warnings": texts} if texts else {})}
@@ -201,12 +214,23 @@ class CampaignTools:
         return t if self._campaign.clock is None else self._campaign.format_time(t)
 
 
-def _parse(time: float | str | None) -> float | str | None:
+def _parse_time(time: float | str | None) -> float | str | None:
     return parse_time(time) if isinstance(time, str) else time
 
 
+def _reading(reward: float, trials: float | None, exposure: float | None) -> list[float] | Counted:
+    """Return a reading as `Campaign.tell` takes it: a number, or what was counted."""
+    if trials is not None and exposure is not None:
+        raise ValueError(
+            f"a reward is a count of trials or of an exposure, got {trials=}, {exposure=}"
+        )
+    if trials is not None:
+        return rate([reward], [trials])
+    return [reward] if exposure is None else count([reward], [exposure])
+
+
 def _explain_errors(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """Return a tool whose errors the agent can read; of other errors it sees no message."""
+    """Return a tool whose errors the agent reads; others it would see as an unknown crash."""
 
     @wraps(tool)
     def call(*arguments: Any, **options: Any) -> dict[str, Any]:

@@ -128,8 +128,10 @@ def test_a_name_with_a_comma_is_one_name(
     assert command("new", "a.db", "--config", "a.toml").status == 0
     for option, name in (("--available", "hall, west"), ("--without", "mill")):
         assert fine(command("ask", "a.db", "--at", 1, option, name)) == "hall, west\n"
-    Path("day.csv").write_text("arm,time,successes,trials\nmill,1,1,9\n")
-    missing = "must be columns site, and .*; there are: arm, time, successes, trials$"
+    Path("day.csv").write_text("ad,time,successes,trials\nmill,1,1,9\n")
+    missing = (
+        r"columns site \(or what --station names\), and .*; there are: ad, time, successes, trials$"
+    )
     one_line(command("tell", "a.db", "--csv", "day.csv"), missing)
 
 
