@@ -125,7 +125,8 @@ class ArmFilters:
 
     The differences of the arms are independent Ornstein-Uhlenbeck processes. The level is the same for
     all arms and times and has a flat prior. Each filter has its mean under the level 0 and the
-    derivative of the mean with respect to the level (`sensitivity`), so that level and evidence are exact sums.
+    derivative of the mean with respect to the level (`sensitivity`), so that level and evidence are
+    exact sums.
 
     Attributes
     ----------

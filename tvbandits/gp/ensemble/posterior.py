@@ -446,7 +446,7 @@ class EnsemblePosterior(CandidatePosterior):
     def _learn_covariance(self, buffer: ReplayBuffer, t: float, data: Data) -> ReplayBuffer:
         """Return the buffer before the readings of a time, where due with empirical models."""
         start, times = buffer.start, buffer.times
-        steps, looks = start.steps + 1 + len(times), EMPIRICAL_CONFIG.look_steps
+        steps, looks = start.steps + 1 + len(times), EMPIRICAL_CONFIG.estimation_steps
         # Where times are skipped, these are in the covariance from the first look on.
         is_due = steps == looks[0] or steps + self.earlier_times in looks
         network = len(self.grid.points) <= MODEL_CONFIG.largest_network
@@ -461,7 +461,7 @@ class EnsemblePosterior(CandidatePosterior):
         if not models:
             return buffer
         filters = history.filters(models, start, times[0])
-        return ReplayBuffer(start.with_group(filters, times[0]), times, buffer.readings)
+        return ReplayBuffer(start.replace_group(filters, times[0]), times, buffer.readings)
 
     def replay(
         self, start: FilterEnsemble, period: float | None, t: float, data: Data
