@@ -89,7 +89,7 @@ def test_period_is_found_in_unit_of_time_and_becomes_part_of_models(unit: float)
     periods = [period_of(each) for each in posteriors]
     first = next(n for n, each in enumerate(periods) if each is not None)
     # The search takes place when the next time comes, as more of a time may follow.
-    assert first in seasons.CONFIG.look_steps
+    assert first in seasons.CONFIG.search_steps
     assert all(each is None for each in periods[:first])
     assert all(each == pytest.approx(12.0 * unit) for each in periods[first:])
     before, after = posteriors[first - 1].buffer.latest, posteriors[first].buffer.latest
@@ -336,7 +336,7 @@ def test_shared_series_is_least_squares_fit() -> None:
     steps[steps == 5] = 6
     places = rng.integers(0, 4, 60)
     values = 10.0 + rng.standard_normal(12)[steps] + rng.standard_normal(4)[places]
-    course = seasons.shared_series(steps, places, values)
+    course = seasons.common_series(steps, places, values)
     present = np.unique(steps)
     S = (steps[:, None] == present).astype(float)
     P = (places[:, None] == np.arange(4)).astype(float)
