@@ -236,7 +236,7 @@ class Window:
 class Exponential:
     """An aging map that discounts observations geometrically, s^2 discount^(-age).
 
-    It is that of W-GP-UCB (Deng 2022).
+    W-GP-UCB uses it (Deng 2022).
 
     Examples
     --------
@@ -296,7 +296,7 @@ class _RateAging:
 class Linear(_RateAging):
     """An aging map with a linearly growing noise deviation, s^2 (1 + (rate age)^2).
 
-    It is that of SparQ-GP-UCB, eqs. 10 and 15.
+    SparQ-GP-UCB uses it (eqs. 10 and 15).
 
     Examples
     --------

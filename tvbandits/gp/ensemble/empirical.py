@@ -49,11 +49,11 @@ class EmpiricalConfig:
     time_factors : tuple of float
         The time scales of the models' drift in units of that from the autocorrelation.
     static_shares : tuple of float
-        Variances of permanent changes of a place since the table, in units of that of the drift.
+        Variances of permanent changes of a place since the table, in units of the drift variance.
     components : int
         The number of principal components with a time scale of their own; the others have a common one.
     nugget : float
-        The variance of the nugget in units of that of the drift.
+        The variance of the nugget in units of the drift variance.
     smallest_correlation, largest_correlation : float
         Limits of the autocorrelation at one step.
     length : float

@@ -129,7 +129,7 @@ class Filters:
 
     @cached_property
     def variance(self) -> Array:
-        """Return the squared scales (M,), in the unit of reward squared."""
+        """Return the squared scales (M,), in the unit of the reward squared."""
         return np.asarray(self.squares / self.count)
 
     # --- subsets and extensions -------------------------------------------------------------------
@@ -495,7 +495,7 @@ class _Stack(NamedTuple):
     sizes, starts : integer arrays of shape (s,)
         The number of readings of each time, and the index of the first of them.
     times : array of shape (s,)
-        The times since that of the filters, in steps.
+        Steps from the time of the filters to each of the times.
     step : integer array of shape (N,)
         The number of each reading's time.
     rows, values, noise : arrays of shape (N,)

@@ -299,8 +299,7 @@ class FilterEnsemble:
     models : tuple of ModelSpec
         All models, of which `active_models` are a subset.
     noise_variance : float
-        Noise variance of a reading without a stated one. It is that of the sensor; the learned nugget is
-        added to it.
+        Noise variance of the sensor, for readings without a stated one; the learned nugget is added.
     step_length : float
         Duration of a step, the unit of the models' time scales; by default that between the first two
         times.
@@ -438,7 +437,7 @@ class FilterEnsemble:
     def joint_posterior(self, t: float, beta: float = 2.0) -> JointPosterior:
         """Return the joint posterior of rewards at time `t` and of readings at the present time.
 
-        The noise of a reading is that of the sensor plus the nugget; both say nothing about time `t`.
+        The noise of a reading is sensor noise plus the nugget; both say nothing about time `t`.
         """
         prediction = self._prediction(t, with_present=True)
         return prediction.joint_posterior(self.noise_variance, beta)
@@ -446,8 +445,8 @@ class FilterEnsemble:
     def persistent_share(self, t: float) -> Array:
         """Return the fraction (A,) of deviations at time `t` that later readings would remove.
 
-        It is that of `forecasts.compute_persistent_share` under the model of the largest weight, and 1
-        before any reading.
+        It is computed by `forecasts.compute_persistent_share` under the model of the largest weight; it
+        is 1 before any reading.
         """
         if not self.filters:
             return np.ones(len(self.points))

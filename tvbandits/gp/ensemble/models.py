@@ -87,8 +87,8 @@ class ModelConfig:
     season_variance : float
         Variance of a season: half of the total, as for the static part.
     season_length : float
-        Length scale of the half of a season that differs between places: the middle one of those of a
-        network.
+        Length scale of the half of a season that differs between places: the middle one of
+        `network_lengths`.
     """
 
     largest_network: int = LARGEST_NETWORK

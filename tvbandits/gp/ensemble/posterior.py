@@ -172,7 +172,7 @@ class ReplayBuffer:
 def compute_effective_noise(ensemble: FilterEnsemble, age: float | Array, variance: Array) -> Array:
     """Return the noise variances (n,) of earlier readings as readings of the present.
 
-    They are those of `equivalent_noise`, for the prior correlation of static part plus drift, averaged
+    They follow from `equivalent_noise` and the prior correlation of static part plus drift, averaged
     over the active models by their weights; infinite for a reading that says almost nothing.
 
     Parameters
