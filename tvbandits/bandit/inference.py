@@ -28,9 +28,9 @@ from tvbandits.forgetting.aging import (
     Aging,
     Constant,
     RatedAging,
-    at_noise,
     has_rate,
     is_monotone,
+    set_noise,
 )
 from tvbandits.gp import noise, standardisation
 from tvbandits.gp.kernels.space_time import is_space_time
@@ -157,7 +157,7 @@ class Inference:
     def _get_aging(self, state: State) -> Aging:
         aging, noise, memo = state.model.aging, self.noise_variance(state), self._aging_memo
         if memo is None or memo[0] is not aging or memo[1] != noise:
-            memo = self._aging_memo = aging, noise, at_noise(aging, noise)
+            memo = self._aging_memo = aging, noise, set_noise(aging, noise)
         return memo[2]
 
     def condition(
