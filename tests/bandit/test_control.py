@@ -166,7 +166,7 @@ def test_limits_and_candidates_that_come_and_go_stand_beside_it() -> None:
     control = np.array(bandit.recipe.options.control)
     assert (X[0] == control).all()
     assert (bandit.with_candidates([[5.0], control]).ask(2)[0] == control).all()
-    with pytest.raises(PlayError, match="control must be one that may be played") as met:
+    with pytest.raises(PlayError, match="control must not be retired") as met:
         bandit.with_candidates([[5.0], [6.0]])
     assert met.value.message(lambda x: f"site {x[0]:g}", str).endswith(f"got site {control[0]:g}")
 
