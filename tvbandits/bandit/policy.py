@@ -467,7 +467,7 @@ def count_box_coordinates(box: Bounded) -> int:
 
 
 def choose_kernel_to_fit(
-    domain: Domain, kernel: Any | None, every: Every, posterior: PosteriorRule | None
+    domain: Domain, kernel: Any | None, rule: Every, posterior: PosteriorRule | None
 ) -> tuple[Any, Every, PosteriorRule]:
     """Return an initial kernel, the rule of its fits with rival kernels, and a posterior for it."""
     is_given = kernel is not None and is_space_time(kernel)
@@ -476,5 +476,5 @@ def choose_kernel_to_fit(
     initial_kernel, *rivals = kernels
     if posterior is None:
         posterior = StateSpace(None if isinstance(domain, Candidates) else anchors_of(domain))
-    rule = replace(every, rivals=(*every.rivals, *rivals), in_steps=not is_given)
+    rule = replace(rule, rivals=(*rule.rivals, *rivals), in_steps=not is_given)
     return initial_kernel, rule, posterior

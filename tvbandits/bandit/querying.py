@@ -92,14 +92,14 @@ def query_before_ask(
     if available is None and domain is not recipe.domain:
         available = Available(domain, None, None)  # only for the queries of this decision
     state = _remember_available(inference, state, available, rng)
-    queries, last = state.queries, state.record.pending_time
+    queries, pending_time = state.queries, state.record.pending_time
     if recipe.asking is None or recipe.asking.expert is None:
         return state
     if recipe.consult == "before ask" and _is_query_due(queries, now):
         return query_expert(inference, state, now, rng)
     is_late = recipe.consult == "after tell" and queries.due
-    if is_late and last is not None and last < now:
-        return query_expert(inference, state, last, rng)
+    if is_late and pending_time is not None and pending_time < now:
+        return query_expert(inference, state, pending_time, rng)
     return state
 
 
@@ -120,7 +120,7 @@ def query_expert(
     reply, failure = ask_expert(expert, points, query_time)
     answers = make_answers(points, query_time, reply.values, reply.variance)
     answers = answers.with_noise(inference.recipe.noise_variance)  # if the expert states none
-    down = failure is not None
+    is_down = failure is not None
     before, q = state.info.queries, len(points)
     state = update_answers(
         config,
@@ -130,16 +130,16 @@ def query_expert(
         replaces=True,
         asked=q,
         total_asked=before.total_asked + q,
-        failures=before.failures + down,
+        failures=before.failures + is_down,
         notes=reply.notes,
         cost=reply.cost,
         total_cost=before.total_cost + reply.cost,
     )
     # A query about no points does not show whether the expert is still down.
-    if q > 0 and state.queries.down != down:
+    if q > 0 and state.queries.down != is_down:
         if failure is not None:
             warn_of_outage(failure, query_time)
-        state = state.with_queries(down=down)
+        state = state.with_queries(down=is_down)
     return state
 
 

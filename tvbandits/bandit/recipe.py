@@ -301,7 +301,7 @@ class Recipe:
         point = domain.check([self.options.control], "control")
         if isinstance(domain, Candidates) and domain.index(point)[0] in domain.retired:
             raise PlayError(
-                "the control must not be retired, got {point}: give another", point=point[0]
+                "the control must be a candidate that is not retired, got {point}", point=point[0]
             )
         if self.options.robust:
             raise ValueError(
@@ -310,8 +310,7 @@ class Recipe:
             )
         if self.learn is not None or self.reset is not None:
             raise ValueError(
-                "a control needs a recipe without fits and resets, got "
-                f"learn={describe(self.learn)} and reset={describe(self.reset)}"
+                "a control needs a policy that neither fits a kernel nor resets at events, such as gp_ucb"
             )
         self_learning = self.posterior.self_learning
         if not (self_learning or self.posterior.dense):
@@ -392,8 +391,8 @@ class Recipe:
         as_bool("minimize", self.minimize)
         if self.options.move_cost is not None and not self.acquisition.weighs_reward:
             raise ValueError(
-                f"a move_cost is subtracted from rewards, which {self.acquisition!r} does not use: leave "
-                "it out"
+                f"a move_cost is subtracted from rewards, which {self.acquisition!r} does not use: "
+                "leave it out"
             )
         check_choice("consult", self.consult, ("after tell", "before ask"))
 

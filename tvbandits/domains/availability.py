@@ -190,8 +190,8 @@ def check_availability(
         mask = mask & in_context
     mask[list(domain.retired)] = False
     if not mask.any():
-        where = "" if context is None else f" in the context {np.asarray(context).tolist()}"
-        raise NothingAvailableError(f"none of the {len(domain)} candidates is available{where}")
+        ending = "" if context is None else f" in the context {np.asarray(context).tolist()}"
+        raise NothingAvailableError(f"none of the {len(domain)} candidates is available{ending}")
     if context is None and needs_context:
         contexts = domain.points_at(np.flatnonzero(mask))[:, list(domain.context)]
         if (contexts != contexts[0]).any():
@@ -237,8 +237,8 @@ def _mask_of(domain: Candidates, available: Any) -> NDArray[np.bool_]:
         return _as_mask(values, len(domain)).copy()
     mask = np.zeros(len(domain), dtype=bool)
     if values.ndim != 1 or (len(values) and values.dtype.kind not in "iu"):
-        what = "a mask or row numbers of the candidates"
-        raise ValueError(f"available must be {what}, got {describe(available)}")
+        needs = "a mask or row numbers of the candidates"
+        raise ValueError(f"available must be {needs}, got {describe(available)}")
     # Rows must be distinct, so that a mask of zeros and ones is not taken for row numbers.
     mask[as_rows(values, len(domain), "row numbers in available")] = True
     return mask
