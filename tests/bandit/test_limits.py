@@ -222,7 +222,7 @@ def test_where_no_point_is_known_to_hold_the_likeliest_is_played() -> None:
     bandit = limited()
     bandit.tell(SITES.X, reward(SITES.X), 1, outcomes={"load": 5.0 + 0.1 * SITES.X[:, 0]})
     says = (
-        r"no point is known.*likeliest to hold \(the limit on load holds there with a probability of "
+        r"no point is known.*most likely to \(the limit on load holds there with a probability of "
         r"[0-9.e-]+, and 0\.5 is needed\)"
     )
     with pytest.warns(LimitWarning, match=says):

@@ -225,5 +225,7 @@ def test_domains_that_cannot_be(make: Callable[[], Any], said: str) -> None:
     [Box([(0, 1)], context={"out": (-9, 9)}), Space(flow=(0, 2), context={"out": (-9, 9)})],
 )
 def test_a_recipe_on_a_domain_at_one_context_is_refused_at_once(domain: Domain) -> None:
-    says = r"plays on the whole domain, got .* at \[1\.0\]: give .*context= to each ask"
+    says = (
+        r"the domain must be that of all contexts, got .* at \[1\.0\]: give .*context= to each ask"
+    )
     refused(ValueError, says, Recipe, domain.at_context(np.array([1.0])), RBF(1.0), 0.01)

@@ -175,7 +175,7 @@ def test_a_distance_that_rounding_swallows() -> None:
 
 
 def test_a_rule_that_weighs_information_has_no_unit_for_it() -> None:
-    with pytest.raises(ValueError, match="weighs no rewards"):
+    with pytest.raises(ValueError, match="move_cost is subtracted from rewards"):
         policies.boba(LINE, noise_variance=0.01).with_options(move_cost=0.1)
 
 
