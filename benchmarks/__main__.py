@@ -7,16 +7,16 @@ from collections.abc import Callable
 from threadpoolctl import threadpool_limits
 
 from benchmarks import chain, dpp, plain, step
-from benchmarks.harness import arguments, heading, machine
+from benchmarks.harness import heading, machine, make_parser
 
-# Each prints rows for so many repeats.
+# Functions of a number of repeats, which print rows.
 TIMED: dict[str, Callable[[int], None]] = {"dpp": dpp.rows, "step": step.rows, "plain": plain.rows}
 COLUMNS = "benchmark", "case", "ours (ms)", "peer (ms)", "peer / ours", "range", "note"
 
 
 def main() -> None:
-    """Print what is asked for."""
-    parser = arguments(__doc__, repeats=3)
+    """Print the tables that the arguments name."""
+    parser = make_parser(__doc__, repeats=3)
     parser.add_argument("--only", choices=[*TIMED, "chain"], help="one table")
     options = parser.parse_args()
     with threadpool_limits(limits=1):

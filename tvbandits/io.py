@@ -113,7 +113,7 @@ CLASSES = {
     "tvbandits.policies.rivals.opkb": "Constants Epoch Opkb Replay",
     "tvbandits.policies.rivals.predictive": "ArmFilter PredictiveSampling",
     "tvbandits.policies.rivals.time_as_input": "DesiredOutcome",
-    "tvbandits.policies.rivals.wdbo": "Hyperparameters Optimism Relevant",
+    "tvbandits.policies.rivals.wdbo": "Hyperparameters ReadingBound Relevant",
     "tvbandits.bandit.adapter": "PolicyAdapter RunningMean",
     "tvbandits.queries.k_dpp": "Sample",
     "tvbandits.queries.plans": "QueryConfig Following KDPP LogSchedule NextDecision OnAverage "

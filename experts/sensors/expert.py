@@ -18,6 +18,7 @@ from scipy.spatial.distance import cdist
 
 from tvbandits.experts.protocol import MISTAKES, Answers, ExpertError, ExpertUnavailableError
 from tvbandits.forgetting.aging import Ages, Aging, check_effective
+from tvbandits.text import first_few
 from tvbandits.validation import (
     LARGEST_VARIANCE,
     SMALLEST_VARIANCE,
@@ -318,9 +319,12 @@ class SensorExpert:
                 below_floor.append(name)
         notes = _limit_notes(refusals, "readings refused or left out")
         if below_floor:
-            notes.insert(0, f"variance raised to {self._least:.3g} for {_list_ids(below_floor)}")
+            notes.insert(
+                0,
+                f"variance raised to {self._least:.3g} for {first_few([*map(_shorten, below_floor)])}",
+            )
         if silent := [name for name in rows if name not in readings]:
-            notes.append(f"no answer from {_list_ids(silent)}")
+            notes.append(f"no answer from {first_few([*map(_shorten, silent)])}")
         return valid, notes
 
     def _request_readings(self, ids: list[str], t: float) -> list[Reading]:
@@ -368,16 +372,10 @@ def _shorten(value: object) -> str:
     return cut(describe(value), 80)
 
 
-def _list_ids(ids: Sequence[str], most: int = 5) -> str:
-    """Return a text with the first ids, and the number of the others."""
-    text = ", ".join(map(_shorten, ids[:most]))
-    return text + (f" and {len(ids) - most} more" if len(ids) > most else "")
-
-
-def _limit_notes(notes: list[str], subject: str, most: int = 5) -> list[str]:
-    """Return the first notes, and one note with the number of the others."""
-    excess = len(notes) - most
-    return notes[:most] + ([f"and {excess} more {subject}"] if excess > 0 else [])
+def _limit_notes(notes: list[str], what: str, most: int = 5) -> list[str]:
+    """Return the first notes, and one on how many more there are."""
+    more = len(notes) - most
+    return notes[:most] + ([f"and {more} more {what}"] if more > 0 else [])
 
 
 def _check_stations(stations: tuple[Station, ...]) -> None:

@@ -336,7 +336,7 @@ def test_persistent_bound_accounts_for_persistent_shares_and_pending_points() ->
         at, rows = np.column_stack([SITES.X, np.full(10, t)]), SITES.index(pending.X)
         C = posterior.covariance(at, at)
         noise = view.prior.effective_noise(at[:0], at[:0], t - pending.t, np.full(len(rows), 0.01))
-        pending_covariance = C[np.ix_(rows, rows)] + np.diag(noise + posterior.own_nugget)
+        pending_covariance = C[np.ix_(rows, rows)] + np.diag(noise + posterior.nugget_variance)
         remaining = variance - np.einsum(
             "ij,ij->j", C[rows], np.linalg.solve(pending_covariance, C[rows])
         )

@@ -208,7 +208,7 @@ def test_choice_set_on_a_box_compares_few_points_to_replace_an_excluded_one(avai
     choice_set = ChoiceSet(box, available, np.array([[9.0]]))
     x = choice_set.repair(np.array([9.0]), height, np.random.default_rng(0))
     (X,) = evaluated
-    assert len(X) == ChoiceSet.most_compared
+    assert len(X) == ChoiceSet.comparison_count
     assert choice_set(X).all()
     assert x == X[np.argmin(np.abs(X[:, 0] - 9.0))]
     assert abs(x[0] - 9.0) == pytest.approx(box.resolution[0], rel=0.2)
@@ -364,6 +364,6 @@ def test_ask_passes_named_columns_to_a_function_on_a_space() -> None:
 def test_recommend_without_observations_is_an_error() -> None:
     bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     before = bandit.state
-    with pytest.raises(ValueError, match="nothing to recommend"):
+    with pytest.raises(ValueError, match="recommend needs observations"):
         bandit.recommend(1)
     assert bandit.state == before

@@ -50,7 +50,7 @@ def test_calibration_compares_rewards_at_new_places_with_earlier_predictions(dom
         mean, deviation = bandit.predict(x, t)[0], float(decision_deviation(bandit, x, t)[0])
         if bandit.info.model.fits and last is not None and (x != last).any():
             # `predict` widens deviations; the calibration uses those before.
-            plain, count = plain.after(float(y[0] - mean[0]), deviation**2 + NOISE), count + 1
+            plain, count = plain.update(float(y[0] - mean[0]), deviation**2 + NOISE), count + 1
         bandit.tell(x, y, t)
         last = x
     assert count > 8

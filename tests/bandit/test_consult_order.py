@@ -386,9 +386,9 @@ def test_answer_narrows_the_width_of_the_next_decision_only() -> None:
 
 def test_questions_and_answer_need_a_query_plan() -> None:
     bandit = policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE)
-    message = "there is nothing to {}: the recipe has no query plan"
-    refused(ValueError, message.format("ask"), bandit.questions)
-    refused(ValueError, message.format("answer"), bandit.answer, LINE.X[:1], [0.1])
+    message = "{} a query plan, and the recipe has none"
+    refused(ValueError, message.format("questions need"), bandit.questions)
+    refused(ValueError, message.format("answer needs"), bandit.answer, LINE.X[:1], [0.1])
 
 
 # --- refused calls ----------------------------------------------------------------------------------

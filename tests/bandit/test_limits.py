@@ -220,7 +220,7 @@ def test_tell_accepts_a_missing_outcome() -> None:
 
 def test_ask_without_safe_points_warns() -> None:
     bandit = bandit_with_limits(safe=())
-    with pytest.warns(LimitWarning, match="nothing is known of load yet.*give safe=") as caught:
+    with pytest.warns(LimitWarning, match="there is no reading of load yet.*safe=") as caught:
         bandit.ask(1)
     assert [each.filename for each in caught] == [__file__]  # the warning names the line of `ask`
 

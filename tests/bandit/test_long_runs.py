@@ -228,7 +228,7 @@ def test_correct_with_max_history_names_readings_that_have_left(name: str) -> No
     bandit.correct(x, [9.0], t)
     assert bandit.state.rewards.y[-2] == 9.0
     assert (len(bandit.state.rewards), bandit.info.readings) == (row_count, readings)
-    with pytest.raises(ValueError, match=r"readings from before t = \d+ have left the history"):
+    with pytest.raises(ValueError, match=r"readings from before t = \d+ are no longer stored"):
         bandit.correct(x, [9.0], 3.0)
     bandit.retract(x, t)
     assert bandit.info.readings == readings - 1

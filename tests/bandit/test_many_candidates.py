@@ -33,7 +33,7 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "BLOCK", 300)
     monkeypatch.setattr(recipe, "MOST_LOOKED_AT", 100)
     monkeypatch.setattr(rules, "CONFIG", replace(rules.CONFIG, largest_exact=100))
-    config = replace(top_candidates.CONFIG, smallest_look=16)
+    config = replace(top_candidates.CONFIG, smallest_batch=16)
     monkeypatch.setattr(top_candidates, "CONFIG", config)
 
 
@@ -167,7 +167,7 @@ def test_means_above_in_single_precision_are_upper_bounds() -> None:
     )[::5]:
         scorer = replace(scorer, weights=scorer.weights * 1e60)  # beyond 32 bits
         mean, z = scorer(POINTS)[0], scorer.features(POINTS).astype(np.float32)
-        assert ((above := scorer.means_above(z, 1.0)) >= mean).all()
+        assert ((above := scorer.bound_means(z, 1.0)) >= mean).all()
         assert (above - mean).max() < 1e57
 
 
@@ -221,9 +221,9 @@ def test_lineage_movement_bounds_later_scores(wrong: str | None) -> None:
         if wrong is not None:
             parts[wrong] = np.full_like(parts[wrong], wrong == "growth")
         movement = Movement(movement.first, **parts)
-        for number in range(movement.first, lineage.number + 1):
-            at = number - movement.first
-            mean, deviation = predictions[step - lineage.number + number]
+        for epoch in range(movement.first, lineage.epoch + 1):
+            at = epoch - movement.first
+            mean, deviation = predictions[step - lineage.epoch + epoch]
             times = movement.drift[at] + 2 * movement.growth[at]
             above = mean + movement.shift[at] + times * deviation
             truth = predictions[step][0] + 2 * predictions[step][1]

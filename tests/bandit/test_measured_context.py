@@ -156,8 +156,8 @@ NAN, INF = float("nan"), float("inf")
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda b: b.ask(9), r"has a context, say context=\{'outside': ...\}"),
-        (lambda b: b.recommend(9), "has a context, say context="),
+        (lambda b: b.ask(9), r"has a context: give it as context=\{'outside': ...\}"),
+        (lambda b: b.recommend(9), "has a context: give it as context="),
         (lambda b: b.ask(9, context={"inside": 3}), "unknown context 'inside'; there are: outside"),
         (lambda b: b.ask(9, context={}), r"context 'outside' is missing, got \{\}"),
         (lambda b: b.ask(9, context={"outside": NAN}), "outside must be a finite number, got nan"),
@@ -172,7 +172,7 @@ NAN, INF = float("nan"), float("inf")
         ),
         (
             lambda b: b.predict(first_action(b)),
-            r"was not asked for, .*: say context=\{'outside': ...\}",
+            r"is not known, .*: give it as context=\{'outside': ...\}",
         ),
         (
             lambda b: b.tell(first_action(b), [1.0], context={"outside": 21.0}),

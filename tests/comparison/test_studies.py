@@ -27,7 +27,7 @@ from tvbandits.comparison.arguments import make_problem
 from tvbandits.comparison.board import Board
 from tvbandits.comparison.compare import Comparison, compare, iterate, play_on_cluster
 from tvbandits.comparison.files import RunStore, file_name
-from tvbandits.comparison.page import comparison_report
+from tvbandits.comparison.report import comparison_report
 from tvbandits.comparison.summary import Run, panels_of, summarise
 from tvbandits.datasets import DriftingBump, Exoskeleton, GPDrift
 from tvbandits.datasets.tables.references import References
@@ -179,7 +179,7 @@ def test_a_width_that_is_found_out_by_seed_is_one_policys() -> None:
     plan = Comparison(problem, {"wide": wide, "gp-ucb": POLICIES["gp-ucb"].make}, 3, 8)
     rows = pd.concat([run.rows for run in iterate(plan)])
     assert rows["width"].nunique() > 2
-    summary = Board.of(rows, {problem.name: problem}).summary
+    summary = Board.of(rows).summary
     assert summary["policy"].to_list() == ["wide", "gp-ucb"]
     assert summary["seeds"].to_list() == [3, 3]
     assert summary["width"].to_list() == ["by seed", "2"]
@@ -227,7 +227,7 @@ def whole(rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def write(out: Path, rows: pd.DataFrame) -> None:
     files.write(out, rows, REFERENCES, UNITS, ARGUMENTS)
-    files.draw(out, plots.regret_figure(rows, REFERENCES, UNITS))
+    files.write_picture(out, plots.regret_figure(rows, REFERENCES, UNITS))
 
 
 def test_what_is_written_is_read_again(rows: pd.DataFrame, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 import pickle
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from tvbandits import Box, Candidates, Dataset, policies
 from tvbandits.data import Source
 from tvbandits.domains.parameters import as_bounds
 from tvbandits.experts.keyed_noise import keyed_normal
-from tvbandits.text import as_html, as_text
+from tvbandits.text import as_text
 from tvbandits.ties import acquisition_argmax
 from tvbandits.validation import as_list, check_text, file_path
 
@@ -472,45 +471,10 @@ def test_a_kernel_has_limits(constant: float) -> None:
         policies.gp_ucb(LINE, kernel=ConstantKernel(constant) * RBF(1.0), noise_variance=0.01)
 
 
-# --- one line, and a small table that trusts nothing
-
-
-class Reader(HTMLParser):
-    """What a browser would see: texts, and the kinds of tags."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.open: list[str] = []
-        self.cells: list[tuple[str, str]] = []
-        self.feed(html)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.open.append(tag)
-        self.cells.append((tag, ""))
-        assert all(name in ("style", "scope") for name, _ in attrs)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        tag, text = self.cells[-1]
-        self.cells[-1] = tag, text + data
+# --- one line
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"))
-
-
-@given(TEXTS, st.lists(st.tuples(TEXTS, TEXTS | st.floats() | st.integers()), max_size=5))
-def test_nothing_is_taken_for_html(title: str, rows: list[tuple[str, object]]) -> None:
-    reader = Reader(as_html(title, rows))
-    assert reader.open == []
-    assert set(reader.tags) <= {"table", "caption", "tbody", "tr", "th", "td"}
-    assert reader.tags.count("td") == len(rows)
-    names = [text for tag, text in reader.cells if tag == "th"]
-    assert names == [name for name, _ in rows]
 
 
 def test_what_does_not_fit_is_left_out_from_the_end() -> None:

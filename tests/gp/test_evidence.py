@@ -21,9 +21,14 @@ from tvbandits.gp.evidence import CONFIG as EVIDENCE, Evidence
 from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.gp.kernels.matern import Coordinates
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
-from tvbandits.gp.noise import due, estimated_noise, readings_for_noise
+from tvbandits.gp.noise import infer_noise, is_noise_due, select_readings
 from tvbandits.gp.posterior import Data
-from tvbandits.gp.standardisation import Scaling, declustering_weights, learn, robust_moments
+from tvbandits.gp.standardisation import (
+    Scaling,
+    declustering_weights,
+    learn_scaling,
+    robust_moments,
+)
 from tvbandits.validation import Array
 
 Constant = ConstantKernel
@@ -208,9 +213,7 @@ def drifting_with_noise(n: int, seed: int, variance: float) -> Dataset:
 def test_noise_from_repeats_follows_chi_square() -> None:
     n = 101
     y = np.random.default_rng(3).normal(20.0, 0.7, n)
-    estimate = estimated_noise(
-        RBF(1.0), readings_without_noise(np.zeros((n, 2)), np.full(n, 4.0), y)
-    )
+    estimate = infer_noise(RBF(1.0), readings_without_noise(np.zeros((n, 2)), np.full(n, 4.0), y))
     squares = float(((y - y.mean()) ** 2).sum())
     expected = [squares / (n - 3), *(squares / chi2.ppf([0.975, 0.025], n - 1))]
     np.testing.assert_allclose(
@@ -226,15 +229,15 @@ def test_noise_with_rough_rival_excludes_differences_between_neighbours() -> Non
         X, np.arange(80.0), np.linalg.cholesky(rough(X) + truth * np.eye(80)) @ y
     )
     without_rival, with_rival, expected = (
-        estimated_noise(kernel, data, rival=rival).variance
+        infer_noise(kernel, data, rival=rival).variance
         for kernel, rival in ((smooth, None), (smooth, rough), (rough, None))
     )
     assert without_rival > 5.0 * with_rival
     assert with_rival == pytest.approx(expected, rel=0.05)
-    assert estimated_noise(smooth, data, rival=smooth).variance == pytest.approx(without_rival)
+    assert infer_noise(smooth, data, rival=smooth).variance == pytest.approx(without_rival)
     smooth_readings = drifting_with_noise(40, 2, 0.5)
-    assert estimated_noise(RBF(2.0), smooth_readings, rival=rough).variance == pytest.approx(
-        estimated_noise(RBF(2.0), smooth_readings).variance, rel=0.1
+    assert infer_noise(RBF(2.0), smooth_readings, rival=rough).variance == pytest.approx(
+        infer_noise(RBF(2.0), smooth_readings).variance, rel=0.1
     )
 
 
@@ -263,15 +266,13 @@ def test_noise_posterior_matches_dense_densities(mean: float | None, count: int)
         deviations = deviations / noise.CONFIG.prior_spread
         logs.append(np.array([law.logpdf(values) for law in laws]) - deviations**2 / 2)
     density = np.exp(logsumexp(logs, axis=0) - logsumexp(logs))
-    estimate = estimated_noise(2.0 * RBF(2.0), data, mean)
+    estimate = infer_noise(2.0 * RBF(2.0), data, mean)
     assert estimate.variance == pytest.approx(density @ grid, rel=1e-5)
     assert estimate.low < estimate.variance < estimate.high
 
 
 def test_noise_intervals_cover_the_truth_under_unknown_drift() -> None:
-    estimates = [
-        estimated_noise(RBF(2.0), drifting_with_noise(100, seed, 0.5)) for seed in range(40)
-    ]
+    estimates = [infer_noise(RBF(2.0), drifting_with_noise(100, seed, 0.5)) for seed in range(40)]
     assert np.mean([each.low <= 0.5 <= each.high for each in estimates]) >= 0.9
     assert np.exp(np.mean(np.log([each.variance for each in estimates]))) == pytest.approx(
         0.5, rel=0.4
@@ -280,21 +281,21 @@ def test_noise_intervals_cover_the_truth_under_unknown_drift() -> None:
 
 def test_noise_ignores_the_time_kernel() -> None:
     data = drifting_with_noise(20, 2, 0.1)
-    plain = estimated_noise(RBF(2.0), data)
-    assert estimated_noise(OnSpace(RBF(2.0)) * Drift(0.3), data) == plain
+    plain = infer_noise(RBF(2.0), data)
+    assert infer_noise(OnSpace(RBF(2.0)) * Drift(0.3), data) == plain
 
 
 def test_noise_scales_with_the_square_of_the_unit() -> None:
     data = drifting_with_noise(30, 5, 0.2)
-    small = estimated_noise(RBF(2.0), data)
-    large = estimated_noise(RBF(2.0), readings_without_noise(data.X, data.t, 1e6 * data.y))
+    small = infer_noise(RBF(2.0), data)
+    large = infer_noise(RBF(2.0), readings_without_noise(data.X, data.t, 1e6 * data.y))
     assert large.variance == pytest.approx(1e12 * small.variance, rel=1e-6)
 
 
 @pytest.mark.parametrize("y", [[0.0], [5.0], [5.0, 5.0, 5.0], [1e-200], [0.0, 1e40]])
 def test_noise_of_few_or_equal_readings_is_positive(y: list[float]) -> None:
     n = len(y)
-    estimate = estimated_noise(
+    estimate = infer_noise(
         RBF(2.0), readings_without_noise(np.zeros((n, 1)), np.arange(float(n)), np.array(y))
     )
     assert 0 < estimate.low < estimate.variance < estimate.high
@@ -315,7 +316,7 @@ def test_noise_is_separated_from_nugget_by_readings_with_known_noise(new: float)
         )
         answers = f + 0.1 * rng.standard_normal(len(t)) + 9.0  # a biased instrument
         with_noise = Dataset(X, t, answers, np.full(len(t), 0.01))
-        estimate = estimated_noise(RBF(0.1), with_noise.append(rewards))
+        estimate = infer_noise(RBF(0.1), with_noise.append(rewards))
         assert estimate.readings == int(first.sum())
         ratios.append(estimate.variance / 0.16)
     assert np.exp(np.mean(np.log(ratios))) == pytest.approx(1.0, rel=0.25)
@@ -325,26 +326,36 @@ def test_noise_uses_repeats_and_latest_of_many_readings() -> None:
     t = np.concatenate([np.repeat(np.arange(40.0), 2), np.arange(40.0, 340.0)])
     data = readings_without_noise(np.zeros((len(t), 1)), t, np.arange(float(len(t))))
     half = noise.CONFIG.most_readings // 2
-    rows_with_noise, rows = readings_for_noise(data)
+    rows_with_noise, rows = select_readings(data)
     assert not len(rows_with_noise)
     assert len(rows) == noise.CONFIG.most_readings
     assert set(rows) == {*range(80 - half, 80), *range(380 - half, 380)}
     answers = Dataset(np.zeros((300, 1)), np.arange(300.0), np.zeros(300), np.ones(300))
-    rows_with_noise, rows = readings_for_noise(answers.append(data))
+    rows_with_noise, rows = select_readings(answers.append(data))
     assert len(rows_with_noise) == len(rows) == half
 
 
 def test_due_at_every_doubling_up_to_256_readings() -> None:
-    assert [n for n in range(1, 2000) if due(n - 1, n)] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
-    assert due(5, 9)
-    assert due(0, 100)
-    assert not due(9, 15)
-    assert not due(300, 600)
+    assert [n for n in range(1, 2000) if is_noise_due(n - 1, n)] == [
+        1,
+        2,
+        4,
+        8,
+        16,
+        32,
+        64,
+        128,
+        256,
+    ]
+    assert is_noise_due(5, 9)
+    assert is_noise_due(0, 100)
+    assert not is_noise_due(9, 15)
+    assert not is_noise_due(300, 600)
 
 
 def test_noise_estimate_prints_interval() -> None:
     assert str(noise.NoiseEstimate(0.8, 0.5, 1.3, 64)) == "0.8 (0.5 to 1.3), from 64 readings"
-    unread = "0.05 (0.001 to 2.5), a guess: it was learned from no reading so far"
+    unread = "0.05 (0.001 to 2.5), a guess before the first reading"
     assert str(noise.NoiseEstimate(0.05, 0.001, 2.5)) == unread
 
 
@@ -361,7 +372,7 @@ def test_calibration_is_discounted_mean_square_with_prior_count(
 ) -> None:
     calibration = IntervalCalibration()
     for error, variance in errors:
-        calibration = calibration.after(error, variance)
+        calibration = calibration.update(error, variance)
     z = np.array([error / math.sqrt(variance) for error, variance in reversed(errors)])
     weights = (1 - CALIBRATION.forgetting_rate) ** np.arange(len(z))
     squares, n = np.minimum(z**2, CALIBRATION.largest_square), CALIBRATION.prior_count
@@ -372,20 +383,20 @@ def test_calibration_is_discounted_mean_square_with_prior_count(
 def test_calibration_survives_one_outlier() -> None:
     calibration = IntervalCalibration()
     for error in np.resize([1.0, -1.0], 60):
-        calibration = calibration.after(error, 1.0)
-    assert calibration.after(1e6, 1.0).deviation_factor < 1.35
+        calibration = calibration.update(error, 1.0)
+    assert calibration.update(1e6, 1.0).deviation_factor < 1.35
 
 
 def test_calibration_coverage_is_share_of_intervals() -> None:
     calibration, coverages = IntervalCalibration(), []
     assert math.isnan(calibration.coverage)
     for error in np.random.default_rng(0).standard_normal(3000):
-        calibration = calibration.after(error, 1.0)
+        calibration = calibration.update(error, 1.0)
         coverages.append(calibration.coverage)
     # The factor is at least 1, so that coverage is slightly above 0.95.
     assert 0.94 < np.mean(coverages) < 0.99
     for _ in range(200):
-        calibration = calibration.after(100.0, 1.0)
+        calibration = calibration.update(100.0, 1.0)
     assert calibration.coverage < 0.05
 
 
@@ -402,7 +413,7 @@ def rewards(n: int, seed: int = 0, noise: float = 0.01) -> Dataset:
 
 
 def scaling_of(data: Dataset, kernel: Kernel | None = None, noise: float = 0.01) -> Scaling:
-    return learn(START, kernel or RBF(0.2), data, np.ones(len(data), dtype=bool), noise)
+    return learn_scaling(START, kernel or RBF(0.2), data, np.ones(len(data), dtype=bool), noise)
 
 
 # Weights.
@@ -452,7 +463,7 @@ def test_robust_moments_match_formulas(n: int, seed: int) -> None:
 def test_learn_estimates_again_once_readings_grow_by_half() -> None:
     data, current, at = rewards(200), START, []
     for n in range(1, 201):
-        new = learn(current, RBF(0.2), data.take(slice(n)), np.ones(n, dtype=bool), 0.01)
+        new = learn_scaling(current, RBF(0.2), data.take(slice(n)), np.ones(n, dtype=bool), 0.01)
         if new is not current:
             at.append(n)
             assert new.estimated_at == n

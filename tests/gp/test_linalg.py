@@ -107,7 +107,7 @@ def test_solve_lower_inverts_the_factor_and_keeps_its_arguments(
     ],
 )
 def test_spread_of_is_finite(diagonal: list[float], expected: float) -> None:
-    spread = linalg.spread_of(np.array(diagonal))
+    spread = linalg.diagonal_ratio(np.array(diagonal))
     assert spread == expected
     assert np.isfinite(spread**2)
 
@@ -227,7 +227,7 @@ MESSAGE = r"\w.* of shape \(.*\).*: is the kernel a valid .*larger noise varianc
     [
         linalg.eigenpairs,
         linalg.square_root,
-        lambda A: linalg.whitening_each(A[None]),
+        lambda A: linalg.invert_factors_each(A[None]),
         lambda A: linalg.whiten_each(A[None], A[None]),
         lambda A: linalg.predict_each(A[None], A[:1], A[:1]),
         lambda A: linalg.greedy_pivots(A, 0.0),
@@ -265,7 +265,7 @@ def test_whiten_each_equals_whitening_one_by_one() -> None:
         np.testing.assert_allclose(L @ L.T, a, atol=1e-12)
         np.testing.assert_allclose(w.T @ w, b.T @ np.linalg.inv(a) @ b, atol=1e-10)
     refused(linalg.FactorisationError, "not positive definite", linalg.whiten_each, -A, B)
-    factors, inverses = linalg.whitening_each(A)
+    factors, inverses = linalg.invert_factors_each(A)
     np.testing.assert_allclose(np.matmul(factors, inverses), [np.eye(4)] * 3, atol=1e-12)
     np.testing.assert_allclose(factors @ np.swapaxes(factors, 1, 2), A, atol=1e-12)
-    refused(linalg.FactorisationError, "not positive definite", linalg.whitening_each, -A)
+    refused(linalg.FactorisationError, "not positive definite", linalg.invert_factors_each, -A)

@@ -18,8 +18,8 @@ from tvbandits.gp import online
 from tvbandits.gp.additive import structured_kernel
 from tvbandits.gp.evidence import Evidence
 from tvbandits.gp.features import Term, terms_of
-from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, same_form
-from tvbandits.gp.online import Learned, at_step, refit
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, have_same_form
+from tvbandits.gp.online import Learned, refit, scale_times
 from tvbandits.gp.standardisation import Scaling
 from tvbandits.validation import Array
 
@@ -39,7 +39,7 @@ def test_due_if_any_new_reward_completes_a_scheduled_count(
 ) -> None:
     # A fit is due if any of the new rewards completes a scheduled count.
     after = [n in first or n % steps == 0 for n in range(before + 1, before + more + 1)]
-    assert Every(steps, tuple(first)).due(before, before + more) == any(after)
+    assert Every(steps, tuple(first)).is_due(before, before + more) == any(after)
 
 
 # --- data -----------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def loss(
 def test_refit_never_increases_the_loss(seed: int, spread: float) -> None:
     every, start = Every(iterations=4, spread=spread), smooth(1.0) + level(40.0)
     sample = sample_of(smooth() + level(), 50, seed)
-    learned = Learned.nothing(start, every)
+    learned = Learned.initial(start, every)
     before, total = loss(every, start, start, sample, 0.2, 1.5), 0.0
     for fits in range(1, 6):
         learned = refit(every, start, learned, sample, Scaling(0.2, 1.5), Scaling(0.2, 1.5))
@@ -168,9 +168,9 @@ def test_refit_never_increases_the_loss(seed: int, spread: float) -> None:
 def test_refit_starts_from_latest_fit() -> None:
     sample, start = sample_of(smooth(), 50, 0), smooth(1.0)
     long, short = Every(iterations=200), Every(iterations=1)
-    fit = refit(long, start, Learned.nothing(start, long), sample, UNIT, UNIT)
+    fit = refit(long, start, Learned.initial(start, long), sample, UNIT, UNIT)
     warm = refit(short, start, fit, sample, UNIT, UNIT)
-    cold = refit(short, start, Learned.nothing(start, short), sample, UNIT, UNIT)
+    cold = refit(short, start, Learned.initial(start, short), sample, UNIT, UNIT)
     assert warm.losses[0] - fit.losses[0] <= fit.losses[0] + 1e-9
     assert cold.losses[0] > fit.losses[0] + 1.0
 
@@ -191,7 +191,7 @@ def test_refit_keeps_a_fixed_kernel() -> None:
     start = ConstantKernel(1.0, "fixed") * OnTime(Matern(3.0, "fixed", nu=0.5))
     every = Every()
     sample = sample_of(level(), 20, 0)
-    learned = refit(every, start, Learned.nothing(start, every), sample, UNIT, UNIT)
+    learned = refit(every, start, Learned.initial(start, every), sample, UNIT, UNIT)
     assert (learned.kernel, learned.fits) == (start, 1)
     assert learned.losses == pytest.approx((loss(every, start, start, sample, 0.0, 1.0),))
 
@@ -203,14 +203,14 @@ def test_refit_selects_rival_of_larger_evidence(start_name: str) -> None:
     every = Every(rivals=(other,), iterations=20)
     for truth, best in ((start, 0), (other, 1)):
         sample = sample_of(truth, 120, 3, noise=1e-3)
-        learned = refit(every, start, Learned.nothing(start, every), sample, UNIT, UNIT)
+        learned = refit(every, start, Learned.initial(start, every), sample, UNIT, UNIT)
         assert learned.best == best == int(np.argmin(learned.losses))
         assert learned.kernel is learned.kernels[best]
 
 
 def test_refit_compares_rivals_on_schedule() -> None:
     every, start = Every(rivals=(rough(), smooth(100.0)), iterations=2), smooth()
-    learned, all_changed = Learned.nothing(start, every), []
+    learned, all_changed = Learned.initial(start, every), []
     early, often = online.CONFIG.first_comparisons, online.CONFIG.comparison_period
     last = early + 2 * often
     for fit in range(last):
@@ -279,7 +279,7 @@ def test_refit_rescales_nothing_unless_each_term_has_one_amplitude(kernel: Any) 
 def moves(every: Every, start: Any) -> Array:
     """Return how far a fit moves the logarithms of amplitude, length scale and time scale."""
     sample = sample_of(smooth(time=2.0, amplitude=9.0), 60, 0)
-    learned = refit(every, start, Learned.nothing(start, every), sample, UNIT, UNIT)
+    learned = refit(every, start, Learned.initial(start, every), sample, UNIT, UNIT)
     return np.asarray(np.abs(learned.kernel.theta - start.theta))
 
 
@@ -315,17 +315,17 @@ def test_median_time_step_is_the_median_positive_gap(times: list[float], step: f
 
 def test_at_step_converts_time_scales() -> None:
     kernel = structured_kernel(RBF(1.0), Matern(1.0, nu=0.5))
-    converted = at_step(kernel, 60.0)
-    assert same_form(converted, kernel)
+    converted = scale_times(kernel, 60.0)
+    assert have_same_form(converted, kernel)
     original_terms, converted_terms = (terms_of(each) or () for each in (kernel, converted))
     assert [term.time_scale for term in converted_terms] == [
         60.0 * term.time_scale for term in original_terms
     ]
     fixed = ConstantKernel(2.0) * OnTime(Matern(5.0, "fixed", nu=1.5)) + OnSpace(Matern(3.0))
     expected = ConstantKernel(2.0) * OnTime(Matern(300.0, "fixed", nu=1.5)) + OnSpace(Matern(3.0))
-    assert at_step(fixed, 60.0) == expected
-    assert at_step(smooth(), 1.0) == smooth()
-    slow = at_step(OnSpace(RBF(1.0)) * Drift(0.1, (0.01, 0.9)), 60.0).k2
+    assert scale_times(fixed, 60.0) == expected
+    assert scale_times(smooth(), 1.0) == smooth()
+    slow = scale_times(OnSpace(RBF(1.0)) * Drift(0.1, (0.01, 0.9)), 60.0).k2
     discounts = [1.0 - (1.0 - rate) ** 60 for rate in (slow.epsilon, *slow.epsilon_bounds)]
     assert discounts == pytest.approx([0.1, 0.01, 0.9])
 
@@ -334,8 +334,8 @@ def test_first_refit_learns_the_time_step() -> None:
     tight = Every(spread=1e-6, space_spread=1e-6, rivals=(rough(),), in_steps=True)
     plain, start = sample_of(smooth(), 40, 0), smooth()
     later = Dataset(plain.X, 60.0 * plain.t, plain.y, plain.variance)
-    first = refit(tight, start, Learned.nothing(start, tight), later, UNIT, UNIT)
-    assert first.starts == (at_step(start, 60.0), at_step(rough(), 60.0))
+    first = refit(tight, start, Learned.initial(start, tight), later, UNIT, UNIT)
+    assert first.starts == (scale_times(start, 60.0), scale_times(rough(), 60.0))
     for kernel, median in zip(first.kernels, first.starts, strict=True):
         np.testing.assert_allclose(kernel.theta, median.theta, atol=1e-6)
     # The step is learned once: medians stay, whatever the steps are later.
@@ -345,7 +345,7 @@ def test_first_refit_learns_the_time_step() -> None:
     # Without the rule, time scales are in the unit of time.
     in_time_units = replace(tight, in_steps=False)
     unconverted = refit(
-        in_time_units, start, Learned.nothing(start, in_time_units), later, UNIT, UNIT
+        in_time_units, start, Learned.initial(start, in_time_units), later, UNIT, UNIT
     )
     assert unconverted.starts == (start, rough())
     np.testing.assert_allclose(unconverted.kernel.theta, start.theta, atol=1e-6)
@@ -357,7 +357,7 @@ def test_later_refit_learns_a_longer_time_step(fits: int) -> None:
     tight = Every(spread=1e-6, space_spread=1e-6, rivals=(rough(),), in_steps=True)
     sample, start = sample_of(smooth(), 40, 0), smooth()
     close = replace(sample, t=0.1 * sample.t)
-    learned = Learned.nothing(start, tight)
+    learned = Learned.initial(start, tight)
     for _ in range(fits):
         learned = refit(tight, start, learned, close, UNIT, UNIT)
     assert learned.step == pytest.approx(0.1)
@@ -365,7 +365,7 @@ def test_later_refit_learns_a_longer_time_step(fits: int) -> None:
     assert refit(tight, start, learned, little, UNIT, UNIT).step == pytest.approx(0.1)
     later = refit(tight, start, learned, sample, UNIT, UNIT)
     assert later.step == 1.0
-    assert later.starts == (at_step(start, 1.0), at_step(rough(), 1.0))
+    assert later.starts == (scale_times(start, 1.0), scale_times(rough(), 1.0))
     np.testing.assert_allclose(later.kernel.theta, start.theta, atol=1e-6)
 
 
@@ -373,11 +373,11 @@ def test_refit_selects_by_sum_of_losses() -> None:
     # The rival fits the next sample better, but has larger losses so far.
     every, start = Every(rivals=(rough(),), iterations=1), smooth()
     sample = sample_of(rough(), 60, 3, noise=1e-3)
-    fresh = refit(every, start, Learned.nothing(start, every), sample, UNIT, UNIT)
+    fresh = refit(every, start, Learned.initial(start, every), sample, UNIT, UNIT)
     lead = fresh.losses[0] - fresh.losses[1]
     assert lead > 1.0
     for before, best in ((0.5 * lead, 1), (2.0 * lead, 0)):
-        learned = replace(Learned.nothing(start, every), losses=(0.0, before))
+        learned = replace(Learned.initial(start, every), losses=(0.0, before))
         assert refit(every, start, learned, sample, UNIT, UNIT).best == best
 
 
@@ -432,7 +432,9 @@ def test_bandit_fits_once_for_the_rewards_of_one_tell() -> None:
 def test_same_form_ignores_values_of_hyperparameters() -> None:
     rng, kernel = np.random.default_rng(0), structured_kernel(RBF(0.8))
     moves = 0.3 * rng.standard_normal((20, len(kernel.theta)))
-    assert all(same_form(kernel.clone_with_theta(kernel.theta + move), kernel) for move in moves)
+    assert all(
+        have_same_form(kernel.clone_with_theta(kernel.theta + move), kernel) for move in moves
+    )
 
 
 def test_from_state_with_another_kernel_discards_the_fit() -> None:
@@ -495,7 +497,7 @@ def test_refit_of_a_kernel_without_terms_needs_the_exact_posterior() -> None:
     assert bandit.recipe.learn == replace(LEARN, in_steps=False)
     play(bandit, range(1, 9))
     assert bandit.info.model.fits == 3
-    assert same_form(bandit.state.model.kernel, kernel)
+    assert have_same_form(bandit.state.model.kernel, kernel)
     assert bandit.state.model.kernel != kernel
     for posterior in ({}, {"posterior": StateSpace()}):
         with pytest.raises(ValueError, match=r"needs a sum of terms .*; got .*RBF"):
@@ -520,7 +522,7 @@ def test_kept_of_a_diverse_memory_is_greedy_without_the_whole_matrix() -> None:
 
     n, rule = 400, Every(remembered=40, recent=0.5, diverse=True)
     Z, t = rng.random((n, 2)), np.arange(float(n))
-    mask = rule.kept(t, np.ones(n, dtype=bool), Counted(0.3), Z)
+    mask = rule.remember(t, np.ones(n, dtype=bool), Counted(0.3), Z)
     older = Z[: n - 20]
     greedy: list[int] = []
     residual = kernel(older)

@@ -141,7 +141,7 @@ def at(X: np.ndarray, t: float) -> np.ndarray:
 
 def assert_matches(field: SmoothPosterior, means: Array, variance: Array, X: Array) -> None:
     """Check means and variances against the posterior's, and slopes against differences."""
-    results = field.slopes(X)
+    results = field.predict_with_slopes(X)
     for predictions in (field.predict(X), results[:2]):
         np.testing.assert_allclose(predictions[0], means, atol=1e-9)
         np.testing.assert_allclose(predictions[1], variance, atol=1e-9)
@@ -296,7 +296,7 @@ def test_joint_posterior_after_a_query_is_conditioned_on_its_point(name: str, sp
     np.testing.assert_allclose(joint.deviation, deviation, rtol=1e-9)
     query_rows: list[int] = []
     for row in (4, 17, 4, 29):
-        joint = joint.after(row)
+        joint = joint.condition_on(row)
         query_rows.append(row)
         Z = np.vstack([observed_inputs, inputs(kernel, POINTS_OF_BANDIT[query_rows], 12.0)])
         expected_deviation = Dense(
@@ -325,7 +325,7 @@ def test_joint_posterior_is_in_the_unit_of_reward() -> None:
     np.testing.assert_allclose(joint.mean, mean)
     np.testing.assert_allclose(joint.deviation, deviation)
     assert bandit.info.model.scale != 1.0
-    after = joint.after(3)
+    after = joint.condition_on(3)
     scale = bandit.info.model.scale
     covariance = joint.cross_covariance([3])[0]
     expected_variance = deviation**2 - covariance**2 / (covariance[3] + NOISE_OF_BANDIT)
@@ -361,14 +361,14 @@ def test_gains_are_the_mean_increase_of_the_best_mean() -> None:
     # The oracle is simulation: draw the answer, update the means, take the largest.
     plan = RecordingPlan()
     bandit_with_observations(KERNELS["drift"], plan, pool="domain")
-    joint = plan.posteriors[-1].after(11)  # one query is pending
+    joint = plan.posteriors[-1].condition_on(11)  # one query is pending
     rows, everywhere = [2, 5, 19], np.arange(30)
-    gains = joint.gains(rows, everywhere)
+    gains = joint.knowledge_gradient(rows, everywhere)
     draws = np.random.default_rng(0).standard_normal(200_000)
     for row, gain in zip(rows, gains, strict=True):
-        before, after = joint.deviation, joint.after(row).deviation
+        before, after = joint.deviation, joint.condition_on(row).deviation
         moves = np.sqrt(np.maximum(before**2 - after**2, 0.0))
-        signs = np.sign(joint.answers([row])[0][0])
+        signs = np.sign(joint.answer_effects([row])[0][0])
         best = (joint.mean + draws[:2000, None] * (signs * moves)).max(axis=1)
         for chunk in range(2000, 200_000, 2000):
             z = draws[chunk : chunk + 2000, None]
@@ -376,4 +376,4 @@ def test_gains_are_the_mean_increase_of_the_best_mean() -> None:
         error = best.std() / len(best) ** 0.5
         assert gain == pytest.approx(best.mean() - joint.mean.max(), abs=4 * error + 3e-3)
         assert gain >= 0.0
-    np.testing.assert_array_equal(joint.gains(rows, np.array([4])), np.zeros(3))
+    np.testing.assert_array_equal(joint.knowledge_gradient(rows, np.array([4])), np.zeros(3))

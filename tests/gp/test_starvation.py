@@ -9,9 +9,9 @@ from benchmarks import starvation
 
 def test_exact_posterior_matches_scikit_learn() -> None:
     draw = starvation.draw(3)
-    posterior = starvation.exact(draw.X[:30], draw.y[:30])
+    posterior = starvation.fit_exact(draw.X[:30], draw.y[:30])
     peer = GaussianProcessRegressor(starvation.KERNEL, alpha=starvation.NOISE, optimizer=None)
-    mean, deviation = peer.fit(draw.X[:30], draw.y[:30]).predict(starvation.PLACES, return_std=True)
+    mean, deviation = peer.fit(draw.X[:30], draw.y[:30]).predict(starvation.POINTS, return_std=True)
     np.testing.assert_allclose(posterior.mean, mean, atol=1e-8)
     np.testing.assert_allclose(np.sqrt(posterior.variance), deviation, atol=1e-6)
 
@@ -19,7 +19,7 @@ def test_exact_posterior_matches_scikit_learn() -> None:
 def test_subset_of_regressors_and_dtc_match_dense_formulas() -> None:
     """SoR is exact under Q = K_xS K_S^-1 K_Sx, and DTC adds K - Q to the variance."""
     draw = starvation.draw(1)
-    X, y, S, x = draw.X[:40], draw.y[:40], draw.X[:5], starvation.PLACES
+    X, y, S, x = draw.X[:40], draw.y[:40], draw.X[:5], starvation.POINTS
     inverse = np.linalg.inv(starvation.KERNEL(S))
 
     def q(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -27,7 +27,7 @@ def test_subset_of_regressors_and_dtc_match_dense_formulas() -> None:
 
     gain = q(x, X) @ np.linalg.inv(q(X, X) + starvation.NOISE * np.eye(40))
     variance = np.diag(q(x, x) - gain @ q(X, x))
-    dtc, sor = starvation.sketched(S, X, y)
+    dtc, sor = starvation.fit_sketch(S, X, y)
     for each in (dtc, sor):
         np.testing.assert_allclose(each.mean, gain @ y, atol=1e-6)
     np.testing.assert_allclose(sor.variance, variance, atol=1e-6)
@@ -36,8 +36,8 @@ def test_subset_of_regressors_and_dtc_match_dense_formulas() -> None:
 
 def test_bkb_is_dtc_on_its_dictionary() -> None:
     draw = starvation.draw(2)
-    posterior = starvation.bkb(draw.X[:63], draw.y[:63], seed=2)
-    dtc, _ = starvation.sketched(posterior.inducing, draw.X[:63], draw.y[:63])
+    posterior = starvation.fit_bkb(draw.X[:63], draw.y[:63], seed=2)
+    dtc, _ = starvation.fit_sketch(posterior.inducing, draw.X[:63], draw.y[:63])
     assert len(posterior.inducing) < 63
     np.testing.assert_allclose(posterior.mean, dtc.mean, atol=1e-6)
     np.testing.assert_allclose(posterior.variance, dtc.variance, atol=1e-6)
@@ -45,7 +45,7 @@ def test_bkb_is_dtc_on_its_dictionary() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_bkb_keeps_the_ratio_of_theorem_1_where_subset_of_regressors_starves(seed: int) -> None:
-    posteriors = starvation.beliefs(starvation.draw(seed), 63, seed)
+    posteriors = starvation.fit_all(starvation.draw(seed), 63, seed)
     exact = posteriors["exact"].variance
     ratio = posteriors["BKB"].variance / exact
     assert ratio.min() > 1 / 3  # (1 + e) / (1 - e) = 3 for e = 1/2
@@ -58,7 +58,7 @@ def test_bkb_keeps_the_ratio_of_theorem_1_where_subset_of_regressors_starves(see
 def test_bkb_that_keeps_its_dictionary_only_adds_points(seed: int) -> None:
     draw = starvation.draw(seed)
     early, late = (
-        starvation.bkb(draw.X[:count], draw.y[:count], seed, keep=True).inducing[:, 0]
+        starvation.fit_bkb(draw.X[:count], draw.y[:count], seed, keep=True).inducing[:, 0]
         for count in (8, 20)
     )
     assert set(early) <= set(late)

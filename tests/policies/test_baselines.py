@@ -202,9 +202,9 @@ def test_evolution_on_few_candidates_mutates_to_any_other() -> None:
 def test_policy_adapter_repr_counts_rewards_and_pending_plays() -> None:
     player = policies.uniform(SQUARE, seed=0)
     player.tell(SQUARE.X[:3], [1.0, 2.0, 3.0])
-    assert repr(player).endswith(", 3 rewards told>")
+    assert repr(player).endswith(", 3 rewards>")
     player.ask(9.0)
-    assert repr(player).endswith(", 3 rewards told, 1 pending>")
+    assert repr(player).endswith(", 3 rewards, 1 pending>")
 
 
 # --- custom rules ---------------------------------------------------------------------------------
@@ -227,10 +227,15 @@ class NoisyConstantRule(ConstantRule):
 
 def test_adapt_refuses_to_learn_the_noise_of_a_rule_without_noise() -> None:
     options = {"noise_variance": None, "minimize": False, "seed": 0}
-    match = "ConstantRule.* has no attribute noise.*: give noise_variance"
+    match = "attribute noise, which .*ConstantRule.* lacks: give noise_variance"
     refused(ValueError, match, adapt, SQUARE, ConstantRule(), RBF(1.0), **options)
     refused(
-        ValueError, "kernel=None: give it or noise", adapt, SQUARE, NoisyConstantRule(), **options
+        ValueError,
+        "kernel=None: give kernel or noise",
+        adapt,
+        SQUARE,
+        NoisyConstantRule(),
+        **options,
     )
     adapt(SQUARE, ConstantRule(), minimize=False, seed=0).tell([[0.0, 0.0]], [0.5], 1.0)
     player = adapt(SQUARE, NoisyConstantRule(), RBF(1.0), **options)

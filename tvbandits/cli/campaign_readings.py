@@ -7,6 +7,7 @@ recorded.
 from __future__ import annotations
 
 import math
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,6 +35,7 @@ from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import Clock, parse_time, to_number
 from tvbandits.counts import Counted
 from tvbandits.domains.candidates import as_finite
+from tvbandits.text import first_few
 from tvbandits.validation import Array
 
 if TYPE_CHECKING:
@@ -140,12 +142,16 @@ def tell(
     lines_of: dict[str, list[int]] = {}
     for line, error in by_line:
         lines_of.setdefault(error, []).append(line)
-    refusals_text = [f"{path}, {_lines_text(each)}: {error}" for error, each in lines_of.items()]
+    refusals_text = [
+        f"{path}, line {first_few([*map(str, each)])}: {error}" for error, each in lines_of.items()
+    ]
     refused = [{"line": line, "error": error} for line, error in by_line]
     values: dict[str, Any] = {"refused": refused} if refused else {}
     values |= table.notes
     if withdrawn:
         values["withdrawn"] = [{"line": line, "reading": text} for line, text in withdrawn]
+    if codes := _recorded_codes(campaign, tables):
+        values["recorded_codes"] = codes
     is_failed = path is None and reading.value is not None and math.isnan(reading.value)
     _print_recorded(
         call, campaign, total, new, values, noun="failed reading" if is_failed else "reading"
@@ -157,14 +163,45 @@ def tell(
         print(f"tvbandits: {escape(note)}: --at says another time", file=sys.stderr)
     for text in refusals_text:
         print(f"tvbandits: {escape(text)}; left out", file=sys.stderr)
+    if codes:
+        print(f"tvbandits: {escape(_codes_text(campaign, codes, call.file))}", file=sys.stderr)
     return refusals_text
 
 
-def _lines_text(lines: Sequence[int], most: int = 5) -> str:
-    """Return "line 2", or "line 2, 3, 5, 8, 9 and 40 more"."""
-    shown = ", ".join(map(str, lines[:most]))
-    more = f" and {len(lines) - most} more" if len(lines) > most else ""
-    return f"line {shown}{more}"
+def _recorded_codes(campaign: Campaign, tables: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the readings of the campaign that the options of a table call no readings."""
+    if not tables.get("missing"):
+        return []
+    from tvbandits.datasets.tables.layout import FileOptions, codes_of
+
+    codes, readings = codes_of(FileOptions(**tables)), campaign.state.readings
+    return [
+        {
+            "site": campaign.names.name(readings.X[i]),
+            "t": float(readings.t[i]),
+            "reading": float(readings.y[i]),
+        }
+        for i in np.flatnonzero(np.isin(readings.y, codes))
+    ]
+
+
+def _codes_text(campaign: Campaign, codes: Sequence[Mapping[str, Any]], file: str) -> str:
+    """Return which readings stand for none by --missing, and the command that withdraws the first."""
+    first, texts = (
+        codes[0],
+        [
+            f"{each['site']} at {campaign.format_time(each['t'])}: {each['reading']:g}"
+            for each in codes
+        ],
+    )
+    at = campaign.format_time(first["t"]) if campaign.clock is not None else f"{first['t']:.17g}"
+    place = f"--site {shlex.quote(first['site'])} --at {shlex.quote(at)}"
+    return (
+        f"--missing says that {plural(len(codes), 'recorded reading')} stand for none "
+        f"({first_few(texts, MOST_LISTED)}); they stay until you withdraw them one by one: "
+        f"tvbandits campaign retract "
+        f"{shlex.quote(file)} {place}"
+    )
 
 
 def _text(error: ValueError) -> str:
@@ -220,8 +257,8 @@ def read_history(
         raise ValueError(f"{path} has no reading of a site")
     if np.isfinite(rewards.variance).any() or rewards.trials.any():
         raise ValueError(
-            f"{path}: readings of a history have no variances and no counts: leave out --history, and "
-            "import the table by `campaign tell --csv`"
+            f"{path}: a history cannot have variances or counts: leave out --history, and import the "
+            "table by `campaign tell --csv`"
         )
     history = pd.DataFrame(
         {"t": rewards.t, "place": places.index(rewards.X), "y": rewards.y}
@@ -232,20 +269,23 @@ def read_history(
     history = history.reindex(columns=range(len(places.X)))
     index: Any = history.index if clock is None else clock.time(history.index.to_numpy())
     named = history.set_axis([name(x) for x in places.X], axis=1).set_axis(index)
-    for note in _history_notes(named):
+    for note in _history_notes(named, tables):
         print(escape(f"note: {note}"))
     return history
 
 
-def _history_notes(history: pd.DataFrame) -> list[str]:
+def _history_notes(history: pd.DataFrame, tables: Mapping[str, Any]) -> list[str]:
     """Return what a person should know about a history, whose columns have the names of the sites."""
+    from tvbandits.datasets.tables.layout import FileOptions
     from tvbandits.datasets.tables.readings import few
     from tvbandits.datasets.tables.rounds import doubts_about
+    from tvbandits.datasets.tables.sentinels import zero_notes
     from tvbandits.datasets.tables.times import doubts_about_times
 
     empty = history.columns[history.isna().all()]
     notes = [f"no reading of {few(empty)}"] if len(empty) else []
-    return notes + doubts_about_times(history.index) + doubts_about(history.drop(columns=empty))
+    notes += doubts_about_times(history.index) + doubts_about(history.drop(columns=empty))
+    return notes + zero_notes(history, FileOptions(**tables))
 
 
 def _record(
@@ -378,20 +418,14 @@ def _print_recorded(
     text, recorded = plural(new, f"new {noun}"), total - new - len(withdrawn)
     text += f", {recorded} already recorded" if recorded else ""
     if withdrawn:
-        readings = _listed([each["reading"] for each in withdrawn])
+        readings = first_few([each["reading"] for each in withdrawn], MOST_LISTED)
         text += (
-            f", {len(withdrawn)} not brought back ({readings}; "
-            "to bring one back, tell it under a --key of its own)"
+            f", {len(withdrawn)} left out as withdrawn before ({readings}; "
+            "to record one again, give it its own --key)"
         )
     text += f"; {plural(status.readings, 'reading')} in all, {status.pending} pending"
     values = {"received": total, "new": new, "readings": status.readings, **(others or {})}
     print_result(call.form, text + _notes_text(values), values)
-
-
-def _listed(texts: Sequence[str]) -> str:
-    """Return the first few of some texts, and how many more there are."""
-    more = [f"and {len(texts) - MOST_LISTED} more"] if len(texts) > MOST_LISTED else []
-    return ", ".join([*texts[:MOST_LISTED], *more])
 
 
 def _notes_text(notes: Mapping[str, Any]) -> str:
@@ -421,7 +455,7 @@ def print_change(
         text += f" and is {value:g} now"
         values["is"] = value
     if t is not None:
-        text += f", its time now {campaign.format_time(t)}"
+        text += f", moved to {campaign.format_time(t)}"
         values["to"] = t
     print_result(call.form, f"{text}; {plural(count, noun)} in all", values)
 
@@ -515,7 +549,7 @@ class _RowChecks:
         """Return the time of a reading, and its arguments for `Campaign.record`, of which X may lack."""
         t, key = self._time(reading.at), reading.key
         if self._is_table and t is None and key is None:
-            raise ValueError("a row needs a time or a key, by which a repeated row counts once")
+            raise ValueError("a row needs a time or a key, so that it counts once if repeated")
         arguments: dict[str, Any] = {
             "y": reading.y,
             "t": t,
@@ -555,6 +589,6 @@ class _RowChecks:
         if (first := self._first_lines.setdefault(play, line)) != line:
             raise ValueError(
                 f"line {first} already has a reading of {name} at "
-                f"{self._campaign.format_time(play[1])}: remove one, or give each a key in a column "
-                "key if both should count"
+                f"{self._campaign.format_time(play[1])}: remove one of them, or, if both should count, "
+                'add a column "key" with a different key for each'
             )

@@ -231,8 +231,8 @@ def test_ensemble_update_bounds_the_size_of_factorisations(
     monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     """Factorisations are cubic in the size of a batch, for readings of several steps and of one."""
-    sizes, factors = [0], linalg._factors_each
-    monkeypatch.setattr(linalg, "_factors_each", lambda A: sizes.append(A.shape[1]) or factors(A))
+    sizes, factors = [0], linalg._factorise_each
+    monkeypatch.setattr(linalg, "_factorise_each", lambda A: sizes.append(A.shape[1]) or factors(A))
     ensemble, rng = FilterEnsemble.of(POINTS, 0.1), np.random.default_rng(3)
     for t in range(12):
         rows = rng.integers(0, 9, count)

@@ -162,7 +162,7 @@ def test_covariance_equals_that_of_the_joint_posterior() -> None:
 def test_fantasize_lowers_variances_as_conditioning() -> None:
     posterior = posterior_at()
     C = posterior.covariance(inputs(POINTS), inputs(POINTS))
-    noise = 0.04 + posterior.own_nugget
+    noise = 0.04 + posterior.nugget_variance
     once = posterior.fantasize(inputs(POINTS[[3]]), 0.04, None)
     before, after = posterior.predict(GRID)[1], once.predict(GRID)[1]
     np.testing.assert_allclose(after, before - C[3] ** 2 / (C[3, 3] + noise), rtol=1e-9)

@@ -22,12 +22,12 @@ from tvbandits.gp.ensemble.empirical import EmpiricalSpace
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import function_models, models_for
 from tvbandits.gp.ensemble.posterior import EnsemblePosterior, ModelEnsemble, ReplayBuffer
-from tvbandits.gp.kernels.units import in_column_units
+from tvbandits.gp.kernels.units import scale_columns
 from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data, Posterior
 from tvbandits.validation import Array
 
 POINTS = np.random.default_rng(1).uniform(0, 4, (6, 2))
-SCALED = in_column_units(POINTS)
+SCALED = scale_columns(POINTS)
 KERNEL = structured_kernel(RBF(1.0))
 GRID = CandidateGrid(KERNEL, POINTS)
 PHASES = np.linspace(0.0, 0.8, len(POINTS))
