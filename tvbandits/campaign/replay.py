@@ -112,7 +112,7 @@ class JournaledExpert:
 
     @property
     def present(self) -> bool:
-        """Whether the expert itself is here."""
+        """Return whether this process has the expert itself."""
         return self._expert is not None
 
     def prepare(self, rows: Iterable[Row], write: Write | None = None) -> None:

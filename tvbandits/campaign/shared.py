@@ -140,7 +140,7 @@ class SharedBandit:
 
     @property
     def names(self) -> Names:
-        """The names of points and sites."""
+        """Return the names of points and sites."""
         with self.outline() as outline:
             changes = outline.changes
             if self._names is None or self._names[0] != len(changes):
@@ -162,7 +162,7 @@ class SharedBandit:
 
     @property
     def silent_sites(self) -> dict[str, str]:
-        """By name the sites of which the last readings that were asked for did not come; what says so.
+        """Return the sites whose last requested readings did not arrive, each with the reason.
 
         A site counts once, whatever was measured beside it.
         """

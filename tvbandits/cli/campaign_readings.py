@@ -1,4 +1,4 @@
-"""The readings that people bring to a campaign, one by one or as a table: parsed, doubted and recorded.
+"""Commands that parse the readings of a user, check them and record them in a campaign.
 
 Each row of a table stands for itself: an error in one is reported with its line, and the others are
 recorded.
