@@ -90,7 +90,7 @@ class SharedLock:
 
     @property
     def current(self) -> threading.RLock:
-        """Return the lock of this process, a context manager.
+        """Return the lock of this process, to be used as a context manager.
 
         It is Python's own lock, which an interrupt at the start of the block cannot leave locked.
         """

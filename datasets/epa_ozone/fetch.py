@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 import requests
 
-from tvbandits.datasets.epa_ozone.files import AIRDATA, OZONE, is_in_state
+from tvbandits.datasets.epa_ozone.aqs import AIRDATA, OZONE, is_in_state
 from tvbandits.datasets.tables.readings import few
 from tvbandits.datasets.tables.spreadsheets import File
 from tvbandits.io import check_size, name_file_in_errors, replace_file

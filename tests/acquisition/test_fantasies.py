@@ -332,7 +332,7 @@ def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
         at, rows = np.column_stack([SITES.X, np.full(10, t)]), SITES.index(out.X)
         C = known.covariance(at, at)
         noise = view.prior.effective_noise(at[:0], at[:0], t - out.t, np.full(len(rows), 0.01))
-        among = C[np.ix_(rows, rows)] + np.diag(noise + known.own_nugget)
+        among = C[np.ix_(rows, rows)] + np.diag(noise + known.nugget_variance)
         left = variance - np.einsum("ij,ij->j", C[rows], np.linalg.solve(among, C[rows]))
         share = known.ensemble.persistent_share(t)
         best, *others = (

@@ -208,7 +208,7 @@ def test_choice_set_on_a_box_compares_few_of_many_points_in_place_of_one_that_is
     allowed = ChoiceSet(box, available, np.array([[9.0]]))
     x = allowed.repair(np.array([9.0]), height, np.random.default_rng(0))
     (X,) = compared
-    assert len(X) == ChoiceSet.most_compared
+    assert len(X) == ChoiceSet.comparison_count
     assert allowed(X).all()
     assert x == X[np.argmin(np.abs(X[:, 0] - 9.0))]
     assert abs(x[0] - 9.0) == pytest.approx(box.resolution[0], rel=0.2)
@@ -365,6 +365,6 @@ def test_a_function_of_a_space_is_given_its_names() -> None:
 def test_nothing_is_recommended_before_anything_was_told() -> None:
     bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     before = bandit.state
-    with pytest.raises(ValueError, match="nothing to recommend"):
+    with pytest.raises(ValueError, match="recommend needs observations"):
         bandit.recommend(1)
     assert bandit.state == before

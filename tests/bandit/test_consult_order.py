@@ -366,9 +366,9 @@ def test_an_answer_informs_the_next_decision_and_no_other() -> None:
 
 def test_who_has_no_plan_has_no_questions() -> None:
     bandit = policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE)
-    says = "there is nothing to {}: the recipe has no query plan"
-    refused(ValueError, says.format("ask"), bandit.questions)
-    refused(ValueError, says.format("answer"), bandit.answer, LINE.X[:1], [0.1])
+    says = "{} a query plan, and the recipe has none"
+    refused(ValueError, says.format("questions need"), bandit.questions)
+    refused(ValueError, says.format("answer needs"), bandit.answer, LINE.X[:1], [0.1])
 
 
 # --- nobody is asked for a call that is refused -----------------------------------------------------

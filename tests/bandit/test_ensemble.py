@@ -18,7 +18,7 @@ from tvbandits.forgetting.aging import Window
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
-from tvbandits.gp.kernels.units import in_column_units
+from tvbandits.gp.kernels.units import scale_columns
 from tvbandits.queries import NextDecision
 from tvbandits.queries.plans import QueryConfig, choose_questions
 from tvbandits.validation import Array
@@ -97,7 +97,7 @@ def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
 def test_it_plays_what_a_plain_loop_plays() -> None:
     expert = Truth()
     played = play(frugal(expert), range(1, 16))
-    bank, asked = FilterEnsemble.of(in_column_units(SITES.X), NOISE, both=True), 0
+    bank, asked = FilterEnsemble.of(scale_columns(SITES.X), NOISE, both=True), 0
     row = int((played[0] == SITES.X).all(axis=1).argmax())
     for t in range(1, 16):
         np.testing.assert_array_equal(played[t - 1], SITES.X[row])

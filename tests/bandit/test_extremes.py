@@ -36,7 +36,14 @@ def test_a_loss_of_a_training_that_diverged_is_named_once() -> None:
     assert tell(bandit, LOSSES, 1) == []
     (given,) = tell(bandit, [0.3, np.nan, 1e4], 2)
     assert (given.row, given.value, given.usual) == (2, 1e4, (0.28, 0.35))
-    for part in ("row 2", "10000", "0.28 to 0.35", "1,000 ranges", "retract", "robust=True"):
+    for part in (
+        "row 2",
+        "10000",
+        "0.28 to 0.35",
+        "1,000 times their range",
+        "retract",
+        "robust=True",
+    ):
         assert part in str(given)
     assert tell(bandit, [0.32], 3) == []
     assert tell(bandit, [-9e7], 4)[0].usual == (0.28, 1e4)

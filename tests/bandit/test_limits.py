@@ -213,7 +213,7 @@ def test_an_outcome_that_was_not_read_is_told_as_nan_or_not_at_all() -> None:
 
 def test_without_a_start_it_says_that_it_guesses() -> None:
     bandit = limited(safe=())
-    with pytest.warns(LimitWarning, match="nothing is known of load yet.*give safe=") as given:
+    with pytest.warns(LimitWarning, match="there is no reading of load yet.*safe=") as given:
         bandit.ask(1)
     assert [each.filename for each in given] == [__file__]  # it speaks of the line that asked
 

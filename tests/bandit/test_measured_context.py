@@ -156,8 +156,8 @@ NAN, INF = float("nan"), float("inf")
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda b: b.ask(9), r"has a context, say context=\{'outside': ...\}"),
-        (lambda b: b.recommend(9), "has a context, say context="),
+        (lambda b: b.ask(9), r"has a context: give it as context=\{'outside': ...\}"),
+        (lambda b: b.recommend(9), "has a context: give it as context="),
         (lambda b: b.ask(9, context={"inside": 3}), "unknown context 'inside'; there are: outside"),
         (lambda b: b.ask(9, context={}), r"context 'outside' is missing, got \{\}"),
         (lambda b: b.ask(9, context={"outside": NAN}), "outside must be a finite number, got nan"),
@@ -170,7 +170,10 @@ NAN, INF = float("nan"), float("inf")
             lambda b: b.tell(b.state.rewards.X[:1], [1.0], context=[1.0]),
             "the points have a context, got another",
         ),
-        (lambda b: b.predict(chosen(b)), r"was not asked for, .*: say context=\{'outside': ...\}"),
+        (
+            lambda b: b.predict(chosen(b)),
+            r"is not known, .*: give it as context=\{'outside': ...\}",
+        ),
         (lambda b: b.tell(chosen(b), [1.0], context={"outside": 21.0}), "from -15 to 20, got 21"),
         (lambda b: b.tell(np.zeros((1, 9)), [1.0]), "X must have shape"),
     ],

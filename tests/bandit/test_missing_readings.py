@@ -74,7 +74,9 @@ def test_time_goes_on() -> None:
     bandit = made("gp-ucb")
     bandit.tell(LINE.X[[7]], [NAN], 4.0)
     assert bandit.state.time == 4.0
-    refused(ValueError, r"cannot ask for t = 3: a reading at t = 4 is told", bandit.ask, 3.0)
+    refused(
+        ValueError, r"cannot ask for t = 3: there is a later reading, at t = 4", bandit.ask, 3.0
+    )
     bandit.ask()
     assert bandit.state.record.pending_time == 5.0
 

@@ -44,7 +44,11 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
         ("n too many", lambda b: b.ask(9.0, n=10**9), "n must be at most 100000, got 1000000000"),
         # when
         ("ask beyond", lambda b: b.ask(1e300), r"t must be smaller than 2\^53 in size"),
-        ("ask for the past", lambda b: b.ask(5.0), r"cannot ask for t = 5: a reading at t = 8"),
+        (
+            "ask for the past",
+            lambda b: b.ask(5.0),
+            r"cannot ask for t = 5: there is a later reading, at t = 8",
+        ),
         ("answer for a date", lambda b: b.answer(LINE.X[:1], [0.1], NOON), "as a Clock"),  # type: ignore[arg-type]
         # what is available
         ("mask short", lambda b: b.ask(9.0, available=np.ones(3, dtype=bool)), r"got shape \(3,\)"),
@@ -99,7 +103,7 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
         ("tell outside", lambda b: b.tell([[2.5], [10.2]], [1, 1]), r"X must .*\[10\.2\] in row 1"),
     ],
     "plane": [
-        ("context left out", lambda b: b.ask(9.0), r"has a context, .*: say context=values"),
+        ("context left out", lambda b: b.ask(9.0), r"has a context, .*: give their present values"),
         ("context elsewhere", lambda b: b.ask(9.0, context=[0.5]), "the nearest context is"),
         ("context NaN", lambda b: b.ask(9.0, context=[NAN]), "context must be finite"),
         (

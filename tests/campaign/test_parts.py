@@ -289,7 +289,12 @@ def test_new_like_another_one(command: Command) -> None:
     assert command("ask", "c.db").out.startswith("S")
     for new, config, other_place, why in (
         ("d.db", "campaign.toml", "none.db", "none.db"),
-        ("e.db", "plane.toml", "other.db", "other.db: points have 2 coordinates here, and 1"),
+        (
+            "e.db",
+            "plane.toml",
+            "other.db",
+            "other.db: the points have 2 coordinates, but those of the other bandit 1",
+        ),
         ("f.db", "campaign.toml", "sites.csv", "sites.csv"),
     ):
         wrong = command("new", new, "--config", config, "--like", other_place)

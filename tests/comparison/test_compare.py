@@ -23,12 +23,12 @@ from tvbandits import Bandit, Box, Candidates, policies
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.bandit.info import Info, QueryInfo
 from tvbandits.comparison.compare import Comparison, call_in_parallel, compare, iterate, simulator
-from tvbandits.comparison.page import comparison_report
+from tvbandits.comparison.report import comparison_report
 from tvbandits.comparison.run import Conditions, play_run
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Run, summarise
 from tvbandits.datasets import DriftingBump, GPDrift, TableProblem, ozone_network
-from tvbandits.domains.problem import Problem, noise_to_add
+from tvbandits.domains.problem import Problem, get_added_noise
 from tvbandits.experts import SimulatorExpert
 from tvbandits.experts.protocol import Answers
 from tvbandits.policies import POLICIES, Setting
@@ -499,7 +499,7 @@ def test_a_player_that_asks_for_nonsense() -> None:
         ([1.0, 2.0, 3.0], "X must have shape (n, 1), got (1, 3)"),
         ([np.nan], "X must be finite, got [nan]"),
         ([50.1], "X must be inside the box [[-50.0, 50.0]], got [50.1]"),
-        (np.empty((0, 1)), "a player must ask for one point at least"),
+        (np.empty((0, 1)), "a player must ask for at least one point"),
     ):
         makers = {"odd": Recording(lambda t, asked=asked: asked if t > 1 else 0.0)}  # type: ignore[misc]
         with pytest.raises(ValueError, match=re.escape(message)) as caught:
@@ -607,7 +607,7 @@ def test_what_a_comparison_needs_it_estimates_from_the_first_sample() -> None:
     prepared = prepare("measured", measured(), 0, 100)
     assert prepared.noise_variance == pytest.approx(0.04, rel=0.6)
     assert prepared.setting_for(None, None).noise_variance is None
-    assert noise_to_add(prepared.problem) == 0.0
+    assert get_added_noise(prepared.problem) == 0.0
 
 
 def test_an_expert_on_it_states_no_variance_unless_one_is_given() -> None:
@@ -732,7 +732,7 @@ def test_a_wrong_noise_variance_of_a_candidate_changes_decisions(name: str) -> N
     right, wrong = (
         Levels(VARIANCES[order], 12, 1e-6) for order in ([0, 1, 2, 3, 4], [1, 0, 2, 3, 4])
     )
-    assert noise_to_add(Levels(VARIANCES)) == VARIANCES.mean()
+    assert get_added_noise(Levels(VARIANCES)) == VARIANCES.mean()
     one, same, other = (compare(each, [name], 1)["x0"] for each in (right, right, wrong))
     assert list(one) == list(same) != list(other)
 

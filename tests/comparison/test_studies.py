@@ -27,7 +27,7 @@ from tvbandits.comparison.arguments import make_problem
 from tvbandits.comparison.board import Board
 from tvbandits.comparison.compare import Comparison, compare, iterate, play_on_cluster
 from tvbandits.comparison.files import RunStore, file_name
-from tvbandits.comparison.page import comparison_report
+from tvbandits.comparison.report import comparison_report
 from tvbandits.comparison.summary import Run, panels_of, summarise
 from tvbandits.datasets import DriftingBump, Exoskeleton, GPDrift
 from tvbandits.datasets.tables.references import References
@@ -227,7 +227,7 @@ def whole(rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def write(out: Path, rows: pd.DataFrame) -> None:
     files.write(out, rows, REFERENCES, UNITS, ARGUMENTS)
-    files.draw(out, plots.regret_figure(rows, REFERENCES, UNITS))
+    files.write_picture(out, plots.regret_figure(rows, REFERENCES, UNITS))
 
 
 def test_what_is_written_is_read_again(rows: pd.DataFrame, tmp_path: Path) -> None:

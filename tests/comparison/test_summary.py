@@ -25,7 +25,7 @@ from tvbandits import policies
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import compare
-from tvbandits.comparison.page import command_of, comparison_report
+from tvbandits.comparison.report import command_of, comparison_report
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import (
     SUMMARY,
@@ -345,7 +345,7 @@ def test_names_are_text_only(text: str) -> None:
 
 def test_it_says_how_it_was_made(text: str) -> None:
     assert "tvbandits compare drifting-bump:candidates=31 --policy uniform" in text
-    assert "Seeds 0, 1." in text
+    assert "Seeds: 0, 1." in text
     assert "scikit-learn" in text
 
 

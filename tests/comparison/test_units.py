@@ -14,8 +14,8 @@ from tvbandits.comparison import files
 from tvbandits.comparison.board import Board, board_text, provenance
 from tvbandits.comparison.compare import compare
 from tvbandits.comparison.frontier import frontier_policies
-from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.plots import frontier_figure, regret_figure
+from tvbandits.comparison.report import comparison_report
 from tvbandits.comparison.summary import (
     pairwise_differences,
     problem_references,

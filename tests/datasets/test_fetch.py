@@ -25,8 +25,8 @@ from tests.helpers.ozone_samples import airdata, field, same
 from tests.helpers.refusals import refused
 from tvbandits.datasets import abalone, sensor_field
 from tvbandits.datasets.epa_ozone import fetch
+from tvbandits.datasets.epa_ozone.benchmark import ozone
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
-from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.tables.readings import read_table
 
 ZIP = "daily_44201_2008.zip"

@@ -20,7 +20,7 @@ from tests.helpers.ozone_samples import (
 )
 from tests.helpers.refusals import refused
 from tests.places import DATA
-from tvbandits.datasets.epa_ozone.problem import ozone
+from tvbandits.datasets.epa_ozone.benchmark import ozone
 from tvbandits.datasets.epa_ozone.simulated import OzoneField, ozone_network
 from tvbandits.datasets.sensor_field import kilometres
 from tvbandits.datasets.table_problem import TableProblem

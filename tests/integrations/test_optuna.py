@@ -17,7 +17,7 @@ from optuna.testing import pytest_samplers  # noqa: E402
 from tests.helpers.refusals import refused  # noqa: E402
 from tvbandits import OutlierWarning, Space, policies  # noqa: E402
 from tvbandits.integrations.optuna import CodedSpace, TVSampler  # noqa: E402
-from tvbandits.integrations.playing import set_pending  # noqa: E402
+from tvbandits.integrations.sampling import set_pending  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -579,7 +579,7 @@ def test_a_trial_without_its_context_is_refused_from_the_first_on_and_blocks_no_
     refused(ValueError, "trial 5 has no user attribute 'outside'", study.optimize, forgetful, 1)
     study.optimize(in_weather, n_trials=2)
     assert len(study.sampler.bandit.state.rewards) == 4
-    refused(ValueError, "'x' is either chosen or of the context", context_named_x)
+    refused(ValueError, "'x' is a parameter and in the context", context_named_x)
     refused(ValueError, "context", TVSampler, context=["outside"])
 
 

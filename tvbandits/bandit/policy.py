@@ -39,7 +39,7 @@ from tvbandits.bandit.recipe import Recipe
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain, check_domain
 from tvbandits.domains.parameters import Periodic
-from tvbandits.domains.space import Arms, Space, Table, space_of
+from tvbandits.domains.space import Arms, Space, Table, get_space
 from tvbandits.forgetting.aging import Window
 from tvbandits.gp.additive import (
     Bounded,
@@ -53,7 +53,7 @@ from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.exact import Exact
-from tvbandits.gp.kernels.space_time import Drift, is_space_time, space_time, without_bounds
+from tvbandits.gp.kernels.space_time import Drift, fix_hyperparameters, is_space_time, space_time
 from tvbandits.gp.online import Every, as_every
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.sparse import Nystrom
@@ -109,7 +109,7 @@ def make_bandit(
     refits : bool
         Whether the policy takes its rule of fits from `options.refit`.
     history : DataFrame or array of shape (T, A), optional
-        Readings before the first decision, as of `parse_history`.
+        Readings before the first decision, as for `parse_history`.
     parts
         Further fields of `Recipe`.
 
@@ -167,7 +167,7 @@ def make_forgetting_kernel(kernel: Any, forgetting_rate: float | None) -> Any:
     Without a rate a fit is to find it, which starts from 0.1.
     """
     if forgetting_rate is None:
-        return space_time(without_bounds(kernel)) * Drift(0.1)
+        return space_time(fix_hyperparameters(kernel)) * Drift(0.1)
     finite_number("forgetting_rate", forgetting_rate, low=0.0, high=1.0)
     return space_time(kernel) * Drift(forgetting_rate, "fixed")  # so that it may also be 0
 
@@ -187,7 +187,7 @@ def default_kernel(domain: Domain) -> Any:
     kernel with a length scale of 0.15 of the widest range. Nothing fits it, unless the policy learns.
     """
     check_domain(domain)
-    space = space_of(domain)
+    space = get_space(domain)
     return space_kernels(domain)[0] if space is None else space.kernel()
 
 
@@ -394,7 +394,7 @@ def choose_model(
     if not asks and unfitted and isinstance(domain, Arms):
         return make_arms_model(domain, beta)
     others: dict[str, Any] = {"beta": DEFAULT_WIDTH if beta is None else beta}
-    plain = isinstance(domain, Candidates) and not domain.context and space_of(domain) is None
+    plain = isinstance(domain, Candidates) and not domain.context and get_space(domain) is None
     few = plain and len(domain) <= CONFIG.ensemble_candidates  # type: ignore[arg-type]
     if unfitted and few:
         posterior = ModelEnsemble(both=True)

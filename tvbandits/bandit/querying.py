@@ -18,7 +18,7 @@ from tvbandits.bandit.observations import count_unasked
 from tvbandits.bandit.recipe import Recipe
 from tvbandits.bandit.state import QueryState, State
 from tvbandits.data import Dataset, NewObservations, make_answers, median_time_step
-from tvbandits.domains.availability import Available, availability_of
+from tvbandits.domains.availability import Available, check_availability
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain, move_to_context
 from tvbandits.errors import warn_caller
@@ -223,7 +223,7 @@ def list_query_candidates(recipe: Recipe, state: State, rng: np.random.Generator
     else:
         points = domain.X
     if available is None and isinstance(domain, Candidates) and domain.retired:  # not asked about
-        available = availability_of(domain, None, None, any_context=True)
+        available = check_availability(domain, None, None, any_context=True)
     return points if available is None else points[available(points)]
 
 

@@ -30,8 +30,8 @@ from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.exact import Exact
 from tvbandits.gp.kernel_matrix import check_kernel, inputs
 from tvbandits.gp.kernels.space_time import Beside, is_space_time
-from tvbandits.gp.noise import NoiseEstimate, estimated_noise, first_guess, noise_of_others
-from tvbandits.gp.online import Every, at_step
+from tvbandits.gp.noise import NoiseEstimate, estimate_from_variances, guess_noise, infer_noise
+from tvbandits.gp.online import Every, scale_times
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.predictions import has_slopes
 from tvbandits.queries.plans import QueryConfig
@@ -389,7 +389,7 @@ _PARTS: tuple[tuple[str, str, str | type], ...] = (
     ("posterior", NEEDED_POSTERIOR, "condition"),
     ("beta", 'a width: a number, "theory" or a Confidence', "__call__"),
     ("acquisition", "UpperConfidenceBound() or another such rule", "choose"),
-    ("learn", "a rule such as Every(30), or None", "due"),
+    ("learn", "a rule such as Every(30), or None", "is_due"),
     ("batching", "Batching(...)", Batching),
     ("query_config", "QueryConfig(...) or None", QueryConfig),
     ("reset", "EventTrigger(...) or None", EventTrigger),
@@ -415,15 +415,15 @@ def estimate_noise(recipe: Recipe, data: Dataset) -> NoiseEstimate | None:
         # The kernel that an ensemble of models has before any reading may be far too smooth.
         ensemble = recipe.posterior.self_learning and not recipe.posterior.independent_points
         rival = space_kernels(recipe.domain)[1] if ensemble else None
-        return estimated_noise(recipe.kernel, data, mean, rival)
+        return infer_noise(recipe.kernel, data, mean, rival)
     if len(own) and not np.isnan(own).any():
-        return noise_of_others(own)
+        return estimate_from_variances(own)
     points = recipe.domain.sample(32, np.random.default_rng(0))
     prior = recipe.kernel.diag(inputs(recipe.kernel, points, np.zeros(32)))
-    return first_guess(1.0 if mean is None else float(np.mean(prior)))
+    return guess_noise(1.0 if mean is None else float(np.mean(prior)))
 
 
 def make_initial_kernel(recipe: Recipe, rewards: Dataset) -> Any:
     """Return the kernel before the first fit: the recipe's, or that at the steps of these rewards."""
     in_steps = recipe.learn is not None and recipe.learn.in_steps
-    return at_step(recipe.kernel, median_time_step(rewards.t)) if in_steps else recipe.kernel
+    return scale_times(recipe.kernel, median_time_step(rewards.t)) if in_steps else recipe.kernel

@@ -1,4 +1,4 @@
-"""The board: the results of a suite of runs, as tables and pictures with command, versions and machine.
+"""Boards, which show the results of a suite of runs in tables and pictures.
 
 A suite names problems, policies, seeds and steps. Besides regret a board has ranks over problems,
 performance profiles and pairwise differences.
@@ -32,7 +32,7 @@ from tvbandits.comparison.summary import (
 )
 from tvbandits.text import format_number
 
-# Policies that this package proposes itself: a board shows first where they are beaten.
+# Policies that this package proposes itself; a board first shows the problems where others beat them.
 OURS = ("adaptive-gp-ucb", "frugal-gp-ucb")
 
 POLICIES = (
@@ -42,18 +42,18 @@ POLICIES = (
 )
 
 
-# Not in the quick suite: like another policy, or, as MASTER, made of copies that often start anew.
+# Policies that the quick suite leaves out: they resemble another one or, as MASTER does, take long.
 NOT_QUICK = ("r-gp-ucb", "ui-gp-ucb", "w-dbo:removal=random", "master")
 
 
 @dataclass(frozen=True)
 class Suite:
-    """The runs of a board.
+    """A suite of runs for a board.
 
     Attributes
     ----------
     problems : mapping of text to int
-        Steps of a run of each problem, which is written as on the command line.
+        Number of steps by problem, which is written as on the command line.
     policies : tuple of str
     seeds : int
     """
@@ -63,7 +63,7 @@ class Suite:
     seeds: int
 
 
-# By name: "quick" takes minutes on two cores, "paper" a night, "peaks" is played on boxes.
+# Suites by name: "quick" takes minutes on two cores, "paper" a night; "peaks" has problems on boxes.
 SUITES: Mapping[str, Suite] = {
     "quick": Suite(
         {
@@ -116,7 +116,7 @@ SUITES: Mapping[str, Suite] = {
 
 @dataclass(frozen=True)
 class Board:
-    """Tables of a suite.
+    """The tables of a board.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class Board:
 
 
 def provenance(suite: str, command: str) -> dict[str, Any]:
-    """Return the provenance of a board, for its heading: command, versions, machine and date."""
+    """Return the provenance of a board: suite, command, versions, machine and date."""
     return {
         "suite": suite,
         "command": command,
@@ -149,56 +149,59 @@ def provenance(suite: str, command: str) -> dict[str, Any]:
     }
 
 
-def write_board(board: Board, origin: Mapping[str, Any], out: Path) -> list[str]:
-    """Write tables and pictures into a folder, and return the names of the files."""
-    out.mkdir(parents=True, exist_ok=True)
-    board.summary.to_csv(out / "summary.csv", index=False)
-    board.table.to_csv(out / "regret.csv")
+def write_board(board: Board, origin: Mapping[str, Any], folder: Path) -> list[str]:
+    """Write tables and pictures into a folder, and return the names of the files.
+
+    `origin` is the result of `provenance`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    board.summary.to_csv(folder / "summary.csv", index=False)
+    board.table.to_csv(folder / "regret.csv")
     if OURS[0] in board.table:
         differences = pairwise_differences(board.rows, OURS[0])
-        differences.to_csv(out / "paired.csv", index=False)
-    write_ranks(board.table, out)
-    (out / "made.json").write_text(json.dumps(origin, indent=2) + "\n")
-    (out / "board.md").write_text(board_text(board, origin))
-    return sorted(path.name for path in out.iterdir() if path.is_file())
+        differences.to_csv(folder / "paired.csv", index=False)
+    write_ranks(board.table, folder)
+    (folder / "made.json").write_text(json.dumps(origin, indent=2) + "\n")
+    (folder / "board.md").write_text(board_text(board, origin))
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
 
 
-def write_ranks(table: pd.DataFrame, out: Path) -> None:
+def write_ranks(table: pd.DataFrame, folder: Path) -> None:
     """Write ranks and performance profile of a table (problems x policies), with their pictures."""
     factors = np.round(np.geomspace(1.0, 10.0, 41), 4).tolist()
-    ranks, shares = mean_ranks(table), performance_profile(table, factors)
-    ranks.mean.rename("mean_rank").to_csv(out / "ranks.csv")
-    shares.to_csv(out / "profile.csv", index_label="factor")
-    plots.rank_figure(ranks).savefig(out / "ranks.png", dpi=110)
-    plots.profile_figure(shares).savefig(out / "profile.png", dpi=110)
+    ranks, profile = mean_ranks(table), performance_profile(table, factors)
+    ranks.mean.rename("mean_rank").to_csv(folder / "ranks.csv")
+    profile.to_csv(folder / "profile.csv", index_label="factor")
+    plots.rank_figure(ranks).savefig(folder / "ranks.png", dpi=110)
+    plots.profile_figure(profile).savefig(folder / "profile.png", dpi=110)
 
 
 def board_text(board: Board, origin: Mapping[str, Any]) -> str:
-    """Return the board as Markdown; where ours are beaten comes first."""
+    """Return the board in Markdown; problems where others beat our policies most come first."""
     ranks = mean_ranks(board.table)
-    # Ranks have no unit: decimals do.
-    ranked = ranks.mean.map("{:.2f}".format).rename_axis("policy").reset_index(name="mean rank")
+    # Ranks need no significant digits, as regrets do: they have no unit.
+    ranking = ranks.mean.map("{:.2f}".format).rename_axis("policy").reset_index(name="mean rank")
     packages = ", ".join(f"{name} {version}" for name, version in origin["versions"].items())
-    first, ours = winners(board.table, OURS).rename(columns=WINNERS), ", ".join(OURS)
+    wins, ours = winners(board.table, OURS).rename(columns=WINNERS), ", ".join(OURS)
     parts = [
         f"# Board {origin['suite']}",
         f"`{origin['command']}`, {origin['date']}, {origin['machine']}; {packages}.",
         "## Who wins where",
-        f"First the problems where other policies beat those of this package ({ours}) by most.",
-        _markdown(first),
+        f"The first problems are those on which others beat the policies of this package ({ours}) most.",
+        _format_markdown(wins),
         "## Mean ranks",
-        _test_text(ranks),
-        _markdown(ranked),
+        _describe_test(ranks),
+        _format_markdown(ranking),
     ]
     for problem, lines in board.summary.groupby("problem", sort=False):
         steps, seeds = lines["horizon"].iloc[0], lines["seeds"].min()
         lines = lines.assign(ms_per_step=lines["ms_per_step"].map(lambda ms: format_number(ms, 2)))
         columns = lines.sort_values("average_regret")[list(OF_PROBLEM)].rename(columns=OF_PROBLEM)
-        parts += [f"## {problem}", f"{steps} steps, {seeds} seeds.", _markdown(columns)]
+        parts += [f"## {problem}", f"{steps} steps, {seeds} seeds.", _format_markdown(columns)]
     return "\n\n".join(parts) + "\n"
 
 
-# Headings of the columns that are shown.
+# Headings of the columns of Markdown tables.
 WINNERS = {"regret": "average regret", "ours": "best of ours", "times_the_best": "times the best"}
 OF_PROBLEM = {
     "policy": "policy",
@@ -208,30 +211,30 @@ OF_PROBLEM = {
 }
 
 
-def _test_text(ranks: Ranks) -> str:
-    """Return a sentence on the ranks, and on which differences could be chance."""
+def _describe_test(ranks: Ranks) -> str:
+    """Return a sentence on the tests of ranks, and on which differences may be due to chance."""
     if ranks.problems < 2:
         return "Only one problem: no test of ranks."
     return (
-        f"Over {ranks.problems} problems; mean ranks that differ by less than "
-        f"{_cell(ranks.critical_difference, 3)} do not differ at the 5% level (Nemenyi); "
-        f"Friedman p = {_cell(ranks.p_value, 3)}."
+        f"Over {ranks.problems} problems. A difference between mean ranks of less than "
+        f"{_format_cell(ranks.critical_difference, 3)} is not significant at the 5% level (Nemenyi); "
+        f"Friedman p = {_format_cell(ranks.p_value, 3)}."
     )
 
 
-def _markdown(table: pd.DataFrame) -> str:
+def _format_markdown(table: pd.DataFrame) -> str:
     """Return a table in Markdown; intervals and ratios have three digits, other numbers four."""
     digits = [3 if name in ("95% +-", "times the best") else 4 for name in table]
     cells = [
-        [_cell(*each) for each in zip(line, digits, strict=True)]
+        [_format_cell(value, count) for value, count in zip(line, digits, strict=True)]
         for line in table.to_numpy(dtype=object)
     ]
     rule = ["---", *["---:"] * (len(table.columns) - 1)]
     return "\n".join(f"| {' | '.join(line)} |" for line in (list(table.columns), rule, *cells))
 
 
-def _cell(value: object, digits: int) -> str:
-    """Return the text of a cell; a dash stands for NaN."""
+def _format_cell(value: object, digits: int) -> str:
+    """Return the text of a cell, which is a dash for NaN."""
     if not isinstance(value, float):
         return str(value)
     return "-" if math.isnan(value) else format_number(value, digits)

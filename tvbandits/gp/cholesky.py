@@ -28,7 +28,7 @@ import numpy as np
 
 from tvbandits.data import replace_fields
 from tvbandits.gp import linalg
-from tvbandits.gp.features import SpaceFeatures, spanned, terms_of
+from tvbandits.gp.features import SpaceFeatures, pivoted_kernel_cholesky, terms_of
 from tvbandits.gp.kernels.space_time import advance
 from tvbandits.gp.posterior import (
     NOISE_LIMITS,
@@ -154,7 +154,7 @@ class ExactPosterior:
     @property
     def condition_number(self) -> float:
         """Return a lower bound of the condition number of K + Sigma, from the diagonal of its factor."""
-        return linalg.spread_of(np.diagonal(self.factor.array)) ** 2
+        return linalg.diagonal_ratio(np.diagonal(self.factor.array)) ** 2
 
     def update(self, rows: Data, now: float, grid: CandidateGrid | None) -> ExactPosterior | None:
         """Return the posterior given more observations, appended as rows of the factor."""
@@ -486,7 +486,7 @@ def find_spanning_dictionary(grid: CandidateGrid) -> ExactPosterior | None:
     """
     kernel, points, prior = grid.kernel, grid.points, grid.prior_variance(0.0)
     limit = CONFIG.span_tolerance * float(prior.max())
-    pivoted = spanned(kernel, points, CONFIG.largest_span, CONFIG.span_tolerance)
+    pivoted = pivoted_kernel_cholesky(kernel, points, CONFIG.largest_span, CONFIG.span_tolerance)
     if float(pivoted.residual.max()) > limit:
         return None
     # Entries below rounding are set to 0, since products that underflow slow the arithmetic down.

@@ -456,7 +456,7 @@ class StateSpacePosterior:
         return float(len(prior) - (np.diagonal(self.filter.covariance) / prior).sum())
 
     def is_start_of(self, kernel: Any, data: Data, grid: CandidateGrid | None) -> bool:
-        """Return whether it has this kernel and grid, and `data`, in time order, begin with its data."""
+        """Return whether it has this kernel and grid, and the sorted `data` begin with its data."""
         same = self.kernel is kernel or bool(self.kernel == kernel)
         return same and self.observation.grid is grid and data.starts_with(self.data)
 

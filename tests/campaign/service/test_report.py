@@ -53,7 +53,7 @@ def test_the_words(network: Path) -> None:
     assert "Go to " in text
     assert "stations with problems<b>2</b>" in text
     assert "<td>Station D</td><td>silent: the last 6 readings failed</td>" in text
-    assert "<td>Station F</td><td>stuck: 0.5 for 6 readings</td>" in text
+    assert "<td>Station F</td><td>stuck: the last 6 readings are all 0.5</td>" in text
     assert "As of 2024-05-16" in text
     ahead = re.search(r"<h2>Forecast.*?</thead>", text, flags=re.DOTALL)[0]  # type: ignore[index]
     assert re.findall(r"2024-05-\d\d", ahead) == [f"2024-05-{day}" for day in (16, 17, 18, 19, 21)]

@@ -39,7 +39,7 @@ from tvbandits.gp.ensemble.forecasts import Forecast
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, ModelSpec
 from tvbandits.gp.ensemble.seasons import SeasonSearch, check_season
-from tvbandits.gp.kernels.units import column_units, in_column_units
+from tvbandits.gp.kernels.units import column_units, scale_columns
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.posterior import (
     CandidateGrid,
@@ -318,7 +318,7 @@ class ModelEnsemble(PosteriorRule):
             if new is not None:
                 start = replace_fields(previous, kernel=kernel, grid=grid)
                 return start.observe(new, data, now)
-        points, times = in_column_units(grid.points), data.Z[:, -1]
+        points, times = scale_columns(grid.points), data.Z[:, -1]
         buffer = ReplayBuffer(self.initial_ensemble(points, noise_variance, None))
         # On a function of many points a season would take more features than a step can afford.
         searches = self.season == "find" and len(points) <= MODEL_CONFIG.largest_network
@@ -595,14 +595,16 @@ class EnsemblePosterior(CandidatePosterior):
     # --- what it has learned ----------------------------------------------------------------------
 
     @cached_property
-    def own_nugget(self) -> float:
+    def nugget_variance(self) -> float:
         """Return the variance of the nugget, as the models have it."""
         return self.ensemble.nugget
 
     @cached_property
     def prior(self) -> EnsemblePrior:
         """Return what the ensemble has learned of the reward."""
-        return EnsemblePrior(self.kernel, self.ensemble, self._units, self.now, self.own_nugget)
+        return EnsemblePrior(
+            self.kernel, self.ensemble, self._units, self.now, self.nugget_variance
+        )
 
 
 @dataclass(frozen=True)
@@ -618,7 +620,7 @@ class EnsemblePrior:
     units : array of shape (d,)
         The units in which the ensemble has the coordinates of the candidates.
     now : float
-    own_nugget : float
+    nugget_variance : float
         Variance of the nugget, as the models have it.
     """
 
@@ -626,12 +628,12 @@ class EnsemblePrior:
     ensemble: FilterEnsemble
     units: Array
     now: float
-    own_nugget: float
+    nugget_variance: float
 
     @property
     def nugget(self) -> float:
         """Return the variance of the nugget, inflated as all variances are; no forecast can know it."""
-        return self.ensemble.inflation**2 * self.own_nugget
+        return self.ensemble.inflation**2 * self.nugget_variance
 
     def covariance(self, Z: Array) -> Array:
         """Return the prior covariance (n, n) of static part and drift in the heaviest model."""
@@ -656,7 +658,7 @@ class EnsemblePrior:
         return {
             "mean": ensemble.origin,
             "scale": math.sqrt(float(weights @ ensemble.squared_scales)),
-            "nugget": math.sqrt(self.own_nugget),
+            "nugget": math.sqrt(self.nugget_variance),
             "models": tuple((float(weights[i]), ensemble.active_models[i]) for i in heaviest),
             "deviation_factor": ensemble.inflation,
             "coverage": ensemble.coverage,

@@ -1,6 +1,7 @@
-"""A comparison as one page of HTML that needs no other file: tables, picture, command, versions, seeds.
+"""A report on a comparison as one HTML page that needs no other file.
 
-Frame and style of the page are `page.html` and `page.css` beside this module.
+It has tables, a picture, the command, versions and seeds. Its template and style are `page.html` and
+`page.css` beside this module.
 """
 
 from __future__ import annotations
@@ -27,83 +28,87 @@ DARK = {"figure.facecolor": "#16191a", "axes.facecolor": "#16191a", "grid.color"
 
 
 def comparison_report(folder: Path) -> str:
-    """Return the page of a comparison that `tvbandits compare --out` left in a folder.
+    """Return the report on a comparison that `tvbandits compare --out` wrote into a folder.
 
     Raises
     ------
     ValueError
-        If the folder does not hold a comparison.
+        If the folder does not contain a comparison.
     """
     content = read(folder)
     panels = panels_of(content.rows)
     try:
-        how = _provenance(content.record)
+        provenance = _format_provenance(content.record)
     except (KeyError, TypeError) as error:
         raise ValueError(f'"{folder / RUN}" cannot be read: {error}') from error
     parts = [
-        _head(content, panels),
-        section("Average regret against the step", _figure(content)),
-        *(_panel(content, panel) for panel in panels),
-        section("How it was made", how),
+        _format_head(content, panels),
+        format_section("Average regret against the step", _format_figure(content)),
+        *(_format_panel(content, panel) for panel in panels),
+        format_section("How to repeat it", provenance),
     ]
-    return page(
+    return format_page(
         f"Comparison on {', '.join(content.rows['problem'].unique())}",
-        "Regret: what each policy loses in each step against the best point of that step.",
+        "Regret is the loss of a policy in a step compared with the best point of that step.",
         "".join(parts),
         f"tvbandits {content.record['tvbandits']}",
     )
 
 
 def command_of(arguments: Mapping[str, Any]) -> str:
-    """Return the command line that plays a comparison again, from the record of its run."""
-    words = ["tvbandits", "compare"]  # which plays the policies of a frontier, too
-    words += [str(each) for each in arguments.get("problems", ())]
-    words += [word for each in arguments.get("policies") or () for word in ("--policy", str(each))]
+    """Return the command line that repeats a comparison, from the recorded arguments."""
+    words = ["tvbandits", "compare"]  # it also plays the policies of a frontier
+    words += [str(problem) for problem in arguments.get("problems", ())]
+    policies = arguments.get("policies") or ()
+    words += [word for policy in policies for word in ("--policy", str(policy))]
     for name in ("beta", "horizon", "seeds", "batch", "expert"):
         if arguments.get(name) is not None:
             words += [f"--{name}", str(arguments[name])]
-    words += [word for each in arguments.get("data") or () for word in ("--data", str(each))]
+    words += [word for path in arguments.get("data") or () for word in ("--data", str(path))]
     words += ["--equal-information"] if arguments.get("equal_information") else []
     return shlex.join(words)
 
 
-def _figure(content: Content) -> str:
-    """Return the picture, which is part of the page itself; a narrow screen scrolls it.
+def _format_figure(content: Content) -> str:
+    """Return HTML with the embedded picture of regrets, in light and in dark colours.
 
-    A dark page has a picture of its own.
+    On a narrow screen it can be scrolled.
     """
-    light = _picture(content)
+    light = _encode_picture(content)
     with style.context(["dark_background", DARK]):
-        dark = _picture(content)
-    about = "Average regret of each policy: the tables below have where the curves end"
-    look = "width: 100%; min-width: 40rem; max-width: 60rem"
+        dark = _encode_picture(content)
+    description = "Average regret of each policy: the tables below have the final values"
+    size = "width: 100%; min-width: 40rem; max-width: 60rem"
     return (
         f'<figure class="scroll"><picture><source srcset="{dark}" '
-        f'media="(prefers-color-scheme: dark)"><img src="{light}" alt="{about}" style="{look}">'
-        "</picture></figure>"
+        f'media="(prefers-color-scheme: dark)"><img src="{light}" alt="{description}" '
+        f'style="{size}"></picture></figure>'
     )
 
 
-def _fewer_colours(png: bytes, colours: int = 64) -> bytes:
-    """Return a picture of lines and text with so many colours, which takes a quarter of the place."""
+def _reduce_colours(png: bytes, colours: int = 64) -> bytes:
+    """Return a PNG with fewer colours, which is a quarter as large for pictures of lines and text."""
     picture = BytesIO()
     Image.open(BytesIO(png)).convert("RGB").quantize(colours).save(picture, "PNG", optimize=True)
     return picture.getvalue()
 
 
-def _picture(content: Content, most: int = 350_000) -> str:
-    """Return the picture as an address of data of at most so many letters, or of few dots an inch."""
+def _encode_picture(content: Content, most: int = 350_000) -> str:
+    """Return the picture of regrets as a data URL, with the best resolution below a size.
+
+    The size is `most` characters; at the lowest resolution it may be larger.
+    """
     figure = plots.regret_figure(content.rows, content.references, content.units)
     text = ""
     for dpi in (100, 70, 50):
-        text = base64.b64encode(_fewer_colours(figure.png(dpi))).decode()
+        text = base64.b64encode(_reduce_colours(figure.png(dpi))).decode()
         if len(text) <= most:
             break
     return f"data:image/png;base64,{text}"
 
 
-def _head(content: Content, panels: list[Panel]) -> str:
-    """Return a sentence on the best policy of each panel."""
+def _format_head(content: Content, panels: list[Panel]) -> str:
+    """Return HTML with a sentence on the best policy of each panel."""
     lines = []
     for panel in panels:
         best, *others = summarise(panel.rows).sort_values("average_regret").to_dict("records")
@@ -120,12 +125,12 @@ def _head(content: Content, panels: list[Panel]) -> str:
     interrupted = bool(content.record["arguments"].get("interrupted", False))
     if interrupted:
         lines.append(
-            "<p>Somebody stopped this comparison: these are the runs that were complete.</p>"
+            "<p>This comparison was stopped: the page shows the runs that were complete.</p>"
         )
     return f'<div class="now{" warn" if interrupted else ""}">{"".join(lines)}</div>'
 
 
-def _panel(content: Content, panel: Panel) -> str:
+def _format_panel(content: Content, panel: Panel) -> str:
     """Return the section of a panel: numbers and a table, the best policy first."""
     lines, summary = panel_table(panel), summarise(panel.rows)
     lines = lines.iloc[summary["average_regret"].argsort()]
@@ -140,22 +145,22 @@ def _panel(content: Content, panel: Panel) -> str:
         ("unit", unit or "none"),
     ]
     about = "± is half of a 95% interval over the seeds; queries, cost and ms are of a step."
-    return section(
+    return format_section(
         f"{panel.problem}, {panel.width}",
-        cards(counts),
-        f'<div class="scroll">{table(headings, lines.to_numpy().tolist())}</div>',
+        format_cards(counts),
+        f'<div class="scroll">{format_table(headings, lines.to_numpy().tolist())}</div>',
         "" if references is None else f"<p>{escape(reference_text(references))}</p>",
         f'<p class="soft">{about}</p>',
     )
 
 
-def _provenance(record: Mapping[str, Any]) -> str:
+def _format_provenance(record: Mapping[str, Any]) -> str:
     """Return command, seeds and versions."""
     seeds = escape(", ".join(str(seed) for seed in record["seeds"]))
     command = escape(command_of(record["arguments"]))
-    packages = table(["package", "version"], list(record["versions"].items()))
+    packages = format_table(["package", "version"], list(record["versions"].items()))
     return (
-        f"<p>The command:</p><pre>{command}</pre><p>Seeds {seeds}.</p>"
+        f"<p>The command:</p><pre>{command}</pre><p>Seeds: {seeds}.</p>"
         f'<div class="scroll">{packages}</div>'
     )
 
@@ -163,26 +168,26 @@ def _provenance(record: Mapping[str, Any]) -> str:
 # --- HTML ---------------------------------------------------------------------------------------------
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def format_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table with names to the left and the rest to the right, everything escaped.
 
-    On a narrow screen each row of three columns or more becomes a list, by the names of its columns.
+    On a narrow screen, each row of a table with more than two columns becomes a list with the headings.
     """
     columns = list(zip(header, ["", *[" class=number"] * (len(header) - 1)], strict=True))
     head = "".join(f'<th scope="col"{side}>{escape(name)}</th>' for name, side in columns)
 
-    def cells(row: Sequence[object]) -> str:
+    def format_row(row: Sequence[object]) -> str:
         return "".join(
             f'<td{side} data-label="{escape(name)}">{escape(format_cell(value))}</td>'
             for (name, side), value in zip(columns, row, strict=True)
         )
 
-    body = "".join(f"<tr>{cells(row)}</tr>" for row in rows)
+    body = "".join(f"<tr>{format_row(row)}</tr>" for row in rows)
     kind = " class=stacks" if len(header) > 2 else ""
     return f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def cards(rows: Iterable[tuple[str, object]]) -> str:
+def format_cards(rows: Iterable[tuple[str, object]]) -> str:
     """Return numbers that are read at a glance: name and value."""
     items = "".join(
         f"<li>{escape(name)}<b>{escape(format_cell(value))}</b></li>" for name, value in rows
@@ -190,30 +195,30 @@ def cards(rows: Iterable[tuple[str, object]]) -> str:
     return f'<ul class="cards">{items}</ul>'
 
 
-def section(title: str, *parts: str) -> str:
-    """Return a part of a page under a heading."""
+def format_section(title: str, *parts: str) -> str:
+    """Return an HTML section with a heading."""
     return f"<section><h2>{escape(title)}</h2>{''.join(parts)}</section>"
 
 
-def page(title: str, subtitle: str, body: str, footer: str) -> str:
-    """Return a whole page.
+def format_page(title: str, subtitle: str, body: str, footer: str) -> str:
+    """Return a whole HTML page.
 
     Parameters
     ----------
     title, subtitle, footer : str
-        Text.
+        Plain texts, which are escaped.
     body : str
-        HTML, of `section`, `cards` and `table`.
+        HTML from `format_section`, `format_cards` and `format_table`.
     """
-    return _beside("page.html").format(
+    return _read_template("page.html").format(
         generator="tvbandits",
         title=escape(title),
         subtitle=escape(subtitle),
-        style=_beside("page.css"),
+        style=_read_template("page.css"),
         body=body,
         footer=escape(footer),
     )
 
 
-def _beside(name: str) -> str:
+def _read_template(name: str) -> str:
     return (Path(__file__).parent / name).read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from tvbandits.datasets.epa_ozone.files import is_in_state, read_files
+from tvbandits.datasets.epa_ozone.aqs import is_in_state, read_files
 from tvbandits.datasets.sensor_field import check_places, complete_columns, gaps_text, kilometres
 from tvbandits.datasets.table_problem import TableProblem
 from tvbandits.datasets.tables.readings import average_steps, few, select_times
@@ -45,7 +45,7 @@ def ozone(
     Parameters
     ----------
     files : path, or several
-        EPA daily ozone files in any of the formats of `tvbandits.datasets.epa_ozone.files`.
+        EPA daily ozone files in any of the formats of `tvbandits.datasets.epa_ozone.aqs`.
     sites : int, optional
         Keep only so many of the most complete sites; of equally complete ones, those with the lower
         ids. None: all.
