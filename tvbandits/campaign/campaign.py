@@ -155,7 +155,7 @@ class Campaign:
             If a part of the bandit has no name by which `open` could import it.
         """
         from tvbandits.bandit.bandit import Bandit
-        from tvbandits.campaign.replay import JournaledExpert, condition_many, snapshot_data
+        from tvbandits.campaign.replay import JournaledExpert, snapshot_data
         from tvbandits.experts.protocol import state_of
 
         check_instance("bandit", bandit, Bandit, "a Bandit, with which a campaign starts")
@@ -181,7 +181,7 @@ class Campaign:
             "pending": [*zip(state.pending.X.tolist(), state.pending.t.tolist(), strict=True)],
         }
         state = state.with_queries(expert=expert_state)
-        snapshot = snapshot_data(recipe, state, condition_many(recipe, state))
+        snapshot = snapshot_data(recipe, state)
         with open_store(location, timeout) as store:
             store.create(body, snapshot, who or _user())
             return cls(store, expert, trusted or {}, who, snapshot_every)
@@ -673,7 +673,7 @@ class Campaign:
         return self._info(request, key, who)
 
     def snapshot(self) -> None:
-        """Write a snapshot now: to open the campaign, and to predict, takes less time after it."""
+        """Write a snapshot now: to open the campaign takes less time after it."""
         self._shared.write_snapshot()
 
     def doubts(self, table: Sequence[float] = ()) -> Doubts:
