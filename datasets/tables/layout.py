@@ -36,8 +36,15 @@ from tvbandits.datasets.tables.times import (
     numbers_as_dates,
     with_colons,
 )
-from tvbandits.option_text import option_text
-from tvbandits.validation import choice, describe, optional, several, text, whole_number
+from tvbandits.option_text import format_option
+from tvbandits.validation import (
+    as_list,
+    check_choice,
+    check_optional,
+    check_text,
+    describe,
+    whole_number,
+)
 
 # Headings as `plain` writes them, the one to prefer first.
 STATIONS = (
@@ -108,16 +115,16 @@ class FileOptions:
     without: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        optional(whole_number, "header", self.header, at_least=1)
+        check_optional(whole_number, "header", self.header, at_least=1)
         if self.decimal is not None:
-            choice("decimal", self.decimal, ("comma", "point"))
-        if self.dates is not None and "%" not in text("dates", self.dates):
-            choice("dates", self.dates, ("day", "month", *EPOCHS, "%d.%m.%y %H:%M"))
+            check_choice("decimal", self.decimal, ("comma", "point"))
+        if self.dates is not None and "%" not in check_text("dates", self.dates):
+            check_choice("dates", self.dates, ("day", "month", *EPOCHS, "%d.%m.%y %H:%M"))
         for name in ("time", "station", "parameter", "value", "degrees"):
-            optional(text, name, getattr(self, name))
-        missing = several("missing", self.missing, "the cells of no reading, a list")
+            check_optional(check_text, name, getattr(self, name))
+        missing = as_list("missing", self.missing, "the cells of no reading, a list")
         object.__setattr__(self, "missing", tuple(str(each).strip() for each in missing))
-        without = several("without", self.without, "the names of stations, a list")
+        without = as_list("without", self.without, "the names of stations, a list")
         object.__setattr__(self, "without", tuple(map(as_id, without)))
 
 
@@ -187,7 +194,7 @@ class Layout:
                 if self.values
                 else "is in no column of numbers"
             )
-            raise ValueError(f"the value {found}: say which by {option_text('value', 'COLUMN')}")
+            raise ValueError(f"the value {found}: say which by {format_option('value', 'COLUMN')}")
         return self.values[0]
 
     @property
@@ -288,7 +295,7 @@ class _Columns:
             if plain(each) not in self._names:
                 listed = ", ".join(map(str, self._cells.columns))
                 raise ValueError(
-                    f"{option_text(option, each)}: there is no such column; there are: {listed}"
+                    f"{format_option(option, each)}: there is no such column; there are: {listed}"
                 )
         return tuple(self._names[plain(each)] for each in columns)
 
@@ -345,7 +352,9 @@ def times_of(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.Se
     columns = [cells[column] for column in layout.time]
     if not columns:
         listed = " or ".join(dated_columns(cells, layout.station)) or "in any column"
-        raise ValueError(f"the time may be {listed}: say which by {option_text('time', 'COLUMN')}")
+        raise ValueError(
+            f"the time may be {listed}: say which by {format_option('time', 'COLUMN')}"
+        )
     if layout.time and date_parts(layout.time) == layout.time:
         return iso_times(join_date_parts(cells[[*layout.time]]), options.dates)
     if len(columns) == 1:
@@ -379,7 +388,7 @@ def stations_used(names: Iterable[str], options: FileOptions) -> NDArray[np.bool
         if each not in stations:
             listed = ", ".join(dict.fromkeys(stations))
             raise ValueError(
-                f"{option_text('without', each)}: there is no such station; there are: {listed}"
+                f"{format_option('without', each)}: there is no such station; there are: {listed}"
             )
     return ~np.isin(np.array(stations, dtype=str), options.without)
 
@@ -395,8 +404,8 @@ def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) 
     if not layout.parameter:
         if options.parameter:
             raise ValueError(
-                f"{option_text('parameter', options.parameter)}: there is no column of parameters; "
-                f"{option_text('value', 'COLUMN')} chooses a column"
+                f"{format_option('parameter', options.parameter)}: there is no column of parameters; "
+                f"{format_option('value', 'COLUMN')} chooses a column"
             )
         return cells
     column = cells[layout.parameter].astype(str).str.strip()
@@ -405,13 +414,13 @@ def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) 
     if parameter is None:
         if column.nunique() > 1:
             raise ValueError(
-                f"there are several parameters: {listed}; choose by {option_text('parameter', 'NAME')}"
+                f"there are several parameters: {listed}; choose by {format_option('parameter', 'NAME')}"
             )
         return cells
     rows = cells[column.str.casefold() == parameter.strip().casefold()]
     if rows.empty:
         raise ValueError(
-            f"{option_text('parameter', parameter)}: there is none of this name; there are: {listed}"
+            f"{format_option('parameter', parameter)}: there is none of this name; there are: {listed}"
         )
     return rows
 
@@ -435,7 +444,7 @@ def check_units(
         listed = ", ".join(f"{count} in {unit}" for unit, count in counts.items())
         raise ValueError(
             f"the readings are in several units ({listed}): write all of them in one, or leave stations "
-            f"out by {option_text('without', 'STATION')}"
+            f"out by {format_option('without', 'STATION')}"
         )
 
 
@@ -483,14 +492,14 @@ def _check_is_station(column: pd.Series[Any], options: FileOptions) -> None:
     if len(words) and is_date_text(str(words.iloc[0])):
         raise ValueError(
             f"column {column.name} has dates, such as {describe(words.iloc[0])}: name the column of "
-            f"times by {option_text('time', 'COLUMN')}, and leave the other one out by "
-            f"{option_text('without', str(column.name))}"
+            f"times by {format_option('time', 'COLUMN')}, and leave the other one out by "
+            f"{format_option('without', str(column.name))}"
         )
     if len(words) and not words.astype(str).str.match(r"\s*[-+<>≤≥]?\s*\d").any():
         raise ValueError(
             f"column {column.name} has words alone, such as {describe(words.iloc[0])}: if each row is "
-            f"a reading of one station, name their column by {option_text('station', 'COLUMN')}, and "
-            f"otherwise leave this one out by {option_text('without', str(column.name))}"
+            f"a reading of one station, name their column by {format_option('station', 'COLUMN')}, and "
+            f"otherwise leave this one out by {format_option('without', str(column.name))}"
         )
 
 
@@ -514,8 +523,8 @@ def check_is_wide(cells: pd.DataFrame, times: pd.Series[Any]) -> None:
         if pairs["cell"].nunique() <= 2 * counts.iloc[0] and not pairs.duplicated().any():
             raise ValueError(
                 f"{counts.index[0]} comes {counts.iloc[0]} times, with another {name} each: if a row is "
-                f"a reading of one station, say {option_text('station', str(name))}, and otherwise "
-                f"leave this column out by {option_text('without', str(name))}"
+                f"a reading of one station, say {format_option('station', str(name))}, and otherwise "
+                f"leave this column out by {format_option('without', str(name))}"
             )
 
 

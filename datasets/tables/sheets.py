@@ -37,7 +37,7 @@ from tvbandits.datasets.tables.spreadsheets import (
 )
 from tvbandits.datasets.tables.times import PAIRS, TIMES, is_day, with_long_years
 from tvbandits.io import check_size
-from tvbandits.option_text import option_text
+from tvbandits.option_text import format_option
 
 # The first bytes of workbooks: of zip archives, as Excel and LibreOffice write them, and of older Excel.
 WORKBOOKS = (b"PK\3\4", b"\xd0\xcf\x11\xe0")
@@ -138,7 +138,9 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
     frame, separator, rows, encoding = _read_cells(path, encoding)
     header = options.header or _find_header(rows)
     if header not in frame.index:
-        raise ValueError(f"{option_text('header', header)}: there is no such line, or it is empty")
+        raise ValueError(
+            f"{format_option('header', header)}: there is no such line, or it is empty"
+        )
     names = frame.loc[header].str.strip()
     _check_names(names, header)
     above, body = frame.loc[: header - 1], frame.loc[header + 1 :]
@@ -251,7 +253,7 @@ def _check_names(names: pd.Series[str], header: int) -> None:
         if has_numbers or is_day(name) or is_date_text(name) or with_long_years(name):
             raise ValueError(
                 f"line {header} should have the names of the columns and has {name!r}: write names "
-                f"above the readings, or say where they are by {option_text('header', 'LINE')}"
+                f"above the readings, or say where they are by {format_option('header', 'LINE')}"
             )
 
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from tvbandits.datasets.tables.cells import WITH_CODE
-from tvbandits.io import check_regular, check_size, limit_of
-from tvbandits.option_text import option_text
+from tvbandits.io import check_regular, check_size, get_limit
+from tvbandits.option_text import format_option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,7 +95,7 @@ def unpack(path: Path) -> Iterator[io.BufferedReader]:
     Raises
     ------
     ValueError, OSError, zipfile.BadZipFile, zlib.error, EOFError
-        If it is no regular file, or cannot be unpacked; see `naming`.
+        If it is no regular file, or cannot be unpacked; see `name_file_in_errors`.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def read_csv(stream: io.BufferedReader, *, separator: str = ",", **options: Any)
     check_size("columns", heading.count(separator.encode()) + 1)
     try:
         frame: pd.DataFrame = pd.read_csv(
-            stream, sep=separator, nrows=limit_of("rows") + 1, **options
+            stream, sep=separator, nrows=get_limit("rows") + 1, **options
         )
     except pd.errors.EmptyDataError:
         raise ValueError("the file is empty") from None
@@ -266,7 +266,7 @@ def _mark_of(
         raise ValueError(
             f"{cell} in column {column} may be {_with_point(cell, 'comma')} or "
             f"{_with_point(cell, 'point')}: say which mark is the decimal one by "
-            f"{option_text('decimal', 'comma')} or {option_text('decimal', 'point')}"
+            f"{format_option('decimal', 'comma')} or {format_option('decimal', 'point')}"
         )
     (mark,) = possible
     return mark
