@@ -192,7 +192,7 @@ def test_from_state_switches_between_ensemble_and_fit() -> None:
         ({"reset": EventTrigger()}, "learns by itself: reset must be None"),
         ({"mean": 2.0}, "learns by itself: mean must be 'online', got 2.0"),
         ({"beta": Theory()}, "depends on the information gain under one kernel"),
-        ({"query_config": QueryConfig(NextDecision(2))}, "keeps every answer: give QueryConfig"),
+        ({"query_config": QueryConfig(NextDecision(2))}, "keeps all answers.*give QueryConfig"),
     ],
 )
 def test_recipe_with_an_ensemble_names_parts_that_do_not_fit(

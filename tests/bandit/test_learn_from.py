@@ -156,7 +156,7 @@ def history_of_a_bandit() -> Any:
         (policies.gp_ucb(SOURCE, kernel=RBF(2.0), noise_variance=1.0), "told no reward"),
         (
             policies.gp_ucb(Box([(0, 1)] * 2), kernel=RBF(2.0), noise_variance=1.0),
-            "1 coordinates here, and 2",
+            "1 coordinates, but those of the other bandit 2",
         ),
     ],
 )

@@ -31,7 +31,7 @@ POINTS = np.random.default_rng(0).random((COUNT, 3)).astype(np.float32).astype(f
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "BLOCK", 300)
-    monkeypatch.setattr(recipe, "MOST_LOOKED_AT", 100)
+    monkeypatch.setattr(recipe, "MOST_EVALUATED", 100)
     monkeypatch.setattr(rules, "CONFIG", replace(rules.CONFIG, largest_exact=100))
     config = replace(top_candidates.CONFIG, smallest_batch=16)
     monkeypatch.setattr(top_candidates, "CONFIG", config)

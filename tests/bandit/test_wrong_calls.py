@@ -69,7 +69,7 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
         (
             "function of text",
             lambda b: b.ask(9.0, available=lambda _: "all"),
-            r"True or False for 41",
+            r"True or False for each of 41",
         ),
         # observations and predictions
         ("one reward for two", lambda b: b.tell(TWO, 1.0), r"y must have shape \(2,\), got \(\)"),
@@ -102,17 +102,21 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
     ],
     "box": [
         ("rows of a box", lambda b: b.ask(9.0, available=[0, 1]), r"got \[0, 1\]"),
-        ("context of a box", lambda b: b.ask(9.0, context=[1.0]), "made with context="),
+        ("context of a box", lambda b: b.ask(9.0, context=[1.0]), "created with context="),
         (
             "nothing of a box",
             lambda b: b.ask(9.0, available=nothing),
-            "none of 65536 points of Box",
+            "none of 65536 random points of Box",
         ),
         ("function of shape", lambda b: b.ask(9.0, available=lambda X: X > 0), "True or False for"),
         ("tell outside", lambda b: b.tell([[2.5], [10.2]], [1, 1]), r"X must .*\[10\.2\] in row 1"),
     ],
     "plane": [
-        ("context left out", lambda b: b.ask(9.0), r"has a context, .*: give their present values"),
+        (
+            "context left out",
+            lambda b: b.ask(9.0),
+            r"has context columns, .*: give their present values",
+        ),
         ("context elsewhere", lambda b: b.ask(9.0, context=[0.5]), "the nearest context is"),
         ("context NaN", lambda b: b.ask(9.0, context=[NAN]), "context must be finite"),
         (
