@@ -161,7 +161,7 @@ def test_top_candidates_choose_the_same_for_any_number_of_stored_features(
     np.testing.assert_array_equal(play(bbkb(Candidates(POINTS)), 60), expected)
 
 
-def test_means_above_in_single_precision_are_upper_bounds() -> None:
+def test_bound_means_in_single_precision_returns_upper_bounds() -> None:
     for scorer in scorers_of_run(
         policies.bkb(Candidates(POINTS[:200]), kernel=RBF(2.0), noise_variance=1e-6)
     )[::5]:

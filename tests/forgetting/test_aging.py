@@ -437,7 +437,7 @@ def test_recipe_refuses_to_learn_a_rule_without_a_rate(each: Any) -> None:
     assert Recipe(*parts, aging=compose(each, Linear(0.1)), learn=LEARN).learn is LEARN
 
 
-def test_rate_unit_of_a_custom_rule_that_adds_variance() -> None:
+def test_rate_scale_of_a_custom_rule_that_adds_variance_is_squared() -> None:
     @dataclass(frozen=True)
     class Steps:
         """A rule that adds a variance for every newer reward."""

@@ -106,10 +106,10 @@ def test_solve_lower_inverts_the_factor_and_keeps_its_arguments(
         ([0.0, 0.0], 1e150),
     ],
 )
-def test_spread_of_is_finite(diagonal: list[float], expected: float) -> None:
-    spread = linalg.diagonal_ratio(np.array(diagonal))
-    assert spread == expected
-    assert np.isfinite(spread**2)
+def test_diagonal_ratio_is_finite(diagonal: list[float], expected: float) -> None:
+    ratio = linalg.diagonal_ratio(np.array(diagonal))
+    assert ratio == expected
+    assert np.isfinite(ratio**2)
 
 
 @modest

@@ -329,7 +329,7 @@ def test_find_period_of_a_degenerate_series_is_none(series: Array) -> None:
     assert seasons.find_period(series) is None
 
 
-def test_shared_series_is_the_least_squares_fit() -> None:
+def test_common_series_is_the_least_squares_fit() -> None:
     rng = np.random.default_rng(4)
     steps = np.sort(rng.integers(0, 12, 60))
     steps[steps == 5] = 6
