@@ -54,7 +54,7 @@ OWN = "tests.helpers.players:RecordingWaveExpert"
 def assert_continues_after_loading(
     player: Any, path: Path, trusted: Any = None, steps: int = 5
 ) -> None:
-    """Save, load, and play on with both."""
+    """Check that a player and its loaded copy play the same."""
     player.save(path)
     other = load(path, trusted)
     assert type(other) is type(player)

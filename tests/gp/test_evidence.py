@@ -99,7 +99,7 @@ def evidence_of(
 
 
 def dense_loss(kernel: Kernel, theta: Array, data: Dataset) -> float:
-    """-log N(y; 0, K + constant + diag(variance)), by plain algebra on all rows."""
+    """Return -log N(y; 0, K + constant + diag(variance)), by dense algebra on all rows."""
     Z = inputs(kernel, data.X, data.t)
     A = kernel.clone_with_theta(theta)(Z) + EVIDENCE.mean_variance + np.diag(data.variance)
     quadratic = data.y @ np.linalg.inv(A) @ data.y
