@@ -345,7 +345,7 @@ VALUES_THAT_CANNOT_BE: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
     "no time": (VALUES.set_axis([*TIMES[:5], pd.NaT]), {}, "time must be given .* in row 6"),
     "twice": (VALUES.set_axis(["7", "8", "8"], axis=1), {}, "more than one column: '8'"),
     "no rows": (VALUES[:0], {}, "no rows"),
-    "one row": (VALUES[:1], {}, "expected at least two steps, got 1"),
+    "one row": (VALUES[:1], {}, "must have at least two steps, got 1"),
     "every": (VALUES, {"every": "often"}, "every must be an interval such as 10min.* got 'often'"),
     "back": (VALUES, {"every": "-1h"}, "and positive, got '-1h'"),
     "never": (VALUES, {"every": "NaT"}, "and positive, got 'NaT'"),
