@@ -133,8 +133,8 @@ def sensor_field(
     Parameters
     ----------
     values : DataFrame or path
-        Readings, in `unit`: a column for each sensor, whose heading is its id, with times as the index or
-        in the first column; or a row for each reading, with columns of time, station and value. Times
+        Readings, in `unit`: a column for each sensor, whose heading is its id, with times as the index
+        or in the first column; or a row for each reading, with columns of time, station and value. Times
         are numbers, or dates such as 2008-01-31 12:00 (with an offset, they are converted to UTC).
     sites : DataFrame or path
         A row for each sensor: its id in the first column, and 2 or 3 coordinates. Both tables may be CSV

@@ -1,10 +1,9 @@
-r"""Tables of readings as instruments, agencies and spreadsheets write them.
+r"""Layouts of tables of readings as instruments, agencies and spreadsheets write them.
 
-This module finds out how a file is laid out, so that every command reads the same file in the same way.
-A file becomes a sheet (`sheets`), its cells as texts under their names; the columns of a sheet are
-described by a `Layout`; and the two become a frame of station, time and value, a row for each reading.
-
-What a file leaves open is an error, which names the option that decides it: a field of `FileOptions`.
+This module determines the layout of a file, so that every command reads the same file in the same way.
+`sheets` reads a file into a sheet, whose cells are texts in columns with names; a `Layout` describes the
+columns of a sheet; and `tidy` converts both to a frame of station, time and value, with a row for each
+reading. If a file can be read in several ways, an error names the field of `FileOptions` that decides.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from tvbandits.validation import (
     whole_number,
 )
 
-# Headings as `plain` writes them, the one to prefer first.
+# Headings in the form of `plain`, preferred ones first.
 STATIONS = (
     *("location_id", "sensor_id", "station_id", "site_id", "device_id"),
     *("station", "site", "location", "station_no", "station_nr", "station_number", "station_code"),
@@ -55,7 +54,7 @@ STATIONS = (
     *("sensor", "sensor_index", "device", "mote", "moteid", "detector", "stn", "num_poste"),
     *("station_name", "site_name", "location_name"),
 )
-AQS = ("state_code", "county_code", "site_num")  # with so many digits each:
+AQS = ("state_code", "county_code", "site_num")  # the EPA's columns of a station
 AQS_DIGITS = (2, 3, 4)
 PARAMETERS = ("parameter", "parameter_name", "pollutant", "variable", "species", "quantity")
 VALUES = (
@@ -65,16 +64,16 @@ VALUES = (
 UNITS = ("unit", "units", "units_of_measure")
 NO_VALUES = {*UNITS, "status", "flag", "qualifier", "quality"}
 
-_TEMPERATURE = "T"  # no time, which is t
-_SAMPLE = 100  # rows, of which columns of dates are found out
-LINE = "line"  # the name of an index of numbers of lines
+_TEMPERATURE = "T"  # only a lower-case t is a time
+_SAMPLE = 100  # rows from which columns of dates are recognized
+LINE = "line"  # the name of an index with the numbers of a file's lines
 
 
 @dataclass(frozen=True)
 class FileOptions:
-    """What a person says of files of readings where these do not decide it themselves.
+    """Decisions of the user about files of readings that can be read in several ways.
 
-    Each field is an option of the commands that read files: `missing` is --missing there.
+    Each field is also an option of the commands that read files, such as --missing.
 
     Attributes
     ----------
@@ -83,16 +82,16 @@ class FileOptions:
     decimal : str, optional
         The decimal mark, "comma" or "point".
     dates : str, optional
-        What comes first in 03/02/2026, the "day" or the "month"; or how dates are written, as "%d.%m.%y
-        %H:%M"; or "s" or "ms", for times counted since 1970 in UTC.
+        The first number in 03/02/2026, "day" or "month"; or the format of dates, "%d.%m.%y %H:%M"; or
+        "s" or "ms", for times counted since 1970 in UTC.
     time, station, value : str, optional
-        The columns of them; "Date+Hour" joins several.
+        The columns of time, station and value; several columns are joined with a plus, "Date+Hour".
     parameter : str, optional
-        The parameter to read, where a table has several.
+        The parameter to read from a table with several.
     degrees : str, optional
-        The columns of latitude and longitude, "Y+X"; "none": coordinates are no degrees.
+        The columns of latitude and longitude, "Y+X"; "none": coordinates are not degrees.
     missing : sequence of str
-        Cells that stand for no reading, such as "-999"; "none" says that such numbers are readings.
+        Cells that mean a missing reading, such as "-999"; "none": such numbers are readings.
     without : sequence of str
         Stations to leave out.
 
@@ -123,7 +122,7 @@ class FileOptions:
         for name in ("time", "station", "parameter", "value", "degrees"):
             check_optional(check_text, name, getattr(self, name))
         missing = as_list("missing", self.missing, "the cells of no reading, a list")
-        object.__setattr__(self, "missing", tuple(str(each).strip() for each in missing))
+        object.__setattr__(self, "missing", tuple(str(cell).strip() for cell in missing))
         without = as_list("without", self.without, "the names of stations, a list")
         object.__setattr__(self, "without", tuple(map(as_id, without)))
 
@@ -132,18 +131,18 @@ NO_OPTIONS = FileOptions()
 
 
 def columns_of_option(options: FileOptions, name: str, columns: Iterable[object]) -> list[str]:
-    """Return the columns that an option such as `time` names, several in "Date+Hour".
+    """Return the columns that an option such as `time` names, which may be joined by a plus.
 
-    A plus may also be part of the name of one of the columns: "Date Time, GMT+01:00".
+    A plus may also be part of the name of a column, such as "Date Time, GMT+01:00".
     """
-    given = getattr(options, name) or ""
-    if given and plain(given) in map(plain, columns):
-        return [given]
-    return [each.strip() for each in given.split("+") if each.strip()]
+    option = getattr(options, name) or ""
+    if option and plain(option) in map(plain, columns):
+        return [option]
+    return [part.strip() for part in option.split("+") if part.strip()]
 
 
 def options_of_sites(options: FileOptions, cells: pd.DataFrame) -> FileOptions:
-    """Return options of readings for a table of sites: without the columns that it lacks.
+    """Return options for a table of sites: those for readings, without columns that the table lacks.
 
     Examples
     --------
@@ -157,25 +156,27 @@ def options_of_sites(options: FileOptions, cells: pd.DataFrame) -> FileOptions:
     absent: dict[str, Any] = {
         name: None
         for name in ("time", "station", "value")
-        if not {plain(each) for each in columns_of_option(options, name, cells.columns)} <= names
+        if not set(map(plain, columns_of_option(options, name, cells.columns))) <= names
     }
     return replace(options, **absent)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns of a table hold what.
+    """A description of the columns of a table.
+
+    A long table has a row for each reading, a wide one a column for each station.
 
     Attributes
     ----------
     time, station : tuple of str
-        Their columns; no station in a table with a column for each.
+        The columns of time and of station; a wide table has none of station.
     parameter, unit : str
-        Their columns in a table with a row for each reading, or empty.
+        The columns of parameter and of unit in a long table, or "".
     values : tuple of str
-        The columns that may hold the value in such a table.
+        The columns of a long table that may be that of the value.
     places : tuple of str
-        Columns of latitude and longitude.
+        The columns of latitude and longitude.
     """
 
     time: tuple[str, ...]
@@ -187,19 +188,21 @@ class Layout:
 
     @property
     def value(self) -> str:
-        """The column of the value; a `ValueError` if several may be it, or none."""
+        """Return the column of the value; raise a `ValueError` unless exactly one is possible."""
         if len(self.values) != 1:
-            found = (
+            problem = (
                 f"may be any of {', '.join(self.values)}"
                 if self.values
                 else "is in no column of numbers"
             )
-            raise ValueError(f"the value {found}: say which by {format_option('value', 'COLUMN')}")
+            raise ValueError(
+                f"the value {problem}: say which by {format_option('value', 'COLUMN')}"
+            )
         return self.values[0]
 
     @property
     def is_long(self) -> bool:
-        """Whether the table has a row for each reading, and not a column for each station."""
+        """Return whether the table has a row for each reading, and not a column for each station."""
         return bool(self.station)
 
 
@@ -207,12 +210,12 @@ class Layout:
 
 
 def find_columns(cells: pd.DataFrame, options: FileOptions) -> Layout:
-    """Return which columns hold time, station, parameter, value and place.
+    """Return the columns of time, station, parameter, value and place.
 
     Raises
     ------
     ValueError
-        If an option names a column that is not there.
+        If an option names a column that does not exist.
 
     Examples
     --------
@@ -230,7 +233,7 @@ def find_columns(cells: pd.DataFrame, options: FileOptions) -> Layout:
         return Layout(time or tuple(map(str, cells.columns[:1])))
     time = time or (dated if len(dated) == 1 else ())
     degrees = latitude_and_longitude(cells.columns)
-    places = columns.present("degrees") or tuple(each for each in degrees if each is not None)
+    places = columns.present("degrees") or tuple(name for name in degrees if name is not None)
     parameter, unit = columns.first(PARAMETERS), columns.first(UNITS)
     value = columns.by_option("value") or columns.first(VALUES)
     if not value:
@@ -248,7 +251,7 @@ def find_columns(cells: pd.DataFrame, options: FileOptions) -> Layout:
 
 
 def station_columns(cells: pd.DataFrame, options: FileOptions) -> tuple[str, ...]:
-    """Return the columns of the station by an option or by their headings, also without times."""
+    """Return the columns of the station, by an option or by their headings; times are not needed."""
     return _Columns(cells, options).station()
 
 
@@ -258,7 +261,7 @@ def time_columns(cells: pd.DataFrame) -> tuple[str, ...]:
 
 
 def dated_columns(cells: pd.DataFrame, station: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of dates, by their cells, of a table with several rows for a station."""
+    """Return the columns with dates in their cells, for a table with several rows for a station."""
     if not cells.duplicated([*station]).any():
         return ()
     samples = {str(name): cells[name].iloc[:_SAMPLE].astype(str) for name in dict.fromkeys(cells)}
@@ -270,61 +273,61 @@ def dated_columns(cells: pd.DataFrame, station: Sequence[str]) -> tuple[str, ...
 
 
 class _Columns:
-    """The columns of a table by their plain names."""
+    """The columns of a table, which are found by variants of their headings."""
 
     def __init__(self, cells: pd.DataFrame, options: FileOptions) -> None:
         self._cells, self._options = cells, options
         self._names = {plain(column): str(column) for column in reversed(cells.columns)}
-        # Their words apart, as of "sensorId".
+        # With separated words, as in "sensorId".
         self._words = {spellings(column)[1]: str(column) for column in reversed(cells.columns)}
-        # Without a unit or a zone, as of "Time (UTC)": of stations, that is part of the name.
+        # Without a unit or a zone, as in "Time (UTC)". For a station, these are part of the name.
         self._bare = {spellings(column)[2]: str(column) for column in reversed(cells.columns)}
 
     def first(self, choices: Sequence[str], *, bare: bool = False) -> tuple[str, ...]:
-        """Return the first of some names that is there."""
+        """Return the column of the first heading among some that exists, or ()."""
         for names in (self._names, self._words, *([self._bare] if bare else [])):
-            for each in choices:
-                if each in names:
-                    return (names[each],)
+            for heading in choices:
+                if heading in names:
+                    return (names[heading],)
         return ()
 
     def by_option(self, option: str) -> tuple[str, ...]:
-        """Return the columns that an option names, if any."""
+        """Return the columns that an option names; raise a `ValueError` if one does not exist."""
         columns = columns_of_option(self._options, option, self._cells.columns)
-        for each in columns:
-            if plain(each) not in self._names:
+        for column in columns:
+            if plain(column) not in self._names:
                 listed = ", ".join(map(str, self._cells.columns))
                 raise ValueError(
-                    f"{format_option(option, each)}: there is no such column; there are: {listed}"
+                    f"{format_option(option, column)}: there is no such column; there are: {listed}"
                 )
-        return tuple(self._names[plain(each)] for each in columns)
+        return tuple(self._names[plain(column)] for column in columns)
 
     def present(self, option: str) -> tuple[str, ...]:
-        """Return the columns that an option names; none if they are those of another table.
+        """Return the columns that an option names, or () if it is about another table.
 
         Raises
         ------
         ValueError
-            If the table has some of them, and not all.
+            If the table has only some of these columns.
         """
         columns = columns_of_option(self._options, option, self._cells.columns)
-        is_here = any(plain(each) in self._names for each in columns)
-        return self.by_option(option) if is_here else ()
+        has_any = any(plain(column) in self._names for column in columns)
+        return self.by_option(option) if has_any else ()
 
     def time(self) -> tuple[str, ...]:
-        """Return the columns of the time, of which a second one has hours."""
+        """Return the columns of the time; if there are two, the second one has times of day."""
         pairs = [self.first([a]) + self.first([b]) for a, b in PAIRS]
-        pairs = [each for each in pairs if len(each) == 2 and are_clocks(self._cells[each[1]])]
-        dated = pairs[0] if pairs else self.first(TIMES, bare=True)
-        dated = () if dated == (_TEMPERATURE,) else dated
+        pairs = [pair for pair in pairs if len(pair) == 2 and are_clocks(self._cells[pair[1]])]
+        dates = pairs[0] if pairs else self.first(TIMES, bare=True)
+        dates = () if dates == (_TEMPERATURE,) else dates
         parts = date_parts(self._cells.columns)
-        # The day of a month is no time: with year and month it is.
-        found = parts if {*dated} <= {*parts} else (*dated, *self._clock_beside(dated))
-        return self.by_option("time") or found
+        # A column of days of the month is a time only together with year and month.
+        columns = parts if {*dates} <= {*parts} else (*dates, *self._find_clock(dates))
+        return self.by_option("time") or columns
 
-    def _clock_beside(self, dated: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the column of times of day beside one of days, if there is one."""
-        if len(dated) != 1 or not self._cells[dated[0]].map(is_day).all():
+    def _find_clock(self, dates: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the only column of times of day, if the column of dates has only days; else ()."""
+        if len(dates) != 1 or not self._cells[dates[0]].map(is_day).all():
             return ()
         clocks = [
             str(name)
@@ -334,13 +337,13 @@ class _Columns:
         return tuple(clocks) if len(clocks) == 1 else ()
 
     def station(self) -> tuple[str, ...]:
-        """Return the columns of the station, of which the EPA has three."""
-        aqs = tuple(each for name in AQS for each in self.first([name]))
+        """Return the column of the station, or the EPA's three columns."""
+        aqs = tuple(column for name in AQS for column in self.first([name]))
         return self.by_option("station") or (aqs if len(aqs) == len(AQS) else self.first(STATIONS))
 
 
 def has_numbers(column: pd.Series[Any]) -> bool:
-    """Tell whether any cell of a column is a number."""
+    """Return whether any cell of a column is a number."""
     return bool(pd.to_numeric(column, errors="coerce").notna().any())
 
 
@@ -348,7 +351,7 @@ def has_numbers(column: pd.Series[Any]) -> bool:
 
 
 def times_of(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.Series[Any]:
-    """Return the times of the rows, dates as texts of ISO 8601."""
+    """Return the times of the rows, with dates as texts of ISO 8601."""
     columns = [cells[column] for column in layout.time]
     if not columns:
         listed = " or ".join(dated_columns(cells, layout.station)) or "in any column"
@@ -359,16 +362,16 @@ def times_of(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.Se
         return iso_times(join_date_parts(cells[[*layout.time]]), options.dates)
     if len(columns) == 1:
         return iso_times(columns[0], options.dates)
-    first, *others = (column.astype(str).str.strip() for column in columns)
-    first = first.str.replace(r"^(\d{4})(\d\d)(\d\d)$", r"\1-\2-\3", regex=True)
-    clocks = [with_colons(each) for each in others]
-    joined = first.str.cat(clocks, sep=" ")  # type: ignore[arg-type]  # stubs lack lists of Series
+    dates, *others = (column.astype(str).str.strip() for column in columns)
+    dates = dates.str.replace(r"^(\d{4})(\d\d)(\d\d)$", r"\1-\2-\3", regex=True)
+    clocks = [with_colons(clock) for clock in others]
+    joined = dates.str.cat(clocks, sep=" ")  # type: ignore[arg-type]  # stubs lack lists of Series
     joined = joined.str.strip().str.replace(r" (?=[+-]\d\d:?\d\d$|Z$)", "", regex=True)
     return iso_times(joined, options.dates)
 
 
 def stations_of(cells: pd.DataFrame, layout: Layout) -> pd.Series[str]:
-    """Return the station of each row of a long table; of the EPA's as 36-001-0012."""
+    """Return the station of each row of a long table; the EPA's are written 36-001-0012."""
     parts = [ids_of(cells[column]) for column in layout.station]
     if tuple(map(plain, layout.station)) == AQS:
         parts = [part.str.zfill(n) for part, n in zip(parts, AQS_DIGITS, strict=True)]
@@ -376,30 +379,30 @@ def stations_of(cells: pd.DataFrame, layout: Layout) -> pd.Series[str]:
 
 
 def stations_used(names: Iterable[str], options: FileOptions) -> NDArray[np.bool_]:
-    """Return which of some stations the options do not leave out.
+    """Return a mask of the stations that the options do not leave out.
 
     Raises
     ------
     ValueError
-        If they leave out one that is not there.
+        If the options leave out a station that does not exist.
     """
     stations = list(names)
-    for each in options.without:
-        if each not in stations:
+    for name in options.without:
+        if name not in stations:
             listed = ", ".join(dict.fromkeys(stations))
             raise ValueError(
-                f"{format_option('without', each)}: there is no such station; there are: {listed}"
+                f"{format_option('without', name)}: there is no such station; there are: {listed}"
             )
     return ~np.isin(np.array(stations, dtype=str), options.without)
 
 
 def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFrame:
-    """Return the rows of one parameter.
+    """Return the rows of the parameter that the options name, or of the only one.
 
     Raises
     ------
     ValueError
-        If there are several and the options name none, or one that is not there.
+        If there are several and the options name none, or the named one does not exist.
     """
     if not layout.parameter:
         if options.parameter:
@@ -428,9 +431,9 @@ def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) 
 def check_units(
     cells: pd.DataFrame, layout: Layout, options: FileOptions, sites: Iterable[str] | None = None
 ) -> None:
-    """Raise an error if readings of a long table are in several units; spellings do not matter.
+    """Raise a `ValueError` if the readings of a long table, or of some sites, have several units.
 
-    Given sites, the others do not matter, either.
+    Spellings of the same unit are not several units.
     """
     if not (layout.is_long and layout.unit):
         return
@@ -439,8 +442,8 @@ def check_units(
     used = stations_used(stations, options) & (True if sites is None else stations.isin([*sites]))
     units = rows[layout.unit][used].astype(str).str.strip()
     counts = units[units != ""].value_counts()
-    spellings = counts.index.str.translate(str.maketrans("µμ³²", "uu32", " ^*")).str.casefold()
-    if spellings.nunique() > 1:
+    names = counts.index.str.translate(str.maketrans("µμ³²", "uu32", " ^*")).str.casefold()
+    if names.nunique() > 1:
         listed = ", ".join(f"{count} in {unit}" for unit, count in counts.items())
         raise ValueError(
             f"the readings are in several units ({listed}): write all of them in one, or leave stations "
@@ -449,19 +452,19 @@ def check_units(
 
 
 def codes_of(options: FileOptions) -> list[float]:
-    """Return the numbers that stand for no reading by the options."""
-    return [float(each.replace(",", ".")) for each in options.missing if _is_code(each)]
+    """Return the numbers that mean a missing reading according to the options."""
+    return [float(code.replace(",", ".")) for code in options.missing if _is_code(code)]
 
 
 def is_gap(cells: pd.Series[Any], options: FileOptions) -> pd.Series[bool]:
-    """Return which cells stand for no reading, by usual words or as the options say."""
+    """Return a mask of the cells that mean a missing reading, by usual words or by the options."""
     codes = codes_of(options)
     numbers = pd.to_numeric(cells, errors="coerce")
     gap = cells.isna() | numbers.isin(codes)
-    unread = numbers.isna() & ~gap
-    words = cells[unread].astype(str).str.strip()
-    gap[unread] = words.str.casefold().isin(GAPS) | words.isin(options.missing)
-    return gap.astype(bool)  # before pandas 3 a column of texts may make truth values objects
+    is_text = numbers.isna() & ~gap
+    words = cells[is_text].astype(str).str.strip()
+    gap[is_text] = words.str.casefold().isin(GAPS) | words.isin(options.missing)
+    return gap.astype(bool)  # before pandas 3, the mask of a column of texts may have type object
 
 
 def _is_code(cell: str) -> bool:
@@ -469,25 +472,27 @@ def _is_code(cell: str) -> bool:
 
 
 def as_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Series[float]:
-    """Return cells as floats; one that stands for no reading is NaN.
+    """Return cells as floats, with NaN for a missing reading.
 
     Raises
     ------
     ValueError
-        If another cell is no finite number.
+        If another cell is not a finite number.
     """
     gap = is_gap(cells, options)
     numbers = pd.to_numeric(cells.mask(gap), errors="coerce").astype(float)
     wrong = (numbers.isna() & ~gap) | np.isinf(numbers)
     if wrong.any():
-        place, cell = cells.index[wrong.to_numpy()][0], cells[wrong].iloc[0]
-        where = f" {'in line' if cells.index.name == LINE else 'at'} {place}: {remedy_of(cell)}"
-        raise ValueError(f"{name} must hold finite numbers, got {describe(cell)}{where}")
+        row, cell = cells.index[wrong.to_numpy()][0], cells[wrong].iloc[0]
+        position = f"{'in line' if cells.index.name == LINE else 'at'} {row}"
+        raise ValueError(
+            f"{name} must hold finite numbers, got {describe(cell)} {position}: {remedy_of(cell)}"
+        )
     return numbers
 
 
 def _check_is_station(column: pd.Series[Any], options: FileOptions) -> None:
-    """Raise an error for a column of words alone, which is no station of a wide table."""
+    """Raise a `ValueError` for a column with only words, which is not a station of a wide table."""
     words = column[~is_gap(column, options)]
     if len(words) and is_date_text(str(words.iloc[0])):
         raise ValueError(
@@ -504,16 +509,16 @@ def _check_is_station(column: pd.Series[Any], options: FileOptions) -> None:
 
 
 def check_is_wide(cells: pd.DataFrame, times: pd.Series[Any]) -> None:
-    """Raise a `ValueError` if each row seems to be a reading of the station that one column names.
+    """Raise a `ValueError` if a table seems to be long, with a column that is not known as the station.
 
-    That is so if times repeat, each with other values of the column, of which there are few.
+    It seems so if times repeat, and a column has few different values, all different at each time.
 
     Parameters
     ----------
     cells : DataFrame
-        Without the columns of times.
+        The table without the columns of times.
     times : Series
-        Of its rows.
+        The times of its rows.
     """
     counts = times.value_counts()
     if len(times) < 2 * len(counts):
@@ -529,9 +534,7 @@ def check_is_wide(cells: pd.DataFrame, times: pd.Series[Any]) -> None:
 
 
 def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFrame:
-    """Return the readings of a table, a row for each: station, time and value, by line.
-
-    Of a table with a column for each station, its cells become rows.
+    """Return the readings of a table with a row for each: station, time and value, sorted by line.
 
     Raises
     ------
@@ -552,10 +555,9 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
         times = times_of(cells, layout, options)
         columns = [i for i, name in enumerate(cells.columns) if name not in layout.time]
         counts = Counter(str(cells.columns[i]) for i in columns)
-        if twice := [name for name, count in counts.items() if count > 1]:
-            raise ValueError(
-                f"{twice[0]} is the name of {counts[twice[0]]} columns: rename one of them"
-            )
+        if duplicates := [name for name, count in counts.items() if count > 1]:
+            name = duplicates[0]
+            raise ValueError(f"{name} is the name of {counts[name]} columns: rename one of them")
         is_used = stations_used([as_id(cells.columns[i]) for i in columns], options)
         columns = [i for i, used in zip(columns, is_used, strict=True) if used]
         if not columns:
@@ -592,7 +594,7 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
 
 
 def ids_of(column: pd.Series[Any]) -> pd.Series[str]:
-    """Return the id of each cell of a column, as `as_id`."""
+    """Return the id of each cell of a column (see `as_id`)."""
     codes, cells = pd.factorize(column, use_na_sentinel=False)
     ids = np.array([as_id(cell) for cell in cells], dtype=object)
     return pd.Series(ids[codes], column.index)
