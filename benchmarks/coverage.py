@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.harness import DATA, heading, line, make_parser
 from tvbandits import Bandit, policies
 from tvbandits.comparison.arguments import make_problem
-from tvbandits.domains.problem import noise_to_add, usual_noise
+from tvbandits.domains.problem import get_added_noise, get_mean_noise
 from tvbandits.validation import Array
 
 OZONE = DATA / "ozone" / "daily_44201_2021.zip"
@@ -38,7 +38,7 @@ STEPS, FIRST, EVERY, AHEAD = 60, 20, 4, (0, 2)
 
 def make_bandit(problem: Any, seed: int, has_expert: bool) -> Bandit:
     """Return the policy for a problem."""
-    noise = usual_noise(problem)
+    noise = get_mean_noise(problem)
     if not has_expert:
         return policies.adaptive_gp_ucb(problem.domain, noise_variance=noise, seed=seed)
     return policies.frugal_gp_ucb(
@@ -49,7 +49,7 @@ def make_bandit(problem: Any, seed: int, has_expert: bool) -> Bandit:
 def coverage(bandit: Bandit, problem: Any, seed: int, has_expert: bool) -> Array:
     """Return the share of intervals that contain the value, shape (len(AHEAD),)."""
     rng, X = np.random.default_rng([seed, 12]), problem.domain.X
-    deviation, shares = math.sqrt(noise_to_add(problem)), []
+    deviation, shares = math.sqrt(get_added_noise(problem)), []
 
     def read(points: Array, t: float) -> Array:
         return np.asarray(problem.value(points, t) + deviation * rng.standard_normal(len(points)))

@@ -21,7 +21,7 @@ from benchmarks.networks import ozone_of, temperature, wind
 from tvbandits import Answers, Candidates, policies
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.datasets import TableProblem, sensor_field
-from tvbandits.gp.lookahead import EVERY, JointPosterior
+from tvbandits.gp.lookahead import ALL_POINTS, JointPosterior
 from tvbandits.queries.plans import choose_questions
 from tvbandits.validation import Array, Index
 
@@ -162,7 +162,7 @@ class PlainFilter:
         deviation = np.sqrt(np.maximum(np.diag(later), 0.0))
         return JointPosterior(
             mean, deviation, 2.0, self.noise,
-            lambda rows, others=EVERY: cross[np.asarray(rows)][:, others],
+            lambda rows, others=ALL_POINTS: cross[np.asarray(rows)][:, others],
             lambda rows, others: now[np.ix_(np.asarray(rows), np.asarray(others))],
         )  # fmt: skip
 

@@ -36,7 +36,7 @@ from tvbandits.datasets import (
     sensor_field,
 )
 from tvbandits.datasets.base import make_autoregressive
-from tvbandits.domains.problem import Problem, usual_noise
+from tvbandits.domains.problem import Problem, get_mean_noise
 from tvbandits.gp.ensemble import filters, mixture, models, seasons
 from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.queries import plans
@@ -175,11 +175,11 @@ FUNCTIONS: dict[str, Maker] = {
 
 PLAYERS: dict[str, Callable[[Problem, int], Bandit]] = {
     "adaptive_gp_ucb": lambda problem, seed: policies.adaptive_gp_ucb(
-        problem.domain, noise_variance=usual_noise(problem), seed=seed
+        problem.domain, noise_variance=get_mean_noise(problem), seed=seed
     ),
     "frugal_gp_ucb": lambda problem, seed: policies.frugal_gp_ucb(
         problem.domain,
-        noise_variance=usual_noise(problem),
+        noise_variance=get_mean_noise(problem),
         expert=simulator(problem, seed),
         queries_per_step=ANSWERS,
         seed=seed,

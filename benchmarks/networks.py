@@ -20,7 +20,7 @@ from benchmarks.harness import heading, line, make_files_parser, select_cases
 from tvbandits import compare
 from tvbandits.comparison.summary import summarise
 from tvbandits.datasets import TableProblem, ozone, sensor_field
-from tvbandits.domains.problem import noise_to_add
+from tvbandits.domains.problem import get_added_noise
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.queries.plans import choose_questions
 
@@ -70,7 +70,7 @@ def play(problem: TableProblem, answers: int, seed: int) -> tuple[float, float]:
     """
     rng = np.random.default_rng([seed, 7])
     assert problem.noise_variance is not None
-    noise = np.sqrt(noise_to_add(problem))
+    noise = np.sqrt(get_added_noise(problem))
     values, sites = problem.values, len(problem.points)
     ensemble = FilterEnsemble.of(problem.points, problem.noise_variance, both=True)
     count, row = 0, int(rng.integers(sites))

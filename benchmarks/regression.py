@@ -34,7 +34,7 @@ from benchmarks.harness import DATA, cell, clock, heading, line, make_parser
 from tvbandits import Options, policies
 from tvbandits.acquisition.widths import BBKBWidth, BKBWidth, Theory, ThompsonWidth
 from tvbandits.datasets import TableProblem, abalone, california, nas_bench, simulate_nas_bench
-from tvbandits.domains.problem import noise_to_add
+from tvbandits.domains.problem import get_added_noise
 from tvbandits.validation import Array
 
 TABLES = {
@@ -86,7 +86,7 @@ def play(player: Any, problem: TableProblem, horizon: int, seed: int) -> PlayedR
         X = player.ask()[: horizon - count]
         total += clock() - start
         truth = problem.value(X, 1.0)
-        y = truth + math.sqrt(noise_to_add(problem)) * rng.standard_normal(len(X))
+        y = truth + math.sqrt(get_added_noise(problem)) * rng.standard_normal(len(X))
         start = clock()
         player.tell(X, y)
         total += clock() - start

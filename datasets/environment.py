@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from tvbandits.acquisition.limits import Limit
 from tvbandits.domains.moving import MoveCost
-from tvbandits.domains.problem import Problem, noise_at, noise_to_add_at, rewards_at
+from tvbandits.domains.problem import Problem, get_added_noise_at, get_noise_at, rewards_at
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.validation import Array, finite_number
 
@@ -99,12 +99,12 @@ class Environment:
         noise = float(keyed_normal(seed, stream, x, t)[0])
         if self.trials is not None:
             return reward, float(binom.ppf(ndtr(noise), self.trials, reward)) / self.trials
-        return reward, reward + float(noise_to_add_at(problem, x)[0]) ** 0.5 * noise
+        return reward, reward + float(get_added_noise_at(problem, x)[0]) ** 0.5 * noise
 
     def stated_noise(self, X: Array) -> Array | None:
         """Return the noise variances (n,) at points (n, d); None unless each candidate has its own."""
         variance = self.problem.noise_variance
-        return None if variance is None or np.ndim(variance) == 0 else noise_at(self.problem, X)
+        return None if variance is None or np.ndim(variance) == 0 else get_noise_at(self.problem, X)
 
     def outcomes(self, X: Array, t: float) -> dict[str, Array]:
         """Return the noise-free values (n,) of each outcome that has a limit, by name."""

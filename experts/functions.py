@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.domains.problem import Problem, noise_at, noise_to_add_at
+from tvbandits.domains.problem import Problem, get_added_noise_at, get_noise_at
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.experts.protocol import Answers, ExpertError
 from tvbandits.validation import (
@@ -71,8 +71,8 @@ class SimulatorExpert:
         """Return problem.value(X, t) plus noise."""
         points, time = as_points(X), as_time(t)
         if self.variance is None:
-            noise_variance = noise_to_add_at(self.problem, points)
-            stated_variance = noise_at(self.problem, points)
+            noise_variance = get_added_noise_at(self.problem, points)
+            stated_variance = get_noise_at(self.problem, points)
         else:
             noise_variance = stated_variance = np.full(len(points), self.variance)
         noise = np.sqrt(noise_variance) * keyed_normal(self.seed, self.stream, points, time)

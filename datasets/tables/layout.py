@@ -327,7 +327,7 @@ class _Columns:
 
     def _find_clock(self, dates: tuple[str, ...]) -> tuple[str, ...]:
         """Return the only column of times of day, if the column of dates has only days; else ()."""
-        if len(dates) != 1 or not self._cells[dates[0]].map(is_day).all():
+        if len(dates) != 1 or not all(map(is_day, self._cells[dates[0]].unique())):
             return ()
         clocks = [
             str(name)

@@ -242,7 +242,7 @@ def test_the_command_line_says_who_was_left_out_and_how_to_ask_for_it(
     said = command("campaign", "ask", str(tmp_path / "c.db"), "--at", "5")
     assert said.status == 0
     assert "P2 is left out, silent: none of the last 4 readings" in said.err
-    assert "--available P2 asks for it" in said.err
+    assert "use --available P2 to choose it anyway" in said.err
     named = command("campaign", "ask", str(tmp_path / "c.db"), "--at", "5", "--available", "P2")
     assert named.out.strip() == "P2"
     assert "left out" not in named.err

@@ -60,7 +60,8 @@ def test_times_of_which_some_have_an_offset_are_refused_with_both(command: Comma
     write([f"{t:%Y-%m-%d %H:%M}{'+01:00' * (i % 2)}" for i, t in enumerate(HOURS)])
     said = fine(command("data", "info", "r.csv"))
     assert (
-        "open: 2024-01-01 01:00+01:00 has an offset from UTC and 2024-01-01 00:00 has none" in said
+        "unclear: 2024-01-01 01:00+01:00 has an offset from UTC and 2024-01-01 00:00 has none"
+        in said
     )
     with pytest.raises(ValueError, match="has an offset from UTC"):
         sensor_field("r.csv", SITES)
@@ -77,7 +78,7 @@ def test_names_that_differ_by_case_or_spaces_are_named(command: Command) -> None
 def test_two_columns_of_one_name_are_asked_about(command: Command) -> None:
     write([str(t) for t in HOURS], names="Nord,Nord,West")
     said = fine(command("data", "info", "r.csv"))
-    assert "open: Nord is the name of 2 columns" in said
+    assert "unclear: Nord is the name of 2 columns" in said
     assert "then:" not in said
 
 
@@ -131,7 +132,7 @@ def test_data_info_names_a_value_far_more_frequent_than_those_beside_it(command:
     Path("zeros.csv").write_text("\n".join(["time,a", *rows]), encoding="utf-8")
     info = fine(command("data", "info", "zeros.csv"))
     assert "note: 0 is 15.0% of the values" in info
-    assert "then: " in info
+    assert "next: " in info
 
 
 def test_data_info_takes_short_years_for_no_names_of_sites(command: Command) -> None:

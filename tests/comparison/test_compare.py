@@ -28,7 +28,7 @@ from tvbandits.comparison.run import Conditions, play_run
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Run, summarise
 from tvbandits.datasets import DriftingBump, GPDrift, TableProblem, ozone_network
-from tvbandits.domains.problem import Problem, noise_to_add
+from tvbandits.domains.problem import Problem, get_added_noise
 from tvbandits.experts import SimulatorExpert
 from tvbandits.experts.protocol import Answers
 from tvbandits.policies import POLICIES, Setting
@@ -607,7 +607,7 @@ def test_what_a_comparison_needs_it_estimates_from_the_first_sample() -> None:
     prepared = prepare("measured", measured(), 0, 100)
     assert prepared.noise_variance == pytest.approx(0.04, rel=0.6)
     assert prepared.setting_for(None, None).noise_variance is None
-    assert noise_to_add(prepared.problem) == 0.0
+    assert get_added_noise(prepared.problem) == 0.0
 
 
 def test_an_expert_on_it_states_no_variance_unless_one_is_given() -> None:
@@ -732,7 +732,7 @@ def test_a_wrong_noise_variance_of_a_candidate_changes_decisions(name: str) -> N
     right, wrong = (
         Levels(VARIANCES[order], 12, 1e-6) for order in ([0, 1, 2, 3, 4], [1, 0, 2, 3, 4])
     )
-    assert noise_to_add(Levels(VARIANCES)) == VARIANCES.mean()
+    assert get_added_noise(Levels(VARIANCES)) == VARIANCES.mean()
     one, same, other = (compare(each, [name], 1)["x0"] for each in (right, right, wrong))
     assert list(one) == list(same) != list(other)
 

@@ -184,7 +184,7 @@ def test_a_frontier_that_is_interrupted(
     monkeypatch.setattr("tvbandits.cli.comparing.iterate", stopped_after(3))
     said = command(*given)
     assert said.status == 130
-    assert "interrupted: 3 of 4 runs are complete and kept" in said.err
+    assert "interrupted: 3 of 4 runs are complete and saved" in said.err
     assert len(pd.read_csv(tmp_path / "frontier.csv")) == 3
     assert (tmp_path / "frontier.png").exists()
 

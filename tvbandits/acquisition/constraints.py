@@ -248,7 +248,7 @@ class OutcomePosterior:
     def opening_probability(self, X: Array, safe: Index, unsafe: Index) -> Array:
         """Return the probabilities (k, m) that a reading at one row shows that another one is safe."""
         joint, factor = self.joint(X), self.deviation_factor
-        moves, variance, _ = joint.answers(unsafe.tolist())
+        moves, variance, _ = joint.answer_effects(unsafe.tolist())
         noise = np.broadcast_to(joint.noise_variance, len(X))[safe]
         covariance = (moves * np.sqrt(variance)[:, None])[:, safe].T
         changes = covariance / np.sqrt(joint.deviation[safe] ** 2 + noise)[:, None]
@@ -308,7 +308,7 @@ def feasible_part(decision: Decision, posteriors: OutcomePosteriors) -> Feasible
     (outcomes, rng), domain = posteriors, decision.domain
     available = within_a_step(decision, posteriors)
     allowed = ChoiceSet(domain, available, np.empty((0, domain.dimension)))
-    likeliest = allowed.best(lambda X: safety(outcomes, X), rng)[None]
+    likeliest = allowed.find_best(lambda X: safety(outcomes, X), rng)[None]
     exists = bool(safety(outcomes, likeliest)[0] >= 1.0)
     if exists:
         available = narrow(domain, available, lambda X: safety(outcomes, X) >= 1.0)

@@ -31,7 +31,7 @@ from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import ExactPosterior, condition_by_cholesky
 from tvbandits.gp.posterior import CandidateGrid, Data, dictionary_data
 from tvbandits.gp.predictions import ScaledPosterior
-from tvbandits.gp.top_candidates import Request, TopCandidates
+from tvbandits.gp.top_candidates import TopCandidates, TopRequest
 from tvbandits.ties import acquisition_argmax
 from tvbandits.validation import Array, check_part, describe, whole_number
 
@@ -158,7 +158,7 @@ class Decision:
         """Return whether some points are not available, or have a cost."""
         return any(each is not None for each in (self.available, self.move, self.price))
 
-    def among_top(self, request: Request) -> Decision:
+    def among_top(self, request: TopRequest) -> Decision:
         """Return the decision among the top candidates alone."""
         view, finder = self.view, self.top
         assert finder is not None
@@ -308,7 +308,7 @@ class UpperConfidenceBound(Acquisition):
         rng_state = rng.bit_generator.state
         count = max(decision.top.count, 2 * (len(decision.same_time) + (decision.n or 1)))
         while True:
-            top_decision = decision.among_top(Request(not uncertain, scaled, count))
+            top_decision = decision.among_top(TopRequest(not uncertain, scaled, count))
             try:
                 points = self._choose_from(top_decision, uncertain, rng)
             except TooFewTopCandidatesError:
@@ -338,7 +338,7 @@ class UpperConfidenceBound(Acquisition):
         else:
             domain = decision.domain
             if decision.top is not None:
-                top_decision = decision.among_top(Request(with_mean=False, times=1.0, size=1))
+                top_decision = decision.among_top(TopRequest(with_mean=False, width=1.0, size=1))
                 domain, view = top_decision.domain, top_decision.view
             _, largest = domain.maximize(lambda X: (view.predict(X)[1] / view.scale) ** 2, rng)
         return decision if largest > bound else None
@@ -351,7 +351,7 @@ class UpperConfidenceBound(Acquisition):
             # [S] Algorithm 1, line 8; before any reward all bounds tie, and the choice is random.
             bound = view.bound(decision.beta)
             if len(decision.same_time) > 0 or decision.is_restricted:
-                x = decision.choices().best(bound, rng)
+                x = decision.choices().find_best(bound, rng)
             else:
                 x, _ = decision.domain.maximize(bound, rng)
             if decision.rest > -math.inf:
@@ -696,7 +696,7 @@ class PersistentBound(Acquisition):
         while len(batch) < count:
             mean, variance = posterior.predict(grid)
             bound = mean[:, 0] + width * np.sqrt(variance)
-            batch.append(allowed.best_of(bound, rng))
+            batch.append(allowed.find_best_candidate(bound, rng))
             if len(batch) < count:
                 z = view.inputs(batch[-1][None, :])
                 posterior = posterior.fantasize(z, decision.noise_variance / view.scale**2, grid)

@@ -37,7 +37,7 @@ from tvbandits.campaign.store.store import Row, Store, check_name, open_store, t
 from tvbandits.clock import Clock, parse_duration, to_number, to_numbers
 from tvbandits.counts import Counted
 from tvbandits.domains.availability import Availability
-from tvbandits.domains.candidates import candidates_of
+from tvbandits.domains.candidates import get_candidates
 from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.parameters import Named
 from tvbandits.validation import (
@@ -351,7 +351,7 @@ class Campaign:
     @property
     def sites(self) -> list[str]:
         """The names of the sites that are not retired; empty on a box or a space."""
-        candidates, names = candidates_of(self.domain), self.names
+        candidates, names = get_candidates(self.domain), self.names
         return [] if candidates is None else [names.name(x) for x in candidates.active]
 
     @property

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.status import HALF_WIDTH
-from tvbandits.domains.candidates import candidates_of
+from tvbandits.domains.candidates import get_candidates
 from tvbandits.domains.domain import Context
 from tvbandits.domains.parameters import Named
 
@@ -64,7 +64,7 @@ def forecast(
         If there are no places and the campaign does not play on sites, or `Campaign.predict` refuses.
     """
     if places is None:
-        candidates = candidates_of(campaign.domain)
+        candidates = get_candidates(campaign.domain)
         if candidates is None:
             raise ValueError(
                 f"the campaign plays on {campaign.domain!r}, not on sites: name the places"

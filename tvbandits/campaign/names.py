@@ -20,17 +20,17 @@ from tvbandits.clock import Clock
 from tvbandits.domains.availability import (
     Availability,
     NothingAvailableError,
-    availability_of,
-    decision_domain,
+    check_availability,
+    get_decision_domain,
 )
 from tvbandits.domains.candidates import (
     Candidates,
     CandidatesInContext,
-    candidates_of,
+    get_candidates,
     replace_candidates,
 )
 from tvbandits.domains.domain import Context, Domain
-from tvbandits.domains.parameters import Category, Parameter, exactly, texts
+from tvbandits.domains.parameters import Category, Parameter, as_texts, format_exactly
 from tvbandits.domains.space import Arms, Space
 from tvbandits.text import first_few, format_number
 from tvbandits.validation import Array, as_points, as_rows, describe, refuse, require, whole_number
@@ -89,7 +89,7 @@ class Names:
                     raise ValueError(f"it should be a list of {max(lengths, default=0)} texts")
                 return values
 
-        candidates = candidates_of(domain)
+        candidates = get_candidates(domain)
         count = 0 if candidates is None else len(candidates)
         first = count - sum(len(change["names"]) for change in changes)
         self.sites = read_list("names", 0, first)
@@ -148,7 +148,7 @@ class Names:
             values = _parse_parameters(parameters, text)
             with_context = set(domain.context) & set(values)
             return (domain if with_context else domain.action_domain).encode(values)
-        candidates = candidates_of(domain)
+        candidates = get_candidates(domain)
         numbers = _parse_numbers(text)
         if candidates is not None and (text in self.index or not numbers):
             return candidates.X[[self.row(text)]]
@@ -174,7 +174,7 @@ class Names:
 
     def points(self, X: Any) -> Any:
         """Return points for one text or several; anything else is returned as it is."""
-        places = texts(X)
+        places = as_texts(X)
         if places is None:
             return X
         return np.concatenate(
@@ -189,7 +189,7 @@ class Names:
         ValueError
             If there is no such site; it names the argument that the sites are of.
         """
-        names = texts(sites)
+        names = as_texts(sites)
         if names is None:
             return sites
         try:
@@ -208,12 +208,12 @@ class Names:
         """Return what is available as plain values: row numbers, or ranges of coordinates."""
         rows = self.rows(available)
         if any_context:
-            part = availability_of(self.domain, rows, None, any_context=True)
+            part = check_availability(self.domain, rows, None, any_context=True)
         else:
-            _, part = decision_domain(self.domain, rows, context)
+            _, part = get_decision_domain(self.domain, rows, context)
         mask = None if part is None else part.mask
         if len(without):
-            candidates = candidates_of(self.domain)
+            candidates = get_candidates(self.domain)
             require(candidates is not None, "without", "for sites or arms only", without)
             mask = np.ones(len(candidates), dtype=bool) if mask is None else mask.copy()  # type: ignore[arg-type]
             mask[as_rows(np.asarray(self.rows(without, "without")), len(mask), "without")] = False
@@ -246,7 +246,7 @@ class Names:
         X[0, : len(x)] = x
 
         def number(value: float) -> str:
-            return exactly(value) if digits is None else f"{value:.{digits}g}"
+            return format_exactly(value) if digits is None else f"{value:.{digits}g}"
 
         if isinstance(domain, Space):
             (row,) = domain.decode(X).to_dict("records")
@@ -255,7 +255,7 @@ class Names:
                 for key, value in row.items()
             }
             return ", ".join(f"{key}={value}" for key, value in cells.items())
-        candidates = candidates_of(domain)
+        candidates = get_candidates(domain)
         if candidates is not None and self.sites:
             return self.sites[int(candidates.index(X[:, : candidates.dimension])[0])]
         values = domain.values_by_name(X).values()
@@ -272,7 +272,7 @@ class Names:
             if isinstance(domain, Arms):
                 new_names = {"arm": "site"}
             elif self.sites:
-                candidates = candidates_of(domain)
+                candidates = get_candidates(domain)
                 assert candidates is not None  # nothing else has sites
                 X = np.column_stack([columns[name] for name in numbered[: candidates.dimension]])
                 table["site"] = [self.sites[row] for row in candidates.index(X)]
@@ -294,7 +294,7 @@ class Names:
         ValueError
             If a site exists already, one to retire does not, or coordinates have another number.
         """
-        domain = candidates_of(self.domain)
+        domain = get_candidates(self.domain)
         if domain is None or not (isinstance(domain, Arms) or type(domain) is Candidates):
             raise ValueError(
                 f"sites can be added and retired on sites or arms, got {self.domain!r}"
@@ -378,17 +378,19 @@ class Names:
         exchanged = (away > far * np.hypot(*np.ptp(X[:, :2], axis=0))) & (other < away / 10)
         if exchanged.any():
             i = int(exchanged.argmax())
-            right = ",".join(map(exactly, table[i, ::-1] if len(columns) == 2 else swapped[i]))
+            right = ",".join(
+                map(format_exactly, table[i, ::-1] if len(columns) == 2 else swapped[i])
+            )
             raise ValueError(
-                f"{','.join(map(exactly, table[i]))} is {format_number(away[i])} km from the nearest "
-                f"site: the order is {', '.join(columns)}; {right} would be "
+                f"{','.join(map(format_exactly, table[i]))} is {format_number(away[i])} km from the "
+                f"nearest site: the order is {', '.join(columns)}; {right} would be "
                 f"{format_number(other[i])} km away"
             )
         return points
 
     def doubts_about(self, add: Mapping[str, Any], far: float = 3.0) -> list[str]:
         """Return a sentence for each new site farther from all others than `far` times their extent."""
-        domain, change = candidates_of(self.domain), self.change(add, ())
+        domain, change = get_candidates(self.domain), self.change(add, ())
         X = np.asarray(change["X"], dtype=np.float64)
         if domain is None or not X.size:
             return []
@@ -407,7 +409,7 @@ def apply_change(
     domain: Candidates | CandidatesInContext, change: Mapping[str, Any]
 ) -> Candidates | CandidatesInContext:
     """Return the domain after a change of its sites; no site gets another row."""
-    candidates = candidates_of(domain)
+    candidates = get_candidates(domain)
     assert candidates is not None
     retired = sorted({*candidates.retired, *change["retire"]} - {*change["restore"]})
     if isinstance(candidates, Arms):

@@ -35,7 +35,7 @@ from tvbandits.campaign.store.errors import (
 from tvbandits.campaign.store.store import Row, Store, check_name, to_array, to_json, to_points
 from tvbandits.campaign.verbs import Request
 from tvbandits.clock import parse_duration, restore_clock
-from tvbandits.domains.candidates import candidates_of
+from tvbandits.domains.candidates import get_candidates
 from tvbandits.errors import PlayError, format_plain_time
 from tvbandits.validation import Array, as_times
 
@@ -405,7 +405,7 @@ class SharedBandit:
         Nothing if there are none, if all are silent, or if more points are asked for than are left. A
         control stays.
         """
-        candidates = candidates_of(names.domain)
+        candidates = get_candidates(names.domain)
         silent = self.silent_sites
         if candidates is None or not silent:
             return {}

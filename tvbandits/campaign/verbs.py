@@ -22,9 +22,9 @@ from tvbandits.campaign.store.store import check_name, to_json
 from tvbandits.clock import Clock, to_number, to_numbers
 from tvbandits.counts import Counted, split_variance
 from tvbandits.domains.availability import Availability
-from tvbandits.domains.candidates import candidates_of
-from tvbandits.domains.domain import Context, add_context, plain_context
-from tvbandits.domains.parameters import has_names, rows_by_name, texts
+from tvbandits.domains.candidates import get_candidates
+from tvbandits.domains.domain import Context, add_context, convert_context
+from tvbandits.domains.parameters import as_texts, has_names, rows_by_name
 from tvbandits.validation import (
     Array,
     as_bool,
@@ -88,7 +88,7 @@ def ask(
         near=None if near is None else positive_number("near", near),
         available=_check_available(available),
         without=excluded or None,
-        context=plain_context(context),
+        context=convert_context(context),
     )
 
     def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
@@ -124,7 +124,9 @@ def tell(
         if counts.ndim != 2 or counts.shape[1] != 2:
             raise ValueError(f"counts must be pairs, got {describe(counts)}")
         rates = _plain(**{name: values.pop(name) for name in ("y", "noise_variance", "trials")})
-    payload = _plain(X=_places(X), t=times, counts=counts, context=plain_context(context), **values)
+    payload = _plain(
+        X=_places(X), t=times, counts=counts, context=convert_context(context), **values
+    )
     return Request("tell", payload, _resolve_points(X, context, times, **rates), is_sure)
 
 
@@ -213,7 +215,7 @@ def _offsets(bandit: Bandit, names: Names, sites: Sequence[str | int]) -> dict[s
     from tvbandits.campaign.gauges import attractive_offsets
     from tvbandits.datasets.tables.rounds import Rounds
 
-    candidates = candidates_of(names.domain)
+    candidates = get_candidates(names.domain)
     require(candidates is not None, "confirm", "for sites or arms only", sites)
     rows = np.asarray([*dict.fromkeys(names.rows(sites, "confirm"))])
     rows = as_rows(rows, len(candidates), "confirm")  # type: ignore[arg-type]
@@ -333,7 +335,7 @@ def _check_available(available: Availability) -> Availability:
 
 def _places(X: Any) -> Any:
     """Return points as the caller gives them: as texts, by name or as numbers."""
-    if (places := texts(X)) is not None:
+    if (places := as_texts(X)) is not None:
         return places
     return rows_by_name(X) if has_names(X) else X
 

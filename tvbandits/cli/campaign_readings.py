@@ -257,8 +257,8 @@ def read_history(
         raise ValueError(f"{path} has no reading of a site")
     if np.isfinite(rewards.variance).any() or rewards.trials.any():
         raise ValueError(
-            f"{path}: readings of a history have no variances and no counts: leave out --history, and "
-            "import the table by `campaign tell --csv`"
+            f"{path}: a history cannot have variances or counts: leave out --history, and import the "
+            "table by `campaign tell --csv`"
         )
     history = pd.DataFrame(
         {"t": rewards.t, "place": places.index(rewards.X), "y": rewards.y}
@@ -420,8 +420,8 @@ def _print_recorded(
     if withdrawn:
         readings = first_few([each["reading"] for each in withdrawn], MOST_LISTED)
         text += (
-            f", {len(withdrawn)} not brought back ({readings}; "
-            "to bring one back, tell it under a --key of its own)"
+            f", {len(withdrawn)} left out as withdrawn before ({readings}; "
+            "to record one again, give it its own --key)"
         )
     text += f"; {plural(status.readings, 'reading')} in all, {status.pending} pending"
     values = {"received": total, "new": new, "readings": status.readings, **(others or {})}
@@ -455,7 +455,7 @@ def print_change(
         text += f" and is {value:g} now"
         values["is"] = value
     if t is not None:
-        text += f", its time now {campaign.format_time(t)}"
+        text += f", moved to {campaign.format_time(t)}"
         values["to"] = t
     print_result(call.form, f"{text}; {plural(count, noun)} in all", values)
 
@@ -549,7 +549,7 @@ class _RowChecks:
         """Return the time of a reading, and its arguments for `Campaign.record`, of which X may lack."""
         t, key = self._time(reading.at), reading.key
         if self._is_table and t is None and key is None:
-            raise ValueError("a row needs a time or a key, by which a repeated row counts once")
+            raise ValueError("a row needs a time or a key, so that it counts once if repeated")
         arguments: dict[str, Any] = {
             "y": reading.y,
             "t": t,
@@ -589,6 +589,6 @@ class _RowChecks:
         if (first := self._first_lines.setdefault(play, line)) != line:
             raise ValueError(
                 f"line {first} already has a reading of {name} at "
-                f"{self._campaign.format_time(play[1])}: remove one, or give each a key in a column "
-                "key if both should count"
+                f"{self._campaign.format_time(play[1])}: remove one of them, or, if both should count, "
+                'add a column "key" with a different key for each'
             )

@@ -135,7 +135,7 @@ def read_table(
         has_place = "site" in header or {each.lower() for each in names.columns} <= {*header}
         is_own = has_place and bool({"reward", *sum(COUNTS, ())} & {*header})
         if cells.empty and not is_own:
-            raise ValueError("the table has a header and no rows")
+            raise ValueError("the table has column names but no rows")
         has_counts = has_place and any({*pair} <= {*header} for pair in COUNTS)
         has_choice = bool(layout.parameter or options.value or (options.station and not has_counts))
         has_sites = layout.is_long or bool({*cells.columns} & {*names.sites})
@@ -267,7 +267,7 @@ def _columns_of_sites(
         return cells, []
     used = {*layout.time, *names.sites, *options.without}
     others = [each for each in cells.columns if each not in used and as_id(each) not in used]
-    text = [f"columns that are no site ({few(others)})"] if others else []
+    text = [f"columns that are not sites ({few(others)})"] if others else []
     return cells.drop(columns=others), text
 
 
@@ -284,11 +284,11 @@ def _rows_of_sites(rows: pd.DataFrame, names: Names) -> tuple[pd.DataFrame, list
     omissions, is_site = list[str](), rows["station"].isin(names.sites)
     if not is_site.any():
         raise ValueError(
-            f"no station is a site: the table has {few(rows['station'])}, the campaign "
-            f"{few(names.sites)}; --station names another column"
+            f"no station of the table is a site: the table has {few(rows['station'])}, the campaign "
+            f"{few(names.sites)}; use --station for another column"
         )
     if not is_site.all():
-        omissions.append(f"stations that are no site ({few(rows['station'][~is_site])})")
+        omissions.append(f"stations that are not sites ({few(rows['station'][~is_site])})")
     gap = rows["value"].isna() & is_site
     if gap.any():
         omissions.append(plural(int(gap.sum()), "gap"))

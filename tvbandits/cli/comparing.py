@@ -260,7 +260,7 @@ def _collect_runs(
     earlier = {key: rows for key, rows in stored.items() if key in keys}
     others = len(stored) - len(earlier)
     if stored:
-        more = f"; {others} more in the folder stay" if others else ""
+        more = f"; the folder keeps {others} more" if others else ""
         say(f"{len(earlier)} of {len(keys)} runs exist already{more}")
     runs: Iterator[Run] = (run for plan in plans for run in iterate(plan, earlier))
     if cluster is not None:
@@ -307,7 +307,7 @@ def _play(
             exit_status = TERMINATED if terminated else INTERRUPTED
             bars.stop()
             word = "terminated" if terminated else "interrupted"
-            say(f"{word}: {len(rows)} of {total} runs are complete and kept")
+            say(f"{word}: {len(rows)} of {total} runs are complete and saved")
             with contextlib.suppress(Exception):
                 runs.close()  # type: ignore[attr-defined]
     return rows, exit_status

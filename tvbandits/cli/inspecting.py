@@ -152,7 +152,7 @@ def _questions_of_units(unit_of: Mapping[str, str]) -> list[str]:
     )
     fewest = min(columns.values(), key=len)[0]
     return [
-        f"columns have different units ({listed}): leave out those that are no stations by "
+        f"columns have different units ({listed}): leave out columns that are not stations by "
         f"{format_option('without', fewest)} and so on, or name the table of sites, too"
     ]
 
@@ -317,12 +317,12 @@ def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
     file, mark = shlex.quote(facts["file"]), facts["decimal"]
     marks = [facts["encoding"], facts["separator"], mark and f"decimal {mark}"]
     lines = [
-        f"{facts['file']}: {', '.join(each for each in marks if each)}; names in line "
-        f"{facts['header']} (else --header)"
+        f"{facts['file']}: {', '.join(each for each in marks if each)}; column names in line "
+        f"{facts['header']} (or use --header)"
     ]
     if facts["left_out"]:
         numbers = ", ".join(map(str, facts["left_out"]))
-        lines.append(f"  without readings (titles or an end): line {numbers}")
+        lines.append(f"  no readings in line {numbers} (titles or the end of the table)")
     rows = [(name, facts[name]) for name in ("units", "sums") if facts[name]]
     if rows:
         texts = [
@@ -338,21 +338,21 @@ def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
         if "coordinates" in facts:
             lines.append(f"  coordinates: {facts['places'] or few(facts['coordinates'])}")
         if facts.get("words"):
-            lines.append(f"  not read: {few(facts['words'])}, without numbers")
+            lines.append(f"  not read: {few(facts['words'])}, which has no numbers")
         if facts.get("others"):
             lines.append(
-                f"  not read: {few(facts['others'])}; [domain] coordinates of a campaign can name them, "
-                "too, 1 of their unit like 1 km"
+                f"  not read: {few(facts['others'])}; to use them in a campaign, add them to [domain] "
+                "coordinates, scaled so that a difference of 1 counts like 1 km"
             )
     else:
         lines += _reading_lines(facts)
     lines += [f"  note: {note}" for note in facts.get("notes", ())]
-    lines += [f"  open: {question}" for question in facts["questions"]]
+    lines += [f"  unclear: {question}" for question in facts["questions"]]
     if facts["form"] != "sites" and not facts["questions"]:
         places = file if facts["places"] else sites
         every = "" if facts.get("regular", True) else f":every={facts['step']}"
         lines += [
-            f"  then: tvbandits compare sensor-field{every} --data {file} --data {places}{flags}",
+            f"  next: tvbandits compare sensor-field{every} --data {file} --data {places}{flags}",
             f"  or:   tvbandits campaign new CAMPAIGN --policy adaptive-gp-ucb --sites {places} "
             f"--history {file}{flags}",
             f"  or:   tvbandits campaign tell CAMPAIGN --csv {file}{flags}",
@@ -365,18 +365,19 @@ def _reading_lines(facts: dict[str, Any]) -> list[str]:
     lines = ["  wide: a column for each station"]
     if facts["form"] == "long":
         lines = [
-            f"  long: a row for each reading; station {' + '.join(facts['station'])} (else --station), "
-            f"value {' or '.join(facts['value'])} (else --value)"
+            f"  long: a row for each reading; station in column {' + '.join(facts['station'])} (or use "
+            f"--station), value in column {' or '.join(facts['value'])} (or use --value)"
         ]
     if "time_example" in facts:
         lines.append(
-            f"  time {' and '.join(facts['time'])} (else --time), written {facts['time_example']}: "
-            f"{facts['from']} to {facts['to']}"
+            f"  times in column {' and '.join(facts['time'])} (or use --time), such as "
+            f"{facts['time_example']}: {facts['from']} to {facts['to']}"
         )
     if "step" in facts:
         kind = "a step of" if facts["regular"] else "irregular; a step of"
         lines.append(
-            f"  {kind} {facts['step']}, of which {facts['gaps']:.1%} have no row (every={facts['step']})"
+            f"  {kind} {facts['step']}; {facts['gaps']:.1%} of all steps have no row "
+            f"(every={facts['step']})"
         )
     if stations := facts.get("stations"):
         lines.append(f"  {plural(len(stations), 'station')}: {few(stations)}")
@@ -384,11 +385,11 @@ def _reading_lines(facts: dict[str, Any]) -> list[str]:
         lines.append(f"  parameter {name}: {plural(count, 'row')}")
     for text, count in facts.get("no_reading", {}).items():
         share = f", {count / facts['cells']:.1%} of the cells"
-        lines.append(f"  no reading: {text!r} {plural(count, 'time')}{share} (more by --missing)")
-    if facts.get("flags"):
         lines.append(
-            f"  not read: {facts['flags']}: every row counts, so remove those that are no readings"
+            f"  no reading: {text!r} {plural(count, 'time')}{share} (add others by --missing)"
         )
+    if facts.get("flags"):
+        lines.append(f"  not read: {facts['flags']}: every row counts, so remove the invalid ones")
     if facts.get("averaged"):
         lines.append(f"  {facts['averaged']}")
     return lines

@@ -22,7 +22,7 @@ from tvbandits.datasets import FileOptions, table
 from tvbandits.datasets.environment import Environment
 from tvbandits.datasets.registry import problems
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.problem import NoiseOfItsOwn, Problem
+from tvbandits.domains.problem import HasAddedNoise, Problem
 from tvbandits.experts.protocol import Expert
 from tvbandits.policies.names import (
     PATH,
@@ -173,7 +173,7 @@ def _check_problem(label: str, problem: Problem) -> None:
 
 def _states_noise(problem: Problem) -> bool:
     """Return whether a problem states the noise of readings by `added_noise` or `trials`."""
-    has_added_noise = isinstance(problem, NoiseOfItsOwn) and problem.added_noise is not None
+    has_added_noise = isinstance(problem, HasAddedNoise) and problem.added_noise is not None
     return has_added_noise or Environment.of(problem).trials is not None
 
 

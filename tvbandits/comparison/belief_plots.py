@@ -18,7 +18,7 @@ from tvbandits.data import Dataset
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Category, Choice, Log, Parameter, Real
-from tvbandits.domains.space import Table, space_of
+from tvbandits.domains.space import Table, get_space
 from tvbandits.gp.additive import ends_of
 from tvbandits.text import format_number
 from tvbandits.validation import Array, Index, check_instance
@@ -140,7 +140,7 @@ class PosteriorPicture:
 
 def _axes_of(domain: Domain) -> tuple[DomainAxis, ...]:
     """Return the coordinates or parameters of a domain."""
-    space = space_of(domain)
+    space = get_space(domain)
     if space is not None:
         pairs = zip(space.columns.items(), space.parameters, strict=True)
         return tuple(DomainAxis(name, columns, kind) for (name, columns), kind in pairs)

@@ -179,7 +179,7 @@ def write_ranks(table: pd.DataFrame, folder: Path) -> None:
 
 
 def board_text(board: Board, origin: Mapping[str, Any]) -> str:
-    """Return the board in Markdown, which begins with the problems where ours are beaten."""
+    """Return the board in Markdown; problems where others beat our policies most come first."""
     ranks = mean_ranks(board.table)
     # Ranks need no significant digits, as regrets do: they have no unit.
     ranking = ranks.mean.map("{:.2f}".format).rename_axis("policy").reset_index(name="mean rank")
@@ -189,7 +189,7 @@ def board_text(board: Board, origin: Mapping[str, Any]) -> str:
         f"# Board {origin['suite']}",
         f"`{origin['command']}`, {origin['date']}, {origin['machine']}; {packages}.",
         "## Who wins where",
-        f"First the problems where other policies beat those of this package ({ours}) by most.",
+        f"The first problems are those on which others beat the policies of this package ({ours}) most.",
         _format_markdown(wins),
         "## Mean ranks",
         _describe_test(ranks),
@@ -218,8 +218,8 @@ def _describe_test(ranks: Ranks) -> str:
     if ranks.problems < 2:
         return "Only one problem: no test of ranks."
     return (
-        f"Over {ranks.problems} problems; mean ranks that differ by less than "
-        f"{_format_cell(ranks.critical_difference, 3)} do not differ at the 5% level (Nemenyi); "
+        f"Over {ranks.problems} problems. A difference between mean ranks of less than "
+        f"{_format_cell(ranks.critical_difference, 3)} is not significant at the 5% level (Nemenyi); "
         f"Friedman p = {_format_cell(ranks.p_value, 3)}."
     )
 

@@ -45,11 +45,11 @@ def comparison_report(folder: Path) -> str:
         _format_head(content, panels),
         format_section("Average regret against the step", _format_figure(content)),
         *(_format_panel(content, panel) for panel in panels),
-        format_section("How it was made", provenance),
+        format_section("How to repeat it", provenance),
     ]
     return format_page(
         f"Comparison on {', '.join(content.rows['problem'].unique())}",
-        "Regret: what each policy loses in each step against the best point of that step.",
+        "Regret is the loss of a policy in a step compared with the best point of that step.",
         "".join(parts),
         f"tvbandits {content.record['tvbandits']}",
     )
@@ -77,7 +77,7 @@ def _format_figure(content: Content) -> str:
     light = _encode_picture(content)
     with style.context(["dark_background", DARK]):
         dark = _encode_picture(content)
-    description = "Average regret of each policy: the tables below have where the curves end"
+    description = "Average regret of each policy: the tables below have the final values"
     size = "width: 100%; min-width: 40rem; max-width: 60rem"
     return (
         f'<figure class="scroll"><picture><source srcset="{dark}" '
@@ -125,7 +125,7 @@ def _format_head(content: Content, panels: list[Panel]) -> str:
     interrupted = bool(content.record["arguments"].get("interrupted", False))
     if interrupted:
         lines.append(
-            "<p>Somebody stopped this comparison: these are the runs that were complete.</p>"
+            "<p>This comparison was stopped: the page shows the runs that were complete.</p>"
         )
     return f'<div class="now{" warn" if interrupted else ""}">{"".join(lines)}</div>'
 
@@ -160,7 +160,7 @@ def _format_provenance(record: Mapping[str, Any]) -> str:
     command = escape(command_of(record["arguments"]))
     packages = format_table(["package", "version"], list(record["versions"].items()))
     return (
-        f"<p>The command:</p><pre>{command}</pre><p>Seeds {seeds}.</p>"
+        f"<p>The command:</p><pre>{command}</pre><p>Seeds: {seeds}.</p>"
         f'<div class="scroll">{packages}</div>'
     )
 

@@ -15,12 +15,18 @@ from tvbandits.data import Dataset
 from tvbandits.datasets.base import mean_change
 from tvbandits.datasets.environment import Environment, Stream
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.problem import Problem, noise_at, rewards_at, stated_variation, usual_noise
+from tvbandits.domains.problem import (
+    Problem,
+    get_mean_noise,
+    get_noise_at,
+    get_stated_variation,
+    rewards_at,
+)
 from tvbandits.experts.protocol import Expert
 from tvbandits.gp import standardisation
 from tvbandits.gp.evidence import fit, information_gains
-from tvbandits.gp.kernels.space_time import Drift, OnSpace, without_bounds
-from tvbandits.gp.noise import estimated_noise
+from tvbandits.gp.kernels.space_time import Drift, OnSpace, fix_hyperparameters
+from tvbandits.gp.noise import infer_noise
 from tvbandits.policies import Setting
 from tvbandits.validation import Array
 
@@ -99,15 +105,15 @@ def prepare(
     environment = Environment.of(problem).realise(seed)
     problem = environment.problem
     sample = _draw_sample(environment, seed, min(sample_size, horizon))
-    noise_variance = usual_noise(problem)
+    noise_variance = get_mean_noise(problem)
     if noise_variance is None:
-        noise_variance = estimated_noise(_initial_kernel(problem, sample), sample).variance
+        noise_variance = infer_noise(_initial_kernel(problem, sample), sample).variance
         sample = sample.with_noise(noise_variance)
     kernel, rate = _fit_kernel(problem, sample)
     start, every = standardisation.Scaling(0.0, 1.0), np.ones(len(sample), bool)
-    scale = standardisation.learn(start, kernel, sample, every, noise_variance).scale
+    scale = standardisation.learn_scaling(start, kernel, sample, every, noise_variance).scale
     points = _representative_points(problem, seed, most_points)
-    variation = stated_variation(problem)
+    variation = get_stated_variation(problem)
     if variation is None:
         steps = range(1, min(problem.horizon, 20) + 1)
         variation = mean_change((rewards_at(problem, points, t) for t in steps), len(steps))
@@ -115,7 +121,7 @@ def prepare(
     setting = Setting(
         domain=problem.domain,
         kernel=kernel,
-        noise_variance=usual_noise(problem),
+        noise_variance=get_mean_noise(problem),
         horizon=horizon,
         variation=variation / scale,
         scale=scale,
@@ -134,7 +140,7 @@ def _draw_sample(environment: Environment, seed: int, size: int) -> Dataset:
     X = problem.domain.sample(size, np.random.default_rng([seed, Stream.FIRST_SAMPLE]))
     points = zip(X[:, None], times.tolist(), strict=True)
     rewards = np.array([environment.play(x, t, seed, Stream.FIRST_SAMPLE)[1] for x, t in points])
-    noise = noise_at(problem, X)
+    noise = get_noise_at(problem, X)
     variance = fill_variance(size, None) if noise is None else noise
     return Dataset.from_columns(X, times, rewards, variance)
 
@@ -156,7 +162,7 @@ def _fit_kernel(problem: Problem, sample: Dataset) -> tuple[Any, float]:
     variance = float(np.var(sample.y)) + float(sample.variance[0])
     amplitude = ConstantKernel(variance, (1e-4 * variance, 1e4 * variance))
     recommendation, initial = problem.kernel, _initial_kernel(problem, sample)
-    kernel = initial if recommendation is None else without_bounds(initial)
+    kernel = initial if recommendation is None else fix_hyperparameters(initial)
     best = fit(amplitude * OnSpace(kernel) * Drift(0.1, (1e-5, 0.9)), sample)
     kernel = best.k1.k2.kernel if recommendation is None else recommendation
     return kernel, float(best.k2.epsilon)

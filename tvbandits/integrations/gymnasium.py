@@ -16,7 +16,7 @@ from gymnasium.error import ResetNeeded
 
 from tvbandits.datasets.environment import Environment, true_regrets
 from tvbandits.datasets.registry import problems
-from tvbandits.domains.candidates import as_finite, candidates_of
+from tvbandits.domains.candidates import as_finite, get_candidates
 from tvbandits.domains.problem import Problem
 from tvbandits.validation import Array, describe, finite_number
 
@@ -63,7 +63,7 @@ class ProblemEnv(gymnasium.Env[dict[str, Any], Any]):
     def __init__(self, problem: Problem) -> None:
         if not isinstance(problem, Problem):
             raise TypeError(f"problem must be a Problem, got {describe(problem)}")
-        domain, candidates = problem.domain, candidates_of(problem.domain)
+        domain, candidates = problem.domain, get_candidates(problem.domain)
         if domain.context_parameters or (candidates is None and domain.intervals is None):
             raise TypeError(
                 f"a problem must have candidates, arms or a box without a context, got {domain!r}"

@@ -49,7 +49,7 @@ class BetaBernoulli:
     ) -> Array:
         """Return the arm (d,) that is best in a draw, with ties broken at random."""
         theta = rng.beta(1.0 + self.counts[:, 0], 1.0 + self.counts[:, 1])
-        return allowed.best_of(theta, rng)
+        return allowed.find_best_candidate(theta, rng)
 
     def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:
         """Update the counts with rewards of one trial each."""

@@ -13,11 +13,11 @@ The guarantee of SparQ-GP-UCB needs a choice that depends on the points alone, a
 `KDPP` makes it.
 
 `NextDecision` asks mostly about the point whose answer raises the best mean most on average (the
-knowledge gradient of `JointPosterior.gains`). That looks one decision ahead, and would miss a peak that
-appears where all rewards were low. Every fourth question is therefore about the point of the largest
-deviation, whether it is plausible or not. The value of an answer over many decisions (lifetime
-knowledge gradient) was not better on the networks it was tried on. Neither was it better to exclude
-points that were just read, where a second answer tells nothing new about the nugget.
+knowledge gradient of `JointPosterior.knowledge_gradient`). That looks one decision ahead, and would
+miss a peak that appears where all rewards were low. Every fourth question is therefore about the point
+of the largest deviation, whether it is plausible or not. The value of an answer over many decisions
+(lifetime knowledge gradient) was not better on the networks it was tried on. Neither was it better to
+exclude points that were just read, where a second answer tells nothing new about the nugget.
 """
 
 from __future__ import annotations
@@ -450,13 +450,13 @@ def chain_accuracy(pool: Pool, prior_variance: float) -> float:
 class PlausibleMaximizers(_WithBudget):
     """A plan that asks about possible maximizers, until one of them is left.
 
-    A point is plausible if its upper bound exceeds the best lower bound: while the bounds hold, no other
-    point can be the maximizer. Of the plausible points with the largest mean plus deviations
+    A point is plausible if its upper bound exceeds the best lower bound: while the bounds hold, no
+    other point can be the maximizer. Of the plausible points with the largest mean plus deviations
     (`PlanConfig.promise`) the plan asks about the one of the largest gain, which is how much its answer
-    raises the best mean on average (`JointPosterior.gains`), given answers to the questions before. The
-    gain looks one decision ahead, and may never choose a point that is worth knowing for long. Every
-    fourth question is therefore about the plausible point of the largest deviation. The plan stops when
-    one plausible point is left, or at the end of its budget.
+    raises the best mean on average (`JointPosterior.knowledge_gradient`), given answers to the
+    questions before. The gain looks one decision ahead, and may never choose a point that is worth
+    knowing for long. Every fourth question is therefore about the plausible point of the largest
+    deviation. The plan stops when one plausible point is left, or at the end of its budget.
 
     Parameters
     ----------
@@ -493,7 +493,7 @@ class PlausibleMaximizers(_WithBudget):
             number = pool.asked + len(rows) + 1
             rows.append(_most_helpful(posterior, number, others, candidates, ranked))
             if len(rows) < k:
-                posterior = posterior.after(rows[-1])
+                posterior = posterior.condition_on(rows[-1])
         return np.array(rows, dtype=np.int64)
 
 
@@ -583,7 +583,7 @@ def choose_questions(posterior: JointPosterior, count: int, asked: int = 0) -> I
         rows.append(row)
         free[row] = False
         if len(rows) < count:
-            posterior = posterior.after(row)
+            posterior = posterior.condition_on(row)
     return np.array(rows, dtype=np.int64)
 
 
@@ -601,7 +601,7 @@ def _most_helpful(
     """
     if number % CONFIG.discover_every == 0:
         return int(others[first_argmax(posterior.deviation[others])])
-    gains = posterior.gains(candidates, ranked[: CONFIG.decision_candidates])
+    gains = posterior.knowledge_gradient(candidates, ranked[: CONFIG.decision_candidates])
     return int(candidates[first_argmax(gains)])
 
 

@@ -43,8 +43,8 @@ def stations(folder: Path, history: dict[str, Sequence[float]]) -> dict[str, Sta
     [
         ([0.1, 0.2, 0.3], ()),
         ([0.1, 0.5, 0.5, 0.5, 0.5], ()),
-        ([0.1, 0.5, 0.5, 0.5, 0.5, 0.5], ("stuck: 0.5 for 5 readings",)),
-        ([0.5] * 7, ("stuck: 0.5 for 7 readings",)),
+        ([0.1, 0.5, 0.5, 0.5, 0.5, 0.5], ("stuck: the last 5 readings are all 0.5",)),
+        ([0.5] * 7, ("stuck: the last 7 readings are all 0.5",)),
         ([0.5] * 7 + [0.6], ()),
         ([0.1, NAN, NAN], ()),
         ([0.1, NAN, NAN, NAN], ("silent: the last 3 readings failed",)),
@@ -52,7 +52,7 @@ def stations(folder: Path, history: dict[str, Sequence[float]]) -> dict[str, Sta
         ([NAN, NAN, NAN, 0.1], ()),
         (
             [0.5] * 5 + [NAN] * 3,
-            ("silent: the last 3 readings failed", "stuck: 0.5 for 5 readings"),
+            ("silent: the last 3 readings failed", "stuck: the last 5 readings are all 0.5"),
         ),
     ],
 )
@@ -100,7 +100,7 @@ def test_an_expert_hides_no_station_that_is_stuck(tmp_path: Path) -> None:
             made.tell(SITES.X[[1]], [0.5], float(t))
             made.answer(SITES.X[[1]], [np.sin(t)], float(t), 0.04)
         (mill,) = Facts(made).stations
-    assert mill.problems == ("stuck: 0.5 for 5 readings",)
+    assert mill.problems == ("stuck: the last 5 readings are all 0.5",)
 
 
 def test_what_a_calibration_knows(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_a_correction_says_what_is_on_record_now(command: Command, network: Path
     said = fine(command("correct", network, "--site", "ST1", "--at", 3, "--reward", 2.5))
     assert said.startswith("corrected: ST1 at 2024-01-30 03:00:00, which was 1.5 and is 2.5 now;")
     said = fine(command("correct", network, "--site", "ST1", "--at", 3, "--to", 4))
-    assert "which was 2.5, its time now 2024-01-30 04:00:00;" in said
+    assert "which was 2.5, moved to 2024-01-30 04:00:00;" in said
 
 
 def test_a_file_may_be_imported_again_after_one_of_its_readings_was_corrected(
@@ -178,7 +178,9 @@ def test_skip_doubtful_is_for_tables_and_not_beside_yes(command: Command, networ
 @pytest.mark.usefixtures("network")
 def test_new_says_whether_times_may_be_dates(command: Command) -> None:
     new = ("--policy", "frugal-gp-ucb", "--sites", "sites.csv", "--config")
-    assert "no clock: times are numbers; --clock 1h" in fine(command("new", "c.db", *new, "c.toml"))
+    assert "no clock: times are numbers; with --clock 1h" in fine(
+        command("new", "c.db", *new, "c.toml")
+    )
     assert "no clock" not in fine(command("new", "d.db", *new, "d.toml", "--clock", "1h"))
 
 
@@ -245,7 +247,8 @@ def test_an_ask_without_a_time_says_which_time_it_is_for(command: Command, gauge
     said = command("ask", gauges)
     assert said.status == 0
     assert said.err.startswith(
-        "tvbandits: for 2024-01-31 01:00:00, one unit of the clock after the last reading; now is "
+        "tvbandits: points for 2024-01-31 01:00:00, one unit of the clock after the last reading; it is "
+        "now "
     )
     assert "--at" in said.err
     assert command("ask", gauges, "--at", "2024-01-31 02:00").err == ""

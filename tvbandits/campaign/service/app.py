@@ -383,7 +383,7 @@ def front(
         return HTMLResponse(sign_in_page("This token is unknown."), 401)
     request.state.holder = holder
     if "read" not in holder.roles:
-        return HTMLResponse(sign_in_page("This token has no role to read."), 403)
+        return HTMLResponse(sign_in_page('This token does not have the role "read".'), 403)
     return HTMLResponse(campaign_page(campaign))
 
 

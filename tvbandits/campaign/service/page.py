@@ -157,16 +157,16 @@ def _glance(facts: Facts) -> list[tuple[str, object]]:
         ("budget of questions", facts.campaign.budget),
         ("limit violations", status.violations if limits else None),
         *((f"limit on {each.name}", _bounds(each)) for each in limits),
-        *((f"violation of {name}, mean", each) for name, each in status.mean_excess.items()),
+        *((f"mean violation of {name}", each) for name, each in status.mean_excess.items()),
         ("cost", float(status.cost)),
         (
-            f"most that the best guess may lose{facts.unit}, within {facts.width:g} standard deviations",
+            f"largest loss of the best guess{facts.unit}, within {facts.width:g} standard deviations",
             facts.most_regret,
         ),
         ("stations with problems", sum(bool(each.problems) for each in facts.stations)),
         ("unit of length scales", facts.about.get("length_unit")),
         ("noise variance, 95%", interval),
-        *(("look at this", each) for each in facts.info.health),
+        *(("please check", each) for each in facts.info.health),
     ]
     return [(name, value) for name, value in values if value is not None]
 
@@ -193,7 +193,7 @@ def _pending(facts: Facts) -> PageTable:
         for x, t, asked, who in facts.campaign.pending_points
     ]
     until = [] if after is None else ["dropped at"]
-    header = ["place", "for", *until, "asked", "by", "to give it up"]
+    header = ["place", "for time", *until, "asked", "by", "to drop it"]
     return PageTable(f"Pending: {len(rows)}", header, rows)
 
 
@@ -210,7 +210,7 @@ def _forecast(facts: Facts) -> PageTable:
 
 def _state(station: StationFacts) -> str:
     problems = (with_answer(each, "FILE", station.name) for each in station.problems)
-    return "; ".join(problems) or "fine"
+    return "; ".join(problems) or "good"
 
 
 def _stations(facts: Facts) -> PageTable:
@@ -227,7 +227,7 @@ def _stations(facts: Facts) -> PageTable:
     ]
     header = ["place", "state", "readings", "failed", "last", f"value{facts.unit}"]
     more = len(facts.stations) - len(rows)
-    caption = f"Stations with problems first{f'; {more} more are not shown' if more else ''}"
+    caption = f"Stations, those with problems first{f'; {more} more are not shown' if more else ''}"
     return PageTable(caption, header, rows)
 
 
@@ -267,7 +267,7 @@ def belief(facts: Facts) -> Picture:
     first = [t for t, *_ in facts.course].index(facts.now)
     return Picture(
         "belief",
-        "Mean and 95% interval at the time of the slider, from all readings until now",
+        "Mean and 95% interval at the time on the slider, from all readings so far",
         x,
         y,
         [(facts.format_time(t), draw(m, s)) for t, m, s in facts.course],
@@ -284,7 +284,7 @@ def _belief_table(facts: Facts) -> PageTable:
         for i in facts.ranking[:MOST_ROWS]
     ]
     header = ["place", f"mean{facts.unit}", f"± (95% interval){facts.unit}"]
-    return PageTable(f"Best first, {facts.format_time(facts.now)}", header, cells)
+    return PageTable(f"The best first, at {facts.format_time(facts.now)}", header, cells)
 
 
 def sites_map(facts: Facts, plane: Plane) -> Picture:
@@ -322,7 +322,7 @@ def sites_map(facts: Facts, plane: Plane) -> Picture:
     rows = dict.fromkeys([*pending, facts.best, *problems])
     return Picture(
         "map",
-        f"The mean at every site, {facts.format_time(facts.now)}",
+        f"The mean at every site, at {facts.format_time(facts.now)}",
         x,
         y,
         [("", join(marks))],
@@ -354,7 +354,7 @@ def history_plot(facts: Facts) -> Picture:
             across, up = (points[each].to_numpy(float) for each in ("time", "reward"))
             marks.append(dots(name, x.share(across), y.share(up)))
             legend.append((name, name))
-    more = f", the latest {MOST_DOTS}" if len(facts.history) > MOST_DOTS else ""
+    more = f", only the latest {MOST_DOTS}" if len(facts.history) > MOST_DOTS else ""
     caption = f"Readings and answers over time{more}"
     return Picture("history", caption, x, y, [("", join(marks))], legend=legend)
 
@@ -610,7 +610,7 @@ class Facts:
             if pairs := expert.get("pairs"):
                 verdict = estimate(*np.array(pairs, dtype=np.float64).reshape(-1, 3).T)
                 sentences.append(
-                    f"The expert, judged by answers and readings of the same point: {verdict}."
+                    f"The expert, compared with readings of the same points: {verdict}."
                 )
             expert = expert.get("expert")
         return sentences
@@ -677,7 +677,7 @@ def _problems(played: pd.DataFrame) -> tuple[str, ...]:
         read = values[~missing]
         stuck = int(np.argmin([*(read == read[-1:])[::-1], False]))
         if stuck >= SETTINGS.equal_readings:
-            problems.append(f"stuck: {read[-1]:g} for {stuck} {what}")
+            problems.append(f"stuck: the last {stuck} {what} are all {read[-1]:g}")
     if played["source"].nunique() < 2:
         return tuple(problems)
     both = played.pivot_table("reward", "time", "source").reindex(columns=["expert", "bandit"])

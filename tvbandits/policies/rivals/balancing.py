@@ -46,7 +46,7 @@ from tvbandits.bandit.policy import DEFAULT_WIDTH, Width, kernel_or_default
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.domain import Domain
-from tvbandits.domains.space import space_of
+from tvbandits.domains.space import get_space
 from tvbandits.gp.additive import ends_of
 from tvbandits.gp.linalg import cholesky, solve_lower
 from tvbandits.validation import Array, Seed, check_optional, describe, finite_number, whole_number
@@ -163,7 +163,7 @@ class LengthScaleBalancing:
             mean, deviation = predict(X)
             return mean + self.width * deviation
 
-        x = allowed.best(bound, rng)
+        x = allowed.find_best(bound, rng)
         self.pending.append((x.tobytes(), j, self.width * float(predict(x[None])[1][0])))
         return x
 
@@ -303,7 +303,7 @@ def lb_gp_ucb(
     finite_number("delta", delta, above=0.0, below=1.0)
     low, high = ends_of(choices)
     sides = np.where(high > low, high - low, 1.0)
-    default: Any = Matern(0.3 * sides, nu=2.5) if space_of(choices) is None else None
+    default: Any = Matern(0.3 * sides, nu=2.5) if get_space(choices) is None else None
     start = kernel_or_default(choices, default if kernel is None else kernel)
     lengths = [np.ravel(each) for each in length_scales_of(start).values()]
     if not lengths:

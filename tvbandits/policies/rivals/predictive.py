@@ -190,7 +190,7 @@ class PredictiveSampling:
         values = posterior.features @ (
             posterior.centred_mean(self.centre.value) + self.width * draw
         )
-        return allowed.best_of(values, rng)
+        return allowed.find_best_candidate(values, rng)
 
     def _posterior_at(self, now: float, pending: Plays) -> ArmFilter:
         """Return the filter at a decision, as if the rewards of pending plays had equalled its mean."""

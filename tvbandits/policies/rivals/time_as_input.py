@@ -233,7 +233,7 @@ class DesiredOutcome(Acquisition):
 
         batch: list[Array] = []
         for _ in range(decision.n or 1):
-            batch.append(allowed.best(objective, rng))
+            batch.append(allowed.find_best(objective, rng))
             allowed.exclude(batch[-1])
         return np.array(batch)
 

@@ -210,7 +210,9 @@ class Relevant:
             fantasies = Dataset(X, pending.t, np.zeros(len(X)), np.full(len(X), noise))
             rule = replace(self, data=self.data.append(fantasies))
             Q = precision(rule._kernel(), noise)
-        return allowed.best(ReadingBound(rule, now, Q, Q @ y, centre, scale, width, points), rng)
+        return allowed.find_best(
+            ReadingBound(rule, now, Q, Q @ y, centre, scale, width, points), rng
+        )
 
     def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:
         """Add rewards, fit the hyperparameters, and remove observations as of the latest time."""
