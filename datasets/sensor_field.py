@@ -18,10 +18,10 @@ import pandas as pd
 from tvbandits.datasets.table_problem import TableProblem
 from tvbandits.datasets.tables.headings import (
     PLANE,
+    describe_similar_names,
+    find_latitude_and_longitude,
     is_length,
-    latitude_and_longitude,
-    plain,
-    similar_names,
+    simplify_heading,
 )
 from tvbandits.datasets.tables.layout import (
     NO_OPTIONS,
@@ -29,23 +29,23 @@ from tvbandits.datasets.tables.layout import (
     columns_of_option,
     find_columns,
     options_of_sites,
-    stations_of,
+    read_stations,
 )
 from tvbandits.datasets.tables.readings import (
     Source,
     as_ids,
-    as_numbers,
     average_steps,
-    by_time,
-    few,
-    naming_source,
+    move_index_to_column,
+    name_source_in_errors,
+    parse_numbers,
+    pivot_by_time,
+    quote_few,
     read_source,
     read_table,
     select_times,
-    with_index_as_column,
 )
-from tvbandits.datasets.tables.rounds import doubts_about, find_step
-from tvbandits.datasets.tables.sentinels import check_sentinels, zero_notes
+from tvbandits.datasets.tables.rounds import doubts_about_stations, find_step
+from tvbandits.datasets.tables.sentinels import check_sentinels, describe_isolated_zeros
 from tvbandits.domains.problem import NamedProblem
 from tvbandits.option_text import format_option
 from tvbandits.validation import Array, check_instance, finite_number
@@ -80,10 +80,10 @@ def check_places(ids: pd.Series[str], places: pd.DataFrame) -> None:
         raise ValueError(f"site {ids[is_incomplete].iloc[0]} has no {coordinates}")
     is_repeated = places.duplicated(keep=False)
     if is_repeated.any():
-        raise ValueError(f"sites stand at the same place as others: {few(ids[is_repeated])}")
+        raise ValueError(f"sites stand at the same place as others: {quote_few(ids[is_repeated])}")
 
 
-def complete_columns(
+def find_complete_columns(
     readings: pd.DataFrame, fraction: float, fewest: int, subject: str
 ) -> pd.Series[float]:
     """Return the fractions of rows with readings of the columns where these are large enough.
@@ -104,7 +104,7 @@ def complete_columns(
     return complete
 
 
-def gaps_text(table: pd.DataFrame) -> str:
+def describe_gaps(table: pd.DataFrame) -> str:
     """Return a text with the number of gaps in a table, which are filled."""
     gaps = int(table.isna().to_numpy().sum())
     return f"{gaps} of {table.size} values filled in ({gaps / table.size:.1%})"
@@ -184,19 +184,21 @@ def sensor_field(
     check_instance("options", options, FileOptions, "FileOptions(...)")
     places, unused = _read_sites(sites, options)
     sheet = read_source(values, "values", options)
-    with naming_source(values):
-        table, flags, averaged = by_time(sheet.cells, places.index, options)
+    with name_source_in_errors(values):
+        table, flags, averaged = pivot_by_time(sheet.cells, places.index, options)
         common = _find_common(table, places, sites)
-        numbers = select_times(as_numbers(table[common], options=options), start, end)
+        numbers = select_times(parse_numbers(table[common], options=options), start, end)
         check_sentinels(numbers, options)
         readings = _complete_readings(numbers, every, minimum_completeness)
         doubts = (
-            similar_names(table.columns) + doubts_about(readings) + zero_notes(numbers, options)
+            describe_similar_names(table.columns)
+            + doubts_about_stations(readings)
+            + describe_isolated_zeros(numbers, options)
         )
         if doubts:
             warnings.warn("; ".join(doubts), UserWarning, stacklevel=2)
-    with naming_source(sites):
-        points = points_of(places.loc[readings.columns])
+    with name_source_in_errors(sites):
+        points = project_places(places.loc[readings.columns])
         warn_of_degrees(places, options)
     omissions = {
         "with too few readings": [sensor for sensor in common if sensor not in readings.columns],
@@ -218,7 +220,7 @@ def sensor_field(
             f"not read: {flags}" if flags else "",
             averaged,
             "" if every is not None else _steps_text(readings.index),
-            places_text(places.columns, unused),
+            describe_conversions(places.columns, unused),
         ),
     )
 
@@ -230,10 +232,10 @@ def _read_sites(sites: Source, options: FileOptions) -> tuple[pd.DataFrame, list
     the readings.
     """
     rows = read_table(sites, "sites", replace(options, header=None))
-    with naming_source(sites):
+    with name_source_in_errors(sites):
         site_options = options_of_sites(options, rows)
         places = read_places(rows, site_options)
-        columns = places_in_readings(with_index_as_column(rows), site_options).columns[1:]
+        columns = select_places(move_index_to_column(rows), site_options).columns[1:]
     return places, [str(column) for column in columns if column not in places.columns]
 
 
@@ -243,8 +245,8 @@ def _find_common(table: pd.DataFrame, places: pd.DataFrame, sites: Source) -> li
     if not common:
         path = "" if isinstance(sites, pd.DataFrame) else f" ({sites})"
         raise ValueError(
-            f"no sensor has both readings and coordinates: values are of {few(table.columns)}, "
-            f"coordinates of {few(places.index)}{path}"
+            f"no sensor has both readings and coordinates: values are of {quote_few(table.columns)}, "
+            f"coordinates of {quote_few(places.index)}{path}"
         )
     return common
 
@@ -253,7 +255,7 @@ def _complete_readings(numbers: pd.DataFrame, every: str | None, fraction: float
     """Return readings by step, of the sensors with readings in a large enough fraction of the steps."""
     readings = average_steps(numbers, every)
     try:
-        sensors = complete_columns(readings, fraction, 2, "sensors with coordinates").index
+        sensors = find_complete_columns(readings, fraction, 2, "sensors with coordinates").index
     except ValueError as error:
         raise ValueError(f"{error}{_step_hint(numbers, every)}") from None
     if len(readings) < 2:
@@ -282,11 +284,11 @@ def read_places(sites: pd.DataFrame, options: FileOptions = NO_OPTIONS) -> pd.Da
     ValueError
         If columns are missing, ids are missing or not unique, or a coordinate is not a number.
     """
-    table = places_in_readings(with_index_as_column(sites), options)
+    table = select_places(move_index_to_column(sites), options)
     if not len(table) or len(table.columns) < 3:
         raise ValueError(
             "the table of sites must have rows, and columns of ids and 2 or 3 coordinates, got "
-            f"{len(table)} rows of {few(map(str, table.columns)) or 'nothing'}"
+            f"{len(table)} rows of {quote_few(map(str, table.columns)) or 'nothing'}"
         )
     column = str(table.columns[0])
     ids = as_ids(table[column])
@@ -295,13 +297,13 @@ def read_places(sites: pd.DataFrame, options: FileOptions = NO_OPTIONS) -> pd.Da
     duplicates = [site for site, count in Counter(ids).items() if count > 1]
     if duplicates:
         raise ValueError(
-            f"sites are given twice: {few(duplicates)}; of a table of readings, name the columns by "
-            f"{format_option('time', 'COLUMN')} and {format_option('station', 'COLUMN')}"
+            f"sites are given twice: {quote_few(duplicates)}; of a table of readings, name the columns "
+            f"by {format_option('time', 'COLUMN')} and {format_option('station', 'COLUMN')}"
         )
-    return as_numbers(table[_coordinates(table)].set_axis(ids, axis=0), "coordinate").dropna()
+    return parse_numbers(table[_coordinates(table)].set_axis(ids, axis=0), "coordinate").dropna()
 
 
-def places_in_readings(table: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
+def select_places(table: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
     """Return station, latitude and longitude of each station in a table of readings.
 
     A table without columns of times and stations is returned unchanged.
@@ -311,18 +313,18 @@ def places_in_readings(table: pd.DataFrame, options: FileOptions) -> pd.DataFram
     ValueError
         If a station has two places, or several rows without places.
     """
-    table, options = with_degrees(table, options), replace(options, degrees=None)
+    table, options = rename_degrees(table, options), replace(options, degrees=None)
     layout = find_columns(table, options)
     if not layout.is_long:
         return table
     if not layout.places:
-        if stations_of(table, layout).duplicated().any():
+        if read_stations(table, layout).duplicated().any():
             raise ValueError(
                 "stations have several rows, and no latitude and longitude: name these columns by "
                 f"{format_option('degrees', 'LAT+LON')}, or give the places in a table of their own"
             )
         return table
-    rows = table[list(layout.places)].assign(station=stations_of(table, layout)).drop_duplicates()
+    rows = table[list(layout.places)].assign(station=read_stations(table, layout)).drop_duplicates()
     rows = rows[["station", *layout.places]]
     conflicts = rows[rows["station"].duplicated()]
     if len(conflicts):
@@ -333,7 +335,7 @@ def places_in_readings(table: pd.DataFrame, options: FileOptions) -> pd.DataFram
     return rows.reset_index(drop=True)
 
 
-def with_degrees(table: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
+def rename_degrees(table: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
     """Return a table with the columns of the option `degrees` renamed to latitude and longitude.
 
     If the option is "none", columns with names of degrees are renamed to y and x.
@@ -345,13 +347,14 @@ def with_degrees(table: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
     """
     if options.degrees is None:
         return table
-    degrees = latitude_and_longitude(table.columns)
+    degrees = find_latitude_and_longitude(table.columns)
     if options.degrees.strip().lower() == "none":
         pairs = zip(degrees, ("y", "x"), strict=True)
         return table.rename(columns={name: other for name, other in pairs if name is not None})
-    by_heading = {plain(name): name for name in reversed(table.columns)}
+    by_heading = {simplify_heading(name): name for name in reversed(table.columns)}
     columns = [
-        by_heading.get(plain(name)) for name in columns_of_option(options, "degrees", table.columns)
+        by_heading.get(simplify_heading(name))
+        for name in columns_of_option(options, "degrees", table.columns)
     ]
     if len(set(columns)) != 2 or None in columns:
         raise ValueError(
@@ -363,7 +366,7 @@ def with_degrees(table: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
     return table.drop(columns=others).rename(columns=names)
 
 
-def degrees_doubt(places: pd.DataFrame, options: FileOptions = NO_OPTIONS) -> str:
+def describe_degrees_doubt(places: pd.DataFrame, options: FileOptions = NO_OPTIONS) -> str:
     """Return a sentence if coordinates that are used as lengths may be degrees, else an empty text.
 
     Integers are not degrees. If columns are called x and y, coordinates may be degrees only if the
@@ -383,10 +386,10 @@ def degrees_doubt(places: pd.DataFrame, options: FileOptions = NO_OPTIONS) -> st
         if np.abs(latitude).max() <= 90 and np.abs(longitude).max() <= 180
     ]
     is_small = min(np.hypot(first, second)) > 4 * np.hypot(np.ptp(first), np.ptp(second))
-    if not possible or (not is_small and {plain(name) for name in names} <= PLANE):
+    if not possible or (not is_small and {simplify_heading(name) for name in names} <= PLANE):
         return ""
     # A first column x is probably the longitude; otherwise the first one is probably the latitude.
-    text = possible[-1] if plain(names[0]).startswith(("x", "e", "lo")) else possible[0]
+    text = possible[-1] if simplify_heading(names[0]).startswith(("x", "e", "lo")) else possible[0]
     return (
         f"{names[0]} and {names[1]} may be degrees, but are used as lengths, as they are: if they are "
         f"degrees, say {format_option('degrees', text)} (LAT+LON), and otherwise "
@@ -396,20 +399,20 @@ def degrees_doubt(places: pd.DataFrame, options: FileOptions = NO_OPTIONS) -> st
 
 def warn_of_degrees(places: pd.DataFrame, options: FileOptions) -> None:
     """Warn if coordinates that are used as lengths may be degrees."""
-    if doubt := degrees_doubt(places, options):
+    if doubt := describe_degrees_doubt(places, options):
         warnings.warn(doubt, UserWarning, stacklevel=3)
 
 
 def _coordinates(table: pd.DataFrame) -> list[str]:
     """Return the columns of coordinates: degrees, or x, y and z, or all columns but the ids."""
     names = list(table.columns[1:])
-    by_heading = {plain(name): name for name in names}
+    by_heading = {simplify_heading(name): name for name in names}
     columns = list(find_degrees(names) or ())
     if not columns and {"x", "y"} <= by_heading.keys():
         columns = [by_heading[name] for name in ("x", "y", "z") if name in by_heading]
     if not columns and len(names) not in (2, 3):
         raise ValueError(
-            f"which columns are coordinates? Leave 2 or 3 of {few(map(str, names))}, or call them "
+            f"which columns are coordinates? Leave 2 or 3 of {quote_few(map(str, names))}, or call them "
             "latitude and longitude, or x and y; the sites are the second table"
         )
     return columns or names
@@ -424,29 +427,33 @@ def find_degrees(columns: Iterable[str]) -> tuple[str, str] | None:
         If only one of them exists.
     """
     names = list(columns)
-    latitude, longitude = latitude_and_longitude(names)
+    latitude, longitude = find_latitude_and_longitude(names)
     if latitude is None and longitude is None:
         return None
     if latitude is None or longitude is None:
         present, missing = (latitude, "longitude") if longitude is None else (longitude, "latitude")
-        raise ValueError(f'there is "{present}" but no {missing} among {few(map(str, names))}')
+        raise ValueError(
+            f'there is "{present}" but no {missing} among {quote_few(map(str, names))}'
+        )
     return latitude, longitude
 
 
-def places_text(columns: Iterable[str], unused: Iterable[str] = ()) -> str:
-    """Return a note on conversions of coordinates by `points_of`, and on unused columns, or ""."""
+def describe_conversions(columns: Iterable[str], unused: Iterable[str] = ()) -> str:
+    """Return a note on conversions of coordinates by `project_places`, and on unused columns, or ""."""
     names, parts = list(columns), []
     degrees = find_degrees(names)
     if degrees is not None:
         parts.append(f"{degrees[0]} and {degrees[1]} as km north and east of the centre")
         if others := [name for name in names if name not in degrees]:
-            parts.append(f"{few(others)} as a further coordinate: 1 of its unit counts like 1 km")
+            parts.append(
+                f"{quote_few(others)} as a further coordinate: 1 of its unit counts like 1 km"
+            )
     if unused := list(unused):
-        parts.append(f"{few(unused)} of the table of sites not read")
+        parts.append(f"{quote_few(unused)} of the table of sites not read")
     return "; ".join(parts)
 
 
-def points_of(places: pd.DataFrame) -> Array:
+def project_places(places: pd.DataFrame) -> Array:
     """Return coordinates (A, d), with degrees as km east and north of the centre, others unchanged.
 
     Raises
@@ -475,8 +482,8 @@ def _summary(readings: pd.DataFrame, omissions: dict[str, list[str]], *notes: st
     """Return one line with the size, the number of gaps, the omissions, and the notes."""
     steps, sensors = readings.shape
     size = f"{sensors} sensors, {readings.index[0]} to {readings.index[-1]} ({steps} steps)"
-    parts = [f"{size}, {gaps_text(readings)}"]
-    parts += [f"{reason}: {few(names)}" for reason, names in omissions.items() if names]
+    parts = [f"{size}, {describe_gaps(readings)}"]
+    parts += [f"{reason}: {quote_few(names)}" for reason, names in omissions.items() if names]
     return "; ".join([*parts, *filter(None, notes)])
 
 

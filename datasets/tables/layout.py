@@ -19,21 +19,26 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tvbandits.clock import is_date_text
-from tvbandits.datasets.tables.cells import remedy_of
-from tvbandits.datasets.tables.headings import as_id, latitude_and_longitude, plain, spellings
+from tvbandits.datasets.tables.cells import remedy_for_cell
+from tvbandits.datasets.tables.headings import (
+    as_id,
+    find_latitude_and_longitude,
+    heading_variants,
+    simplify_heading,
+)
 from tvbandits.datasets.tables.other_rows import GAPS
 from tvbandits.datasets.tables.times import (
     CLOCK,
     EPOCHS,
     PAIRS,
     TIMES,
+    add_colons,
     are_clocks,
-    date_parts,
+    convert_numeric_dates,
+    find_date_parts,
     is_day,
-    iso_times,
     join_date_parts,
-    numbers_as_dates,
-    with_colons,
+    to_iso_times,
 )
 from tvbandits.option_text import format_option
 from tvbandits.validation import (
@@ -45,7 +50,7 @@ from tvbandits.validation import (
     whole_number,
 )
 
-# Headings in the form of `plain`, preferred ones first.
+# Headings in the form of `simplify_heading`, preferred ones first.
 STATIONS = (
     *("location_id", "sensor_id", "station_id", "site_id", "device_id"),
     *("station", "site", "location", "station_no", "station_nr", "station_number", "station_code"),
@@ -136,7 +141,7 @@ def columns_of_option(options: FileOptions, name: str, columns: Iterable[object]
     A plus may also be part of the name of a column, such as "Date Time, GMT+01:00".
     """
     option = getattr(options, name) or ""
-    if option and plain(option) in map(plain, columns):
+    if option and simplify_heading(option) in map(simplify_heading, columns):
         return [option]
     return [part.strip() for part in option.split("+") if part.strip()]
 
@@ -152,11 +157,11 @@ def options_of_sites(options: FileOptions, cells: pd.DataFrame) -> FileOptions:
     >>> options_of_sites(options, pd.DataFrame({"site": ["a"], "x": [0], "y": [1]})).time is None
     True
     """
-    names = {plain(column) for column in cells.columns}
+    names = {simplify_heading(column) for column in cells.columns}
     absent: dict[str, Any] = {
         name: None
         for name in ("time", "station", "value")
-        if not set(map(plain, columns_of_option(options, name, cells.columns))) <= names
+        if not set(map(simplify_heading, columns_of_option(options, name, cells.columns))) <= names
     }
     return replace(options, **absent)
 
@@ -228,11 +233,11 @@ def find_columns(cells: pd.DataFrame, options: FileOptions) -> Layout:
     """
     columns = _Columns(cells, options)
     time, station = columns.time(), columns.station()
-    dated = () if time or not station else dated_columns(cells, station)
+    dated = () if time or not station else find_dated_columns(cells, station)
     if not (station and (time or dated or options.station)):
         return Layout(time or tuple(map(str, cells.columns[:1])))
     time = time or (dated if len(dated) == 1 else ())
-    degrees = latitude_and_longitude(cells.columns)
+    degrees = find_latitude_and_longitude(cells.columns)
     places = columns.present("degrees") or tuple(name for name in degrees if name is not None)
     parameter, unit = columns.first(PARAMETERS), columns.first(UNITS)
     value = columns.by_option("value") or columns.first(VALUES)
@@ -243,24 +248,24 @@ def find_columns(cells: pd.DataFrame, options: FileOptions) -> Layout:
             column
             for column in dict.fromkeys(map(str, cells.columns))
             if column not in others
-            and (plain(column) not in other_names or column == _TEMPERATURE)
+            and (simplify_heading(column) not in other_names or column == _TEMPERATURE)
             and has_numbers(cells[column])
         )
     places = places if len(places) == 2 else ()
     return Layout(time, station, "".join(parameter), value, "".join(unit), places)
 
 
-def station_columns(cells: pd.DataFrame, options: FileOptions) -> tuple[str, ...]:
+def find_station_columns(cells: pd.DataFrame, options: FileOptions) -> tuple[str, ...]:
     """Return the columns of the station, by an option or by their headings; times are not needed."""
     return _Columns(cells, options).station()
 
 
-def time_columns(cells: pd.DataFrame) -> tuple[str, ...]:
+def find_time_columns(cells: pd.DataFrame) -> tuple[str, ...]:
     """Return the columns of the time by their headings."""
     return _Columns(cells, NO_OPTIONS).time()
 
 
-def dated_columns(cells: pd.DataFrame, station: Sequence[str]) -> tuple[str, ...]:
+def find_dated_columns(cells: pd.DataFrame, station: Sequence[str]) -> tuple[str, ...]:
     """Return the columns with dates in their cells, for a table with several rows for a station."""
     if not cells.duplicated([*station]).any():
         return ()
@@ -268,7 +273,7 @@ def dated_columns(cells: pd.DataFrame, station: Sequence[str]) -> tuple[str, ...
     return tuple(
         name
         for name, sample in samples.items()
-        if name not in station and numbers_as_dates(sample).map(is_date_text).all()
+        if name not in station and convert_numeric_dates(sample).map(is_date_text).all()
     )
 
 
@@ -277,11 +282,15 @@ class _Columns:
 
     def __init__(self, cells: pd.DataFrame, options: FileOptions) -> None:
         self._cells, self._options = cells, options
-        self._names = {plain(column): str(column) for column in reversed(cells.columns)}
+        self._names = {simplify_heading(column): str(column) for column in reversed(cells.columns)}
         # With separated words, as in "sensorId".
-        self._words = {spellings(column)[1]: str(column) for column in reversed(cells.columns)}
+        self._words = {
+            heading_variants(column)[1]: str(column) for column in reversed(cells.columns)
+        }
         # Without a unit or a zone, as in "Time (UTC)". For a station, these are part of the name.
-        self._bare = {spellings(column)[2]: str(column) for column in reversed(cells.columns)}
+        self._bare = {
+            heading_variants(column)[2]: str(column) for column in reversed(cells.columns)
+        }
 
     def first(self, choices: Sequence[str], *, bare: bool = False) -> tuple[str, ...]:
         """Return the column of the first heading among some that exists, or ()."""
@@ -295,12 +304,12 @@ class _Columns:
         """Return the columns that an option names; raise a `ValueError` if one does not exist."""
         columns = columns_of_option(self._options, option, self._cells.columns)
         for column in columns:
-            if plain(column) not in self._names:
+            if simplify_heading(column) not in self._names:
                 listed = ", ".join(map(str, self._cells.columns))
                 raise ValueError(
                     f"{format_option(option, column)}: there is no such column; there are: {listed}"
                 )
-        return tuple(self._names[plain(column)] for column in columns)
+        return tuple(self._names[simplify_heading(column)] for column in columns)
 
     def present(self, option: str) -> tuple[str, ...]:
         """Return the columns that an option names, or () if it is about another table.
@@ -311,7 +320,7 @@ class _Columns:
             If the table has only some of these columns.
         """
         columns = columns_of_option(self._options, option, self._cells.columns)
-        has_any = any(plain(column) in self._names for column in columns)
+        has_any = any(simplify_heading(column) in self._names for column in columns)
         return self.by_option(option) if has_any else ()
 
     def time(self) -> tuple[str, ...]:
@@ -320,7 +329,7 @@ class _Columns:
         pairs = [pair for pair in pairs if len(pair) == 2 and are_clocks(self._cells[pair[1]])]
         dates = pairs[0] if pairs else self.first(TIMES, bare=True)
         dates = () if dates == (_TEMPERATURE,) else dates
-        parts = date_parts(self._cells.columns)
+        parts = find_date_parts(self._cells.columns)
         # A column of days of the month is a time only together with year and month.
         columns = parts if {*dates} <= {*parts} else (*dates, *self._find_clock(dates))
         return self.by_option("time") or columns
@@ -350,35 +359,35 @@ def has_numbers(column: pd.Series[Any]) -> bool:
 # --- from the layout to readings --------------------------------------------------------------------
 
 
-def times_of(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.Series[Any]:
+def read_times(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.Series[Any]:
     """Return the times of the rows, with dates as texts of ISO 8601."""
     columns = [cells[column] for column in layout.time]
     if not columns:
-        listed = " or ".join(dated_columns(cells, layout.station)) or "in any column"
+        listed = " or ".join(find_dated_columns(cells, layout.station)) or "in any column"
         raise ValueError(
             f"the time may be {listed}: say which by {format_option('time', 'COLUMN')}"
         )
-    if layout.time and date_parts(layout.time) == layout.time:
-        return iso_times(join_date_parts(cells[[*layout.time]]), options.dates)
+    if layout.time and find_date_parts(layout.time) == layout.time:
+        return to_iso_times(join_date_parts(cells[[*layout.time]]), options.dates)
     if len(columns) == 1:
-        return iso_times(columns[0], options.dates)
+        return to_iso_times(columns[0], options.dates)
     dates, *others = (column.astype(str).str.strip() for column in columns)
     dates = dates.str.replace(r"^(\d{4})(\d\d)(\d\d)$", r"\1-\2-\3", regex=True)
-    clocks = [with_colons(clock) for clock in others]
+    clocks = [add_colons(clock) for clock in others]
     joined = dates.str.cat(clocks, sep=" ")  # type: ignore[arg-type]  # stubs lack lists of Series
     joined = joined.str.strip().str.replace(r" (?=[+-]\d\d:?\d\d$|Z$)", "", regex=True)
-    return iso_times(joined, options.dates)
+    return to_iso_times(joined, options.dates)
 
 
-def stations_of(cells: pd.DataFrame, layout: Layout) -> pd.Series[str]:
+def read_stations(cells: pd.DataFrame, layout: Layout) -> pd.Series[str]:
     """Return the station of each row of a long table; the EPA's are written 36-001-0012."""
-    parts = [ids_of(cells[column]) for column in layout.station]
-    if tuple(map(plain, layout.station)) == AQS:
+    parts = [read_ids(cells[column]) for column in layout.station]
+    if tuple(map(simplify_heading, layout.station)) == AQS:
         parts = [part.str.zfill(n) for part, n in zip(parts, AQS_DIGITS, strict=True)]
     return parts[0].str.cat(parts[1:], sep="-")  # type: ignore[arg-type]  # as above
 
 
-def stations_used(names: Iterable[str], options: FileOptions) -> NDArray[np.bool_]:
+def stations_mask(names: Iterable[str], options: FileOptions) -> NDArray[np.bool_]:
     """Return a mask of the stations that the options do not leave out.
 
     Raises
@@ -438,8 +447,8 @@ def check_units(
     if not (layout.is_long and layout.unit):
         return
     rows = select_parameter(cells, layout, options)
-    stations = stations_of(rows, layout)
-    used = stations_used(stations, options) & (True if sites is None else stations.isin([*sites]))
+    stations = read_stations(rows, layout)
+    used = stations_mask(stations, options) & (True if sites is None else stations.isin([*sites]))
     units = rows[layout.unit][used].astype(str).str.strip()
     counts = units[units != ""].value_counts()
     names = counts.index.str.translate(str.maketrans("µμ³²", "uu32", " ^*")).str.casefold()
@@ -451,14 +460,14 @@ def check_units(
         )
 
 
-def codes_of(options: FileOptions) -> list[float]:
+def missing_codes(options: FileOptions) -> list[float]:
     """Return the numbers that mean a missing reading according to the options."""
     return [float(code.replace(",", ".")) for code in options.missing if _is_code(code)]
 
 
 def is_gap(cells: pd.Series[Any], options: FileOptions) -> pd.Series[bool]:
     """Return a mask of the cells that mean a missing reading, by usual words or by the options."""
-    codes = codes_of(options)
+    codes = missing_codes(options)
     numbers = pd.to_numeric(cells, errors="coerce")
     gap = cells.isna() | numbers.isin(codes)
     is_text = numbers.isna() & ~gap
@@ -471,7 +480,7 @@ def _is_code(cell: str) -> bool:
     return re.fullmatch(r"[-+]?\d+([.,]\d+)?([eE][-+]?\d+)?", cell) is not None
 
 
-def as_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Series[float]:
+def parse_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Series[float]:
     """Return cells as floats, with NaN for a missing reading.
 
     Raises
@@ -486,7 +495,7 @@ def as_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Seri
         row, cell = cells.index[wrong.to_numpy()][0], cells[wrong].iloc[0]
         position = f"{'in line' if cells.index.name == LINE else 'at'} {row}"
         raise ValueError(
-            f"{name} must hold finite numbers, got {describe(cell)} {position}: {remedy_of(cell)}"
+            f"{name} must hold finite numbers, got {describe(cell)} {position}: {remedy_for_cell(cell)}"
         )
     return numbers
 
@@ -552,13 +561,13 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
     0       b  2026-02-01 00:00:00    NaN
     """
     if not layout.is_long:
-        times = times_of(cells, layout, options)
+        times = read_times(cells, layout, options)
         columns = [i for i, name in enumerate(cells.columns) if name not in layout.time]
         counts = Counter(str(cells.columns[i]) for i in columns)
         if duplicates := [name for name, count in counts.items() if count > 1]:
             name = duplicates[0]
             raise ValueError(f"{name} is the name of {counts[name]} columns: rename one of them")
-        is_used = stations_used([as_id(cells.columns[i]) for i in columns], options)
+        is_used = stations_mask([as_id(cells.columns[i]) for i in columns], options)
         columns = [i for i, used in zip(columns, is_used, strict=True) if used]
         if not columns:
             raise ValueError(
@@ -573,19 +582,19 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
                 {
                     "station": as_id(cells.columns[i]),
                     "time": times,
-                    "value": as_values(cells.iloc[:, i], options, f"column {cells.columns[i]}"),
+                    "value": parse_values(cells.iloc[:, i], options, f"column {cells.columns[i]}"),
                 }
             )
             for i in columns
         ]
         return pd.concat(blocks).sort_index(kind="stable")
     rows = select_parameter(cells, layout, options)
-    rows = rows[stations_used(stations_of(rows, layout), options)]
+    rows = rows[stations_mask(read_stations(rows, layout), options)]
     return pd.DataFrame(
         {
-            "station": stations_of(rows, layout),
-            "time": times_of(rows, layout, options),
-            "value": as_values(rows[layout.value], options, f"column {layout.value}"),
+            "station": read_stations(rows, layout),
+            "time": read_times(rows, layout, options),
+            "value": parse_values(rows[layout.value], options, f"column {layout.value}"),
         }
     )
 
@@ -593,7 +602,7 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
 # --- names ------------------------------------------------------------------------------------------
 
 
-def ids_of(column: pd.Series[Any]) -> pd.Series[str]:
+def read_ids(column: pd.Series[Any]) -> pd.Series[str]:
     """Return the id of each cell of a column (see `as_id`)."""
     codes, cells = pd.factorize(column, use_na_sentinel=False)
     ids = np.array([as_id(cell) for cell in cells], dtype=object)

@@ -23,25 +23,25 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tvbandits.clock import to_iso_date
-from tvbandits.datasets.tables.headings import as_id, plain
+from tvbandits.datasets.tables.headings import as_id, simplify_heading
 from tvbandits.datasets.tables.layout import (
     LINE,
     NO_OPTIONS,
     FileOptions,
     Layout,
-    as_values,
     check_is_wide,
     check_units,
     find_columns,
     is_gap,
-    stations_used,
+    parse_values,
+    read_times,
+    stations_mask,
     tidy,
-    times_of,
 )
 from tvbandits.datasets.tables.sentinels import check_sentinels
 from tvbandits.datasets.tables.sheets import Sheet, read_sheet
 from tvbandits.datasets.tables.spreadsheets import File
-from tvbandits.datasets.tables.times import iso_times, with_long_years
+from tvbandits.datasets.tables.times import expand_years, to_iso_times
 from tvbandits.io import name_file_in_errors
 from tvbandits.option_text import format_option
 from tvbandits.validation import Array, check_text, describe, file_path, is_date, is_finite_number
@@ -49,7 +49,7 @@ from tvbandits.validation import Array, check_text, describe, file_path, is_date
 # A table, or the path of a CSV or Parquet file with a table.
 Source = pd.DataFrame | File
 
-# Headings, in the form of `plain`, of columns of quality flags.
+# Headings, in the form of `simplify_heading`, of columns of quality flags.
 _FLAG = re.compile(
     "(^|_)(flags?|quality|qc|qa|qaqc|qualifier|quality_code|status|validity|grade|qualitat|"
     "qualitaet|guete|gute|qualite)(_|$)"
@@ -97,7 +97,7 @@ def read_source(source: Source, name: str = "source", options: FileOptions = NO_
         return read_sheet(path, options)
 
 
-def naming_source(source: Source) -> contextlib.AbstractContextManager[None]:
+def name_source_in_errors(source: Source) -> contextlib.AbstractContextManager[None]:
     """Return a context manager that adds the name of the table's file to errors."""
     return (
         contextlib.nullcontext()
@@ -111,7 +111,9 @@ def as_ids(values: Iterable[Any]) -> list[str]:
     return [as_id(value) for value in values]
 
 
-def as_times(column: Iterable[Any], name: str = "time", dates: str | None = None) -> pd.Index[Any]:
+def parse_times(
+    column: Iterable[Any], name: str = "time", dates: str | None = None
+) -> pd.Index[Any]:
     """Return times as a `DatetimeIndex` (UTC if they have offsets), or as an index of floats.
 
     Parameters
@@ -138,7 +140,7 @@ def as_times(column: Iterable[Any], name: str = "time", dates: str | None = None
         return floats
     moments = pd.to_datetime(series, format="ISO8601", errors="coerce", utc=True)
     if moments.isna().any():
-        iso = iso_times(series, dates)
+        iso = to_iso_times(series, dates)
         moments = pd.to_datetime(iso, format="ISO8601", errors="coerce", utc=True)
     if moments.notna().all():
         return pd.DatetimeIndex(moments.dt.tz_localize(None), name=name).as_unit("us")
@@ -154,7 +156,7 @@ def as_times(column: Iterable[Any], name: str = "time", dates: str | None = None
 def _remedy_of_time(cell: object) -> str:
     """Return a remedy, for a message, for a cell that is not a time."""
     text = str(cell).strip()
-    dates = with_long_years(text)
+    dates = expand_years(text)
     if dates:
         remedy = f"write years with four digits, as {' or '.join(dates)}"
     elif zone := _ZONE.search(text):
@@ -180,7 +182,7 @@ def _describe_row(column: Iterable[Any], row: int) -> str:
     return f"row {row + 1}"
 
 
-def as_numbers(
+def parse_numbers(
     table: pd.DataFrame, label: str = "sensor", options: FileOptions = NO_OPTIONS
 ) -> pd.DataFrame:
     """Return cells as floats, with NaN for a missing reading, such as NA.
@@ -191,7 +193,7 @@ def as_numbers(
         If a cell is not a finite number; the message names the column, after the word `label`.
     """
     columns = {
-        str(name): as_values(table.iloc[:, i], options, f"{label} {name}")
+        str(name): parse_values(table.iloc[:, i], options, f"{label} {name}")
         for i, name in enumerate(table.columns)
     }
     return pd.DataFrame(columns, index=table.index)
@@ -205,7 +207,7 @@ class TimeTable(NamedTuple):
     cells : DataFrame
         Cells with times as the index and the ids of sensors as columns.
     flags, averaged : str
-        The results of `flags_text` and `averages_text`.
+        The results of `describe_flags` and `describe_averages`.
     """
 
     cells: pd.DataFrame
@@ -213,7 +215,7 @@ class TimeTable(NamedTuple):
     averaged: str = ""
 
 
-def by_time(
+def pivot_by_time(
     table: pd.DataFrame, sensors: Iterable[str], options: FileOptions = NO_OPTIONS
 ) -> TimeTable:
     """Return a table with times as the index and the sensors' ids as columns; cells are not parsed.
@@ -231,49 +233,49 @@ def by_time(
     names, flags = as_ids(table.columns), ""
     if not len(table) or not names:
         raise ValueError("the table of values has no rows")
-    layout = find_columns(table, options) if counts_only(table.index) else None
+    layout = find_columns(table, options) if is_numbering(table.index) else None
     if layout is None:
-        index = as_times(table.index, str(table.index.name or "time"), options.dates)
+        index = parse_times(table.index, str(table.index.name or "time"), options.dates)
     elif names[0] in set(sensors) and layout.time in ((), (str(table.columns[0]),)):
-        index = as_times(table.index)
+        index = parse_times(table.index)
     else:
-        flags = flags_text(table, layout)
+        flags = describe_flags(table, layout)
         if layout.is_long:
             check_units(table, layout, options, sensors)
             rows = tidy(table, layout, options)
             check_sentinels(rows[["value"]], options)
-            rows = rows.assign(time=as_times(rows["time"], "time", options.dates))
+            rows = rows.assign(time=parse_times(rows["time"], "time", options.dates))
             wide = rows.pivot_table("value", "time", "station", dropna=False)
-            averaged = averages_text(rows.dropna(subset="value"))
+            averaged = describe_averages(rows.dropna(subset="value"))
             return TimeTable(wide.rename_axis(columns=None), flags, averaged)
-        times = times_of(table, layout, options)
-        index = as_times(times, " ".join(layout.time) or "time", options.dates)
+        times = read_times(table, layout, options)
+        index = parse_times(times, " ".join(layout.time) or "time", options.dates)
         others = [i for i, name in enumerate(table.columns) if str(name) not in layout.time]
         names, table = [names[i] for i in others], table.iloc[:, others]
-    used = stations_used(names, options)
+    used = stations_mask(names, options)
     if not {*names} & {*sensors}:
         check_is_wide(table.loc[:, used], pd.Series(index))
     names, table = [name for name, use in zip(names, used, strict=True) if use], table.loc[:, used]
     duplicates = {name for name, count in Counter(names).items() if count > 1} & set(sensors)
     if duplicates:
         raise ValueError(
-            f"sensors have more than one column: {few(duplicates)}; rename or delete the others"
+            f"sensors have more than one column: {quote_few(duplicates)}; rename or delete the others"
         )
     cells = table.set_axis(names, axis=1).set_axis(index, axis=0)
     return TimeTable(cells, flags, _averages_of_columns(cells, options))
 
 
 def _averages_of_columns(cells: pd.DataFrame, options: FileOptions) -> str:
-    """Return `averages_text` for a table with a column for each sensor."""
+    """Return `describe_averages` for a table with a column for each sensor."""
     repeated = cells[cells.index.duplicated(keep=False)]
     parts = [
         pd.DataFrame({"time": repeated.index, "station": i})[~is_gap(column, options).to_numpy()]
         for i, (_, column) in enumerate(repeated.items())
     ]
-    return averages_text(pd.concat(parts)) if len(repeated) else ""
+    return describe_averages(pd.concat(parts)) if len(repeated) else ""
 
 
-def averages_text(rows: pd.DataFrame) -> str:
+def describe_averages(rows: pd.DataFrame) -> str:
     """Return a note on the number of readings with the same time and station as another, or "".
 
     The note names an hour that clocks show twice at the end of summer time.
@@ -286,8 +288,8 @@ def averages_text(rows: pd.DataFrame) -> str:
     text = f"{count} reading{'s' * (count > 1)} averaged with others of the same site and time"
     if hours := _find_repeated_hours(rows, is_repeated):
         text += (
-            f"; the hour of {few(hours)} comes twice, as where summer time ends: write the times with "
-            f"their offset from UTC, or name a column of times in UTC by "
+            f"; the hour of {quote_few(hours)} comes twice, as where summer time ends: write the times "
+            f"with their offset from UTC, or name a column of times in UTC by "
             f"{format_option('time', 'COLUMN')}"
         )
     return text
@@ -313,14 +315,17 @@ def _find_repeated_hours(rows: pd.DataFrame, is_repeated: pd.Series[bool]) -> li
     return [f"{hour:%Y-%m-%d %H:%M}" for hour in selection]
 
 
-def flags_text(cells: pd.DataFrame, layout: Layout) -> str:
+def describe_flags(cells: pd.DataFrame, layout: Layout) -> str:
     """Return a note on the columns of flags in a long table, with the count of each flag, or "".
 
     All rows are used whatever their flags, since it is not known which flags mean bad readings.
     """
     columns = list[str]()
     for name in cells.columns if layout.is_long else ():
-        if _FLAG.search(plain(name)) and str(name) not in (*layout.values, layout.parameter):
+        if _FLAG.search(simplify_heading(name)) and str(name) not in (
+            *layout.values,
+            layout.parameter,
+        ):
             flags = cells[name].astype(str).str.strip()
             counts = flags[flags != ""].value_counts()
             if 2 <= len(counts) <= _MOST_FLAGS:
@@ -329,14 +334,14 @@ def flags_text(cells: pd.DataFrame, layout: Layout) -> str:
     return "; ".join(columns)
 
 
-def counts_only(index: pd.Index[Any]) -> bool:
+def is_numbering(index: pd.Index[Any]) -> bool:
     """Return whether an index contains only the numbers of rows, or of a file's lines."""
     return index.name in (None, LINE) and pd.api.types.is_integer_dtype(index.dtype)
 
 
-def with_index_as_column(table: pd.DataFrame) -> pd.DataFrame:
+def move_index_to_column(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with its index as the first column, unless that has only the numbers of rows."""
-    return table.reset_index(drop=counts_only(table.index))
+    return table.reset_index(drop=is_numbering(table.index))
 
 
 def select_times(
@@ -476,7 +481,7 @@ def encode(texts: pd.Series[str], codes: Mapping[str, float], requirement: str) 
     values = texts.str.lower().map(codes)
     unknown = values.isna()
     if unknown.any():
-        raise ValueError(f"{requirement}, got {few(texts[unknown])}")
+        raise ValueError(f"{requirement}, got {quote_few(texts[unknown])}")
     return values.astype(float)
 
 
@@ -515,11 +520,15 @@ class Form:
 
     def match(self, header: Iterable[str]) -> dict[str, str]:
         """Return a mapping from the keys of columns to their headings in a file."""
-        columns = {plain(column): column for column in header}
+        columns = {simplify_heading(column): column for column in header}
         return {
-            key: columns[next(plain(name) for name in headings if plain(name) in columns)]
+            key: columns[
+                next(
+                    simplify_heading(name) for name in headings if simplify_heading(name) in columns
+                )
+            ]
             for key, headings in {**self.required, **self.optional}.items()
-            if any(plain(name) in columns for name in headings)
+            if any(simplify_heading(name) in columns for name in headings)
         }
 
     def missing(self, header: Iterable[str]) -> list[str]:
@@ -528,12 +537,12 @@ class Form:
         return [usual for key, (usual, *_) in self.required.items() if key not in present]
 
 
-def same_names(*columns: str) -> dict[str, tuple[str, ...]]:
-    """Return the headings of columns by keys, which are the headings in the form of `plain`."""
-    return {plain(column): (column,) for column in columns}
+def headings_by_key(*columns: str) -> dict[str, tuple[str, ...]]:
+    """Return the headings of columns by keys, which are the simplified headings."""
+    return {simplify_heading(column): (column,) for column in columns}
 
 
-def few(values: Iterable[str], most: int = 8) -> str:
+def quote_few(values: Iterable[str], most: int = 8) -> str:
     """Return the first few different values in quotes, and the number of all, for a message."""
     different = sorted(set(values))
     text = ", ".join(repr(value) for value in different[:most])

@@ -16,26 +16,35 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.clock import is_date_text
-from tvbandits.datasets.tables.cells import plain_numbers
-from tvbandits.datasets.tables.headings import latitude_and_longitude, plain, spellings
+from tvbandits.datasets.tables.cells import simplify_numbers
+from tvbandits.datasets.tables.headings import (
+    find_latitude_and_longitude,
+    heading_variants,
+    simplify_heading,
+)
 from tvbandits.datasets.tables.layout import (
     LINE,
     NO_OPTIONS,
     NO_VALUES,
     FileOptions,
     columns_of_option,
-    station_columns,
-    time_columns,
+    find_station_columns,
+    find_time_columns,
 )
-from tvbandits.datasets.tables.other_rows import end_lines, sum_lines, unit_lines, width_lines
+from tvbandits.datasets.tables.other_rows import (
+    find_end_lines,
+    find_sum_lines,
+    find_unit_lines,
+    find_width_lines,
+)
 from tvbandits.datasets.tables.spreadsheets import (
+    convert_decimal_marks,
     is_parquet,
     read_csv,
     read_parquet,
     unpack,
-    with_points,
 )
-from tvbandits.datasets.tables.times import PAIRS, TIMES, is_day, with_long_years
+from tvbandits.datasets.tables.times import PAIRS, TIMES, expand_years, is_day
 from tvbandits.io import check_size
 from tvbandits.option_text import format_option
 
@@ -150,13 +159,15 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
     empty = _unnamed_columns(body, names, header, separator)
     body, above, names = (body.drop(columns=empty), above.drop(columns=empty), names.drop(empty))
     cells = body.set_axis(list(names), axis=1)
-    stations = station_columns(cells, NO_OPTIONS)
-    cells = plain_numbers(cells, {*stations, *columns_of_option(options, "station", cells.columns)})
+    stations = find_station_columns(cells, NO_OPTIONS)
+    cells = simplify_numbers(
+        cells, {*stations, *columns_of_option(options, "station", cells.columns)}
+    )
     time, is_long = _time_position(cells, options), bool(stations)
-    units = [] if is_long and time is not None else unit_lines(cells, time)
-    units = units or width_lines(cells)
-    ends = end_lines(cells)
-    sums = sum_lines(cells.drop(index=[*units, *ends]), time)
+    units = [] if is_long and time is not None else find_unit_lines(cells, time)
+    units = units or find_width_lines(cells)
+    ends = find_end_lines(cells)
+    sums = find_sum_lines(cells.drop(index=[*units, *ends]), time)
     unit_of = dict(zip(names, cells.loc[units[0]].str.strip(), strict=True)) if units else {}
     # Sums are dropped after this, since a mean such as 1.004,9 determines the marks of its column.
     cells, decimal = _with_points(cells.drop(index=[*units, *ends]), separator, options)
@@ -240,7 +251,7 @@ def _check_names(names: pd.Series[str], header: int) -> None:
             "each time has a row, and each station a column"
         )
     for name in filled:
-        if has_numbers or is_day(name) or is_date_text(name) or with_long_years(name):
+        if has_numbers or is_day(name) or is_date_text(name) or expand_years(name):
             raise ValueError(
                 f"line {header} should have the names of the columns and has {name!r}: write names "
                 f"above the readings, or say where they are by {format_option('header', 'LINE')}"
@@ -268,7 +279,7 @@ def _unnamed_columns(
     empty = [column for column in unnamed if (body[column] == "").all()]
     counts = [str(n) for n in range(len(body) + 1)]
     numbers = body[0].str.strip().to_list()
-    has_time = any({*spellings(name)} & {*TIMES} for name in names)
+    has_time = any({*heading_variants(name)} & {*TIMES} for name in names)
     is_counter = names[0] in ("", "#") and has_time and numbers in (counts[:-1], counts[1:])
     return [0, *empty] if is_counter and 0 not in empty else empty
 
@@ -280,8 +291,10 @@ def _with_points(
     decimal = options.decimal or "point"
     if separator == "," and not options.decimal:
         return cells, decimal
-    degrees = [name for name in latitude_and_longitude(cells.columns) if name is not None]
-    points = with_points(cells.copy(), options.decimal, DOUBTFUL.get(separator, ""), degrees)
+    degrees = [name for name in find_latitude_and_longitude(cells.columns) if name is not None]
+    points = convert_decimal_marks(
+        cells.copy(), options.decimal, DOUBTFUL.get(separator, ""), degrees
+    )
     changes = cells.to_numpy()[(cells != points).to_numpy()]
     return points, "comma" if any("," in cell for cell in changes) else decimal
 
@@ -318,14 +331,14 @@ def _find_header(rows: list[list[str]]) -> int:
 
 
 def _plain(names: Sequence[str]) -> set[str]:
-    return {plain(name) for name in names}
+    return {simplify_heading(name) for name in names}
 
 
 def _time_position(cells: pd.DataFrame, options: FileOptions) -> int | None:
     """Return the position of the column of times: by its name, or the first column if it has dates."""
-    names = [plain(column) for column in cells.columns]
+    names = [simplify_heading(column) for column in cells.columns]
     option_columns = columns_of_option(options, "time", cells.columns)
-    for name in map(plain, (*option_columns, *time_columns(cells))):
+    for name in map(simplify_heading, (*option_columns, *find_time_columns(cells))):
         if name in names:
             return names.index(name)
     has_dates = bool(cells.iloc[:, 0].map(is_date_text).any()) if len(cells.columns) else False
@@ -354,7 +367,7 @@ def _ungroup(cells: pd.DataFrame, stations: pd.Series[str]) -> pd.DataFrame:
     parts = [
         keys.assign(station=station_of[i], parameter=name, value=cells.iloc[:, i])
         for i, name in enumerate(cells.columns)
-        if station_of[i] and plain(name) not in NO_VALUES
+        if station_of[i] and simplify_heading(name) not in NO_VALUES
     ]
     rows: pd.DataFrame = pd.concat(parts).sort_index(kind="stable")
     return rows

@@ -179,7 +179,7 @@ def _explain(message: str, separator: str) -> str:
     return message
 
 
-def with_points(
+def convert_decimal_marks(
     frame: pd.DataFrame, decimal: str | None, doubtful: str = "", degrees: Collection[str] = ()
 ) -> pd.DataFrame:
     """Return a frame in which numbers have decimal points, and no separators of thousands.
@@ -204,8 +204,8 @@ def with_points(
     Examples
     --------
     >>> import pandas as pd
-    >>> from tvbandits.datasets.tables.spreadsheets import with_points
-    >>> with_points(pd.DataFrame({"a": ["1.012", "998,5"]}), None)["a"].tolist()
+    >>> from tvbandits.datasets.tables.spreadsheets import convert_decimal_marks
+    >>> convert_decimal_marks(pd.DataFrame({"a": ["1.012", "998,5"]}), None)["a"].tolist()
     ['1012', '998.5']
     """
     columns = [

@@ -14,7 +14,7 @@ from tvbandits import compare
 from tvbandits.comparison.arguments import make_problem
 from tvbandits.datasets import TableProblem, sensor_field
 from tvbandits.datasets.sensor_field import kilometres
-from tvbandits.datasets.tables.readings import as_times, read_table
+from tvbandits.datasets.tables.readings import parse_times, read_table
 from tvbandits.domains.problem import Problem, get_added_noise
 from tvbandits.experts import SimulatorExpert
 
@@ -116,16 +116,16 @@ def test_spans_that_cannot_be(numbers: bool, start: Any, end: Any, message: str)
 
 def test_dates_of_a_column_say_together_what_comes_first() -> None:
     days = ["02/03/2026", "03/31/2026 10:30", "03/02/2026 1:30 PM", "2026-12-31", "2026-12-31T10Z"]
-    found = as_times(days)
+    found = parse_times(days)
     first = ["2026-02-03 00:00:00", "2026-03-31 10:30:00", "2026-03-02 13:30:00"]
     assert [str(day) for day in found] == [*first, "2026-12-31 00:00:00", "2026-12-31 10:00:00"]
-    assert str(as_times(["02/03/2026", "31/03/2026"])[0]) == "2026-03-02 00:00:00"
-    assert str(as_times(["02-03-2026 24:00"], dates="day")[0]) == "2026-03-03 00:00:00"
-    assert str(as_times(["02/03/2026"], dates="month")[0]) == "2026-02-03 00:00:00"
-    assert str(as_times(["31.01.2026 10:30"])[0]) == "2026-01-31 10:30:00"  # with dots, the day
-    refused(ValueError, "02/03/2026 may be 2 March or 3 February: .*dates=", as_times, days[:1])
-    refused(ValueError, "03/31/2026", as_times, [*days, "31/12/2026"])
-    refused(ValueError, r"dates='day'\): .* 03/31/2026", as_times, days, dates="day")
+    assert str(parse_times(["02/03/2026", "31/03/2026"])[0]) == "2026-03-02 00:00:00"
+    assert str(parse_times(["02-03-2026 24:00"], dates="day")[0]) == "2026-03-03 00:00:00"
+    assert str(parse_times(["02/03/2026"], dates="month")[0]) == "2026-02-03 00:00:00"
+    assert str(parse_times(["31.01.2026 10:30"])[0]) == "2026-01-31 10:30:00"  # with dots, the day
+    refused(ValueError, "02/03/2026 may be 2 March or 3 February: .*dates=", parse_times, days[:1])
+    refused(ValueError, "03/31/2026", parse_times, [*days, "31/12/2026"])
+    refused(ValueError, r"dates='day'\): .* 03/31/2026", parse_times, days, dates="day")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
