@@ -145,11 +145,11 @@ def parse_times(
     if moments.notna().all():
         return pd.DatetimeIndex(moments.dt.tz_localize(None), name=name).as_unit("us")
     wrong = moments.isna() & numbers.isna()
-    row = int((wrong if wrong.any() else moments.isna()).to_numpy().argmax())
+    index = int((wrong if wrong.any() else moments.isna()).to_numpy().argmax())
     raise ValueError(
         f"{name} must be numbers, or dates like 2008-01-31 12:00, 01/31/2008 12:00 or "
-        f"31.01.2008 12:00, got {describe(series[row])} in {_describe_row(column, row)}: "
-        f"{_remedy_of_time(series[row])}, or name another column by {format_option('time', 'COLUMN')}"
+        f"31.01.2008 12:00, got {describe(series[index])} in {_describe_row(column, index)}: "
+        f"{_remedy_of_time(series[index])}, or name another column by {format_option('time', 'COLUMN')}"
     )
 
 

@@ -321,7 +321,7 @@ def _find_header(rows: list[list[str]]) -> int:
     with_time = [
         line
         for line, cells in enumerate(texts, 1)
-        if len(cells) > 1 and _plain(cells) & times and not any(map(is_date_text, cells))
+        if len(cells) > 1 and _simplify_all(cells) & times and not any(map(is_date_text, cells))
     ]
     widths = Counter(len(cells) for cells in texts if cells)
     usual = max(widths, key=lambda width: widths[width], default=1)
@@ -330,7 +330,7 @@ def _find_header(rows: list[list[str]]) -> int:
     return (with_time or full or not_empty or [1])[0]
 
 
-def _plain(names: Sequence[str]) -> set[str]:
+def _simplify_all(names: Sequence[str]) -> set[str]:
     return {simplify_heading(name) for name in names}
 
 
