@@ -261,7 +261,7 @@ def test_check_kernel_refuses_structures(kernel: Any, message: str) -> None:
 
 
 def test_check_kernel_edges() -> None:
-    with pytest.raises(ValueError, match=r"sees rows \[x, t\], got points of dimension 1"):
+    with pytest.raises(ValueError, match=r"needs rows \[x, t\], got points of dimension 1"):
         check_kernel(OnTime(RBF()), [[1.0], [2.0]])
     check_kernel(Broken(), rows(9))
     check_kernel(RBF(), np.empty((0, 2)))
