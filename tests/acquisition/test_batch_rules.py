@@ -30,7 +30,7 @@ from tvbandits.acquisition.batches import (
 )
 from tvbandits.acquisition.rules import samples as drawn_for
 from tvbandits.acquisition.widths import BBKBWidth, Fixed
-from tvbandits.bandit.state import generator_of
+from tvbandits.bandit.state import restore_generator
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.policies import gp_ucb, thompson
@@ -331,8 +331,9 @@ def player(posterior: Any, told: int = 5, **options: Any) -> Bandit:
 def samples(made: Bandit, count: int) -> Array:
     """Samples of the reward at all candidates, as an ask draws them."""
     made.ask(2.0)
-    decision = made._inference.decision(
-        *made._inference.condition(made.state, 2.0, generator_of(made.state.random)), made.info.beta
+    decision = made._inference.make_decision(
+        *made._inference.condition(made.state, 2.0, restore_generator(made.state.random)),
+        made.info.beta,
     )
     return drawn_for(decision, count, np.random.default_rng(5))
 

@@ -16,7 +16,7 @@ from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Candidates, Exact, Nystrom, Options, Recipe, StateSpace, policies
 from tvbandits.acquisition.batches import PlainFantasy, SparseFantasy, UpperBound
-from tvbandits.acquisition.rules import Acquisition, Decision, LastingBound
+from tvbandits.acquisition.rules import Acquisition, Decision, PersistentBound
 from tvbandits.acquisition.widths import (
     BBKBProgramWidth,
     BKBWidth,
@@ -81,7 +81,7 @@ class Setting:
 
 def here(step: Any) -> Array:
     """What Lemma 3 adds for the point of a step, at all candidates."""
-    return np.asarray(step.shares(step.z)[0])
+    return np.asarray(step.terms(step.z)[0])
 
 
 def built(fantasy: Any, size: int, seed: int = 0) -> tuple[Array, list[Any]]:
@@ -348,7 +348,7 @@ def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
 
 def test_a_few_candidates_are_played_with_rival_models() -> None:
     recipe = bandit().recipe
-    assert isinstance(recipe.acquisition, LastingBound)
+    assert isinstance(recipe.acquisition, PersistentBound)
     assert recipe.posterior == ModelEnsemble(both=True)
     assert recipe.learn is None
     assert bandit(beta=1.5).recipe == replace(recipe, beta=1.5)
@@ -375,7 +375,7 @@ def test_both_are_a_networks_models_and_a_functions() -> None:
 
 def test_it_needs_a_bank() -> None:
     with pytest.raises(ValueError, match=r"ModelEnsemble\(\), .*Exact\(\)"):
-        Recipe(SITES, RBF(1.0), 0.01, acquisition=LastingBound())
+        Recipe(SITES, RBF(1.0), 0.01, acquisition=PersistentBound())
 
 
 # --- confidence

@@ -98,7 +98,7 @@ def test_message_that_nothing_is_available_names_the_domain_that_is_sampled() ->
     bandit.tell([[0.5, 20.0]], [1.0], 1)
     refused(
         ValueError,
-        r"none of 65536 points of Box\(\[\[0.0, 1.0\], \[10.0, 30.0\]\]\) is",
+        r"none of 65536 random points of Box\(\[\[0.0, 1.0\], \[10.0, 30.0\]\]\) is",
         lambda: bandit.ask(2, available=lambda X: X[:, 0] > 2.0),
     )
 

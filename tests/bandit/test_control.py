@@ -166,7 +166,7 @@ def test_limits_and_candidates_that_come_and_go_stand_beside_it() -> None:
     control = np.array(bandit.recipe.options.control)
     assert (X[0] == control).all()
     assert (bandit.with_candidates([[5.0], control]).ask(2)[0] == control).all()
-    with pytest.raises(PlayError, match="control must be one that may be played") as met:
+    with pytest.raises(PlayError, match="control must be a candidate") as met:
         bandit.with_candidates([[5.0], [6.0]])
     assert met.value.message(lambda x: f"site {x[0]:g}", str).endswith(f"got site {control[0]:g}")
 
@@ -187,7 +187,7 @@ MEASURED = Candidates([[0.0], [1.0]], context={"load": (0, 1)})
             [0.0],
             "needs posterior=Exact",
         ),
-        (policies.adaptive_gp_ucb(Box([(0, 1)])), [0.0], "starts afresh$"),
+        (policies.adaptive_gp_ucb(Box([(0, 1)])), [0.0], "neither fits a kernel nor resets"),
         (policies.adaptive_gp_ucb(MANY), [0.0], "at most 200 candidates"),
         (policies.gp_ucb(GIVEN, kernel=KERNEL, noise_variance=0.04), [0.0, 1.0], "without context"),
         (policies.adaptive_gp_ucb(MEASURED), [0.0], "without context"),

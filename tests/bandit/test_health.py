@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tvbandits import Arms, Box, Candidates, Dataset, policies, rate
-from tvbandits.bandit.observations import LEAST_COVERAGE, PLAYS, signs_of_trouble
+from tvbandits.bandit.observations import LEAST_COVERAGE, PLAYS, find_signs_of_trouble
 from tvbandits.validation import Array
 
 BOX = Box([(0.0, 10.0), (-1.0, 1.0)])
@@ -24,8 +24,8 @@ def inside(count: int = PLAYS) -> Array:
 
 def test_signs_of_trouble_are_none_in_good_health() -> None:
     rewards = rewards_at(inside(), RNG.normal(size=PLAYS))
-    assert signs_of_trouble(BOX, rewards, 0.01, 0.95) == ()
-    assert signs_of_trouble(BOX, rewards, 0.01, math.nan) == ()
+    assert find_signs_of_trouble(BOX, rewards, 0.01, 0.95) == ()
+    assert find_signs_of_trouble(BOX, rewards, 0.01, math.nan) == ()
 
 
 @pytest.mark.parametrize(
@@ -36,23 +36,25 @@ def test_signs_of_trouble_name_the_end_where_all_plays_lie(
 ) -> None:
     X = inside(PLAYS + 5)
     X[5:, coordinate] = value
-    (sign,) = signs_of_trouble(BOX, rewards_at(X, RNG.normal(size=len(X))), 0.01, math.nan)
+    (sign,) = find_signs_of_trouble(BOX, rewards_at(X, RNG.normal(size=len(X))), 0.01, math.nan)
     assert re.search(words, sign)
     X[-1, coordinate] = 0.0
-    assert signs_of_trouble(BOX, rewards_at(X, RNG.normal(size=len(X))), 0.01, math.nan) == ()
+    assert find_signs_of_trouble(BOX, rewards_at(X, RNG.normal(size=len(X))), 0.01, math.nan) == ()
 
 
 def test_signs_of_trouble_name_rewards_that_are_all_noise() -> None:
     X = inside(40)
     noise = 0.1 * RNG.standard_normal(40)
-    (sign,) = signs_of_trouble(BOX, rewards_at(X, noise), 0.01, math.nan)
+    (sign,) = find_signs_of_trouble(BOX, rewards_at(X, noise), 0.01, math.nan)
     assert "noise" in sign
     # At one point there is nothing else to read.
     assert (
-        signs_of_trouble(BOX, rewards_at(np.repeat(X[:1], 40, axis=0), noise), 0.01, math.nan) == ()
+        find_signs_of_trouble(BOX, rewards_at(np.repeat(X[:1], 40, axis=0), noise), 0.01, math.nan)
+        == ()
     )
     assert (
-        signs_of_trouble(BOX, rewards_at(X[: PLAYS - 1], noise[: PLAYS - 1]), 0.01, math.nan) == ()
+        find_signs_of_trouble(BOX, rewards_at(X[: PLAYS - 1], noise[: PLAYS - 1]), 0.01, math.nan)
+        == ()
     )
 
 
@@ -61,11 +63,11 @@ def test_signs_of_trouble_judge_rates_by_their_own_variance() -> None:
     arms = Candidates(np.arange(5.0)[:, None])
     rates = 0.02 + 0.001 * RNG.standard_normal(40)
     equal = Dataset(X, np.arange(40.0), rates, np.full(40, 1e-6))
-    (sign,) = signs_of_trouble(arms, equal, 1e-12, math.nan)
+    (sign,) = find_signs_of_trouble(arms, equal, 1e-12, math.nan)
     assert "noise" in sign
     differing = Dataset(X, np.arange(40.0), rates + 0.01 * X[:, 0], np.full(40, 1e-6))
     # A noise that was learned from nothing says nothing about them.
-    assert signs_of_trouble(arms, differing, 1.0, math.nan) == ()
+    assert find_signs_of_trouble(arms, differing, 1.0, math.nan) == ()
 
 
 def test_signs_of_trouble_tell_arms_apart_whose_clicks_are_told_one_by_one() -> None:
@@ -74,9 +76,9 @@ def test_signs_of_trouble_tell_arms_apart_whose_clicks_are_told_one_by_one() -> 
     chances = np.tile(np.linspace(0.2, 0.8, 6), 40)
     clicks = np.random.default_rng(0).random(240) < chances
     X, t, noise = np.tile(arms.X, (40, 1)), np.arange(240.0), np.full(240, 0.24)
-    assert signs_of_trouble(arms, Dataset(X, t, clicks * 1.0, noise), 1.0, math.nan) == ()
+    assert find_signs_of_trouble(arms, Dataset(X, t, clicks * 1.0, noise), 1.0, math.nan) == ()
     alike = np.random.default_rng(0).random(240) < 0.5
-    (sign,) = signs_of_trouble(arms, Dataset(X, t, alike * 1.0, noise), 1.0, math.nan)
+    (sign,) = find_signs_of_trouble(arms, Dataset(X, t, alike * 1.0, noise), 1.0, math.nan)
     assert "noise" in sign
 
 
@@ -94,7 +96,7 @@ def test_info_of_counts_says_nothing_of_a_noise_that_no_reading_tells_of() -> No
 
 def test_signs_of_trouble_name_the_share_of_intervals_that_held() -> None:
     rewards = rewards_at(inside(), RNG.normal(size=PLAYS))
-    (sign,) = signs_of_trouble(BOX, rewards, 0.01, LEAST_COVERAGE - 0.1)
+    (sign,) = find_signs_of_trouble(BOX, rewards, 0.01, LEAST_COVERAGE - 0.1)
     assert "70%" in sign
 
 

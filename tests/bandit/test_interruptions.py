@@ -16,7 +16,7 @@ from tests.attack.interruptions import Lines
 from tvbandits import Answers, Bandit, Candidates, Dataset, policies, threads
 from tvbandits.experts import Budgeted, Calibrated
 from tvbandits.experts.protocol import restore_state, state_of
-from tvbandits.threads import Turns, in_turn, one_blas_thread
+from tvbandits.threads import CallLock, limit_blas_threads, lock_calls
 from tvbandits.validation import Array
 
 POINTS = np.linspace(0.0, 1.0, 5)[:, None]
@@ -67,11 +67,11 @@ class Worker:
     _size = 1
 
     def __init__(self) -> None:
-        self._turns = Turns()
+        self._call_lock = CallLock()
 
-    @in_turn
+    @lock_calls
     def work(self) -> str:
-        with one_blas_thread():
+        with limit_blas_threads():
             return "done"
 
 
@@ -86,7 +86,7 @@ def test_a_turn_ends_whatever_line_it_is_interrupted_at() -> None:
         other.join(20)
         assert done == ["done"], where
         assert not threads._blocks, where
-        assert threads._before == [], where
+        assert threads._former_counts == [], where
 
 
 class Told:
@@ -144,10 +144,12 @@ def test_ctrl_c_while_libraries_are_looked_for_is_not_lost(monkeypatch: pytest.M
             ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()
 
     monkeypatch.setattr("tvbandits.threads.ThreadpoolController", Looking)
-    monkeypatch.setattr("tvbandits.threads._libraries", cache(threads._libraries.__wrapped__))
+    monkeypatch.setattr(
+        "tvbandits.threads._find_libraries", cache(threads._find_libraries.__wrapped__)
+    )
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with pytest.raises(KeyboardInterrupt), one_blas_thread():
+        with pytest.raises(KeyboardInterrupt), limit_blas_threads():
             pass
     finally:
         signal.signal(signal.SIGINT, before)

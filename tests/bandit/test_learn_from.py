@@ -123,7 +123,7 @@ def test_nothing_else_changes() -> None:
     assert here.state.rewards.y.tolist() == [0.1, 0.2]
     assert here.history.drop(columns="variance").equals(own.history.drop(columns="variance"))
     rule = replace(here.recipe.posterior, both=False)
-    outcome = replace(here.recipe, posterior=rule).of_outcome(Limit("q", at_most=900))
+    outcome = replace(here.recipe, posterior=rule).make_outcome_recipe(Limit("q", at_most=900))
     assert rule.prior_scale > 0.0
     assert outcome.posterior == replace(rule, prior_scale=0.0)
 
@@ -149,10 +149,10 @@ def a_frame() -> Any:
         (Bandit, "a bandit or a campaign, or its state"),
         (a_frame(), "a bandit or a campaign, or its state"),
         (policies.uniform(THERE), "a bandit or a campaign, or its state"),
-        (policies.gp_ucb(THERE, kernel=RBF(2.0), noise_variance=1.0), "told no reward"),
+        (policies.gp_ucb(THERE, kernel=RBF(2.0), noise_variance=1.0), "has no rewards"),
         (
             policies.gp_ucb(Box([(0, 1)] * 2), kernel=RBF(2.0), noise_variance=1.0),
-            "1 coordinates here, and 2",
+            "1 coordinates, but those of the other bandit 2",
         ),
     ],
 )
@@ -168,5 +168,5 @@ def test_who_learns_nothing() -> None:
     beside = policies.adaptive_gp_ucb(HERE).with_options(control=HERE.X[0])
     for each in (beside, policies.gp_ucb(HERE, kernel=RBF(2.0), noise_variance=1.0)):
         before = each.state
-        refused(ValueError, "learn from another", each.learn_from, there)
+        refused(ValueError, "learn_from needs a policy that learns", each.learn_from, there)
         assert each.state == before

@@ -27,7 +27,7 @@ from tvbandits import (
 )
 from tvbandits.acquisition.constraints import (
     CONFIG,
-    OutcomeBeliefs,
+    OutcomePosterior,
     probability_after,
     probability_of,
 )
@@ -172,7 +172,7 @@ def test_outcomes_have_beliefs_of_their_own_that_forget(posterior: StateSpace | 
         X = SITES.X[[t, 20 - t]]
         bandit.tell(X, reward(X), t, outcomes={"load": load_of(X, t)})
     if posterior is None:
-        alone = Bandit(bandit.recipe.of_outcome(LOAD))
+        alone = Bandit(bandit.recipe.make_outcome_recipe(LOAD))
         assert isinstance(alone.recipe.posterior, Exact)
         assert alone.recipe.learn is not None
     else:
@@ -213,7 +213,7 @@ def test_an_outcome_that_was_not_read_is_told_as_nan_or_not_at_all() -> None:
 
 def test_without_a_start_it_says_that_it_guesses() -> None:
     bandit = limited(safe=())
-    with pytest.warns(LimitWarning, match="nothing is known of load yet.*give safe=") as given:
+    with pytest.warns(LimitWarning, match="there is no reading of load yet.*safe=") as given:
         bandit.ask(1)
     assert [each.filename for each in given] == [__file__]  # it speaks of the line that asked
 
@@ -222,7 +222,7 @@ def test_where_no_point_is_known_to_hold_the_likeliest_is_played() -> None:
     bandit = limited()
     bandit.tell(SITES.X, reward(SITES.X), 1, outcomes={"load": 5.0 + 0.1 * SITES.X[:, 0]})
     says = (
-        r"no point is known.*likeliest to hold \(the limit on load holds there with a probability of "
+        r"no point is known.*most likely to \(the limit on load holds there with a probability of "
         r"[0-9.e-]+, and 0\.5 is needed\)"
     )
     with pytest.warns(LimitWarning, match=says):
@@ -445,7 +445,7 @@ def test_a_violation_costs_more_after_many(risk: float, violations: int, excess:
     y = np.where(np.arange(21) < violations, 1.0, -1.0)
     seen = Dataset(np.zeros((21, 1)), np.arange(21.0), y, np.ones(21))
     view = joint = None
-    beliefs = OutcomeBeliefs(LOAD, SITES, seen, view, joint, risk)  # type: ignore[arg-type]
+    beliefs = OutcomePosterior(LOAD, SITES, seen, view, joint, risk)  # type: ignore[arg-type]
     assert beliefs.excess == pytest.approx(excess, abs=2e-3)
     assert beliefs.least == 0.5
     assert replace(beliefs, limit=SURE).least == SURE.probability

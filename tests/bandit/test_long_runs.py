@@ -226,7 +226,7 @@ def test_what_is_kept_can_be_corrected_and_the_rest_is_named(name: str) -> None:
     bandit.correct(x, [9.0], t)
     assert bandit.state.rewards.y[-2] == 9.0
     assert (len(bandit.state.rewards), bandit.info.readings) == (kept, told)
-    with pytest.raises(ValueError, match=r"readings from before t = \d+ have left the history"):
+    with pytest.raises(ValueError, match=r"readings from before t = \d+ are no longer stored"):
         bandit.correct(x, [9.0], 3.0)
     bandit.retract(x, t)
     assert bandit.info.readings == told - 1

@@ -31,7 +31,7 @@ POINTS = np.random.default_rng(0).random((COUNT, 3)).astype(np.float32).astype(f
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "BLOCK", 300)
-    monkeypatch.setattr(recipe, "MOST_LOOKED_AT", 100)
+    monkeypatch.setattr(recipe, "MOST_EVALUATED", 100)
     monkeypatch.setattr(rules, "CONFIG", replace(rules.CONFIG, largest_exact=100))
     config = replace(top_candidates.CONFIG, smallest_batch=16)
     monkeypatch.setattr(top_candidates, "CONFIG", config)
@@ -60,7 +60,7 @@ def play(bandit: Bandit, plays: int = 80, **asked: Any) -> Array:
 def in_memory(monkeypatch: pytest.MonkeyPatch, made: Callable[[], Array]) -> Array:
     """The same while every candidate is looked at."""
     with monkeypatch.context() as context:
-        context.setattr(recipe, "MOST_LOOKED_AT", COUNT)
+        context.setattr(recipe, "MOST_EVALUATED", COUNT)
         return made()
 
 

@@ -12,7 +12,7 @@ from tests.helpers.refusals import refused
 from tvbandits import Bandit, Box, Candidates, Recipe, Space, policies
 from tvbandits.domains.domain import Domain
 from tvbandits.queries import KDPP, LogSchedule
-from tvbandits.queries.plans import Asking
+from tvbandits.queries.plans import QueryConfig
 from tvbandits.validation import Array
 
 OUTSIDE: dict[str, Any] = {"outside": (-15, 20)}
@@ -134,7 +134,11 @@ def test_only_what_is_available_is_played_at_a_context() -> None:
 def test_questions_are_about_the_context_of_the_decision() -> None:
     bandit = Bandit(
         Recipe(
-            BOX, KERNEL, 0.01, asking=Asking(KDPP(LogSchedule(4.0)), about="domain"), age_lag=1.0
+            BOX,
+            KERNEL,
+            0.01,
+            query_config=QueryConfig(KDPP(LogSchedule(4.0)), pool="domain"),
+            age_lag=1.0,
         )
     )
     for t in range(1, 6):
@@ -152,8 +156,8 @@ NAN, INF = float("nan"), float("inf")
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda b: b.ask(9), r"has a context, say context=\{'outside': ...\}"),
-        (lambda b: b.recommend(9), "has a context, say context="),
+        (lambda b: b.ask(9), r"has a context: give it as context=\{'outside': ...\}"),
+        (lambda b: b.recommend(9), "has a context: give it as context="),
         (lambda b: b.ask(9, context={"inside": 3}), "unknown context 'inside'; there are: outside"),
         (lambda b: b.ask(9, context={}), r"context 'outside' is missing, got \{\}"),
         (lambda b: b.ask(9, context={"outside": NAN}), "outside must be a finite number, got nan"),
@@ -166,7 +170,10 @@ NAN, INF = float("nan"), float("inf")
             lambda b: b.tell(b.state.rewards.X[:1], [1.0], context=[1.0]),
             "the points have a context, got another",
         ),
-        (lambda b: b.predict(chosen(b)), r"was not asked for, .*: say context=\{'outside': ...\}"),
+        (
+            lambda b: b.predict(chosen(b)),
+            r"is not known, .*: give it as context=\{'outside': ...\}",
+        ),
         (lambda b: b.tell(chosen(b), [1.0], context={"outside": 21.0}), "from -15 to 20, got 21"),
         (lambda b: b.tell(np.zeros((1, 9)), [1.0]), "X must have shape"),
     ],
@@ -218,5 +225,7 @@ def test_domains_that_cannot_be(make: Callable[[], Any], said: str) -> None:
     [Box([(0, 1)], context={"out": (-9, 9)}), Space(flow=(0, 2), context={"out": (-9, 9)})],
 )
 def test_a_recipe_on_a_domain_at_one_context_is_refused_at_once(domain: Domain) -> None:
-    says = r"plays on the whole domain, got .* at \[1\.0\]: give .*context= to each ask"
+    says = (
+        r"the domain must be that of all contexts, got .* at \[1\.0\]: give .*context= to each ask"
+    )
     refused(ValueError, says, Recipe, domain.at_context(np.array([1.0])), RBF(1.0), 0.01)

@@ -20,7 +20,7 @@ from tests.helpers.players import (
 from tests.helpers.refusals import refused
 from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, policies
-from tvbandits.bandit.state import same_value
+from tvbandits.bandit.state import is_same_value
 
 NAN = math.nan
 
@@ -53,7 +53,7 @@ def test_nothing_is_learned(variant: str) -> None:
     if variant != "frugal-gp-ucb":  # its plan has looked one step ahead
         parts.append("posterior")
     for part in parts:
-        assert same_value(getattr(bandit.state, part), getattr(twin.state, part)), part
+        assert is_same_value(getattr(bandit.state, part), getattr(twin.state, part)), part
 
 
 class Mute:
@@ -74,7 +74,9 @@ def test_time_goes_on() -> None:
     bandit = made("gp-ucb")
     bandit.tell(LINE.X[[7]], [NAN], 4.0)
     assert bandit.state.time == 4.0
-    refused(ValueError, r"cannot ask for t = 3: a reading at t = 4 is told", bandit.ask, 3.0)
+    refused(
+        ValueError, r"cannot ask for t = 3: there is a later reading, at t = 4", bandit.ask, 3.0
+    )
     bandit.ask()
     assert bandit.state.record.pending_time == 5.0
 

@@ -12,7 +12,7 @@ from tests.helpers.refusals import refused
 from tests.oracles.moving import plain_trajectory
 from tvbandits import Bandit, Box, Candidates, Integer, Limit, Space, policies
 from tvbandits.domains.availability import NothingAvailableError
-from tvbandits.domains.moving import costs_along, distances
+from tvbandits.domains.moving import compute_path_costs, distances
 from tvbandits.validation import Array
 
 LINE = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
@@ -76,7 +76,7 @@ def test_every_rule_moves_less_where_it_costs_more(made: Any) -> None:
             X = bandit.ask(t, n=1)
             read = {limit.name: np.zeros(1) for limit in bandit.recipe.options.limits}
             bandit.tell(X, reward(X, t), t, outcomes=read)
-        ways.append(costs_along(1.0, bandit.recipe.domain, bandit.state.rewards.X).sum())
+        ways.append(compute_path_costs(1.0, bandit.recipe.domain, bandit.state.rewards.X).sum())
     assert ways[1] < 0.5 * ways[0]
 
 
@@ -175,7 +175,7 @@ def test_a_distance_that_rounding_swallows() -> None:
 
 
 def test_a_rule_that_weighs_information_has_no_unit_for_it() -> None:
-    with pytest.raises(ValueError, match="weighs no rewards"):
+    with pytest.raises(ValueError, match="move_cost is subtracted from rewards"):
         policies.boba(LINE, noise_variance=0.01).with_options(move_cost=0.1)
 
 

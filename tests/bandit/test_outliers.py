@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.recipes import build
 from tvbandits import Answers, Arms, Bandit, Box, Campaign, Candidates, Options, Space, policies
-from tvbandits.bandit.outliers import CONFIG, agreeing, far_from_the_others
+from tvbandits.bandit.outliers import CONFIG, find_agreement, find_isolated_readings
 from tvbandits.data import Dataset, Outliers
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.state_space import FeatureRows, Filter
@@ -237,26 +237,26 @@ def test_readings_agree_by_what_they_differ_in() -> None:
         ways = math.comb(4, len(some) + 1)
         if sum(odds[j] for j in some) > CONFIG.agreement + math.log(ways) and len(some) > 1:
             expected[i, some] = True
-    assert np.array_equal(agreeing(error, prior, noise), expected)
+    assert np.array_equal(find_agreement(error, prior, noise), expected)
     assert expected[0, 1] > expected[0, 2]
-    assert not agreeing(error[:2], 0.01 * prior[:2, :2], noise[:2]).any()
+    assert not find_agreement(error[:2], 0.01 * prior[:2, :2], noise[:2]).any()
 
 
 def test_first_readings_are_apart_from_the_others_and_each_other() -> None:
     y = np.array([0.1, 0.5, 30.0, 0.3, 0.9])
-    assert far_from_the_others(y, 0.01).tolist() == [False, False, True, False, False]
-    assert not far_from_the_others(y[:4], 0.01).any()  # of so few nobody can tell
+    assert find_isolated_readings(y, 0.01).tolist() == [False, False, True, False, False]
+    assert not find_isolated_readings(y[:4], 0.01).any()  # of so few nobody can tell
     nearer = y / [1, 1, 10, 1, 1]
-    assert not far_from_the_others(nearer, 0.01).any()  # five do not tell what is usual
-    assert far_from_the_others(np.append(nearer, np.tile(y[[0, 1, 3, 4]], 2)), 0.01)[2]
-    assert not far_from_the_others(np.append(y, 30.1), 0.01).any()
+    assert not find_isolated_readings(nearer, 0.01).any()  # five do not tell what is usual
+    assert find_isolated_readings(np.append(nearer, np.tile(y[[0, 1, 3, 4]], 2)), 0.01)[2]
+    assert not find_isolated_readings(np.append(y, 30.1), 0.01).any()
 
 
 def test_outliers_go_back_to_where_they_were_told() -> None:
     rng = np.random.default_rng(0)
     told = Dataset(rng.random((9, 2)), np.arange(9.0), rng.random(9), np.ones(9))
     out = rng.random(9) < 0.4
-    aside = Outliers.of(told, out)
+    aside = Outliers.from_mask(told, out)
     assert len(aside) == out.sum()
     again = aside.merge(told.take(~out))
     for name in ("X", "t", "y", "variance", "source"):

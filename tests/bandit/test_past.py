@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.networks import shared_weather
 from tvbandits import Answers, Box, Candidates, load, policies
-from tvbandits.bandit.past import history_table, readings_of
+from tvbandits.bandit.past import list_readings, parse_history
 from tvbandits.datasets import sensor_field
 from tvbandits.domains.space import Arms
 from tvbandits.gp.ensemble.empirical import EmpiricalSpace
@@ -141,7 +141,7 @@ def test_bandit_with_history_goes_on_after_loading(tmp_path) -> None:  # type: i
 def test_readings_of_a_history_of_arms_go_by_name() -> None:
     arms = Arms(["a", "b", "c"])
     frame = pd.DataFrame({"c": [1.0], "a": [2.0], "b": [np.nan]}, [-4])
-    X, y, t = readings_of(arms, *history_table(arms, frame))
+    X, y, t = list_readings(arms, *parse_history(arms, frame))
     np.testing.assert_array_equal(X, arms.X[[0, 2]])
     np.testing.assert_array_equal(y, [2.0, 1.0])
     np.testing.assert_array_equal(t, [-4.0, -4.0])
@@ -149,7 +149,7 @@ def test_readings_of_a_history_of_arms_go_by_name() -> None:
 
 def test_readings_of_a_history_of_an_array_end_at_zero() -> None:
     sites = Candidates(SITES[:2])
-    _, y, t = readings_of(sites, *history_table(sites, [[1.0, 2.0], [3.0, np.nan]]))
+    _, y, t = list_readings(sites, *parse_history(sites, [[1.0, 2.0], [3.0, np.nan]]))
     np.testing.assert_array_equal(y, [1.0, 2.0, 3.0])
     np.testing.assert_array_equal(t, [-1.0, -1.0, 0.0])
 

@@ -274,7 +274,7 @@ def test_pending_is_a_copy() -> None:
     bandit.pending[:] = 99.0
     X[:] = -1.0
     assert set(LINE.index(bandit.pending)) <= set(range(41))
-    assert repr(bandit).endswith("0 rewards told, 2 pending, at the start>")
+    assert repr(bandit).endswith("0 rewards, 2 pending, at the start>")
 
 
 # --- going on -------------------------------------------------------------------------------------

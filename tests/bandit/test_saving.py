@@ -44,7 +44,7 @@ from tvbandits import (
     load,
     policies,
 )
-from tvbandits.bandit.state import same_value
+from tvbandits.bandit.state import is_same_value
 from tvbandits.domains.space import Table
 from tvbandits.io import is_registered
 
@@ -204,7 +204,7 @@ def test_every_wrapper_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
     trusted = {"tests.helpers.players:wave": wave}
     played(player).save(tmp_path / "saved")
     known = player.state.queries.expert
-    assert same_value(load(tmp_path / "saved", trusted).state.queries.expert, known)
+    assert is_same_value(load(tmp_path / "saved", trusted).state.queries.expert, known)
     goes_on_alike(player, tmp_path / "saved", trusted)
 
 
@@ -230,12 +230,12 @@ def test_spaces_with_names_and_tables(tmp_path: Path) -> None:
 def test_what_is_not_of_the_package_must_be_handed_over(tmp_path: Path) -> None:
     player = made("sparq-gp-ucb")
     player.save(tmp_path / "saved")
-    with pytest.raises(SavedFileError, match=f"saved: it uses '{OWN}', which is not part of"):
+    with pytest.raises(SavedFileError, match=f"saved: it uses '{OWN}', which it does not contain"):
         load(tmp_path / "saved")
     mine = Known()
-    assert load(tmp_path / "saved", {OWN: mine}).recipe.asking.expert is mine
+    assert load(tmp_path / "saved", {OWN: mine}).recipe.query_config.expert is mine
     nameless = made("sparq-gp-ucb", expert=experts.CallableExpert(lambda X, t: X[:, 0] * t, 0.1))
-    refused(ValueError, "must stand in a module by its name", nameless.save, tmp_path / "saved")
+    refused(ValueError, "define it in a module", nameless.save, tmp_path / "saved")
     assert load(tmp_path / "saved", {OWN: mine}).state == player.state  # the old file is whole
 
 
@@ -265,7 +265,7 @@ def test_what_opens_candidates_in_a_file_is_handed_over(tmp_path: Path) -> None:
     )
     player.tell(player.ask(1), [1.0], 1)
     player.save(tmp_path / "saved")
-    said = r"because a file says so: .*trusted=\{'tvbandits:MappedRows': Candidates\(path\)\.rows\}"
+    said = r"pass that object, as in trusted=\{'tvbandits:MappedRows': Candidates\(path\)\.rows\}"
     refused(SavedFileError, said, load, tmp_path / "saved")
     other = load(tmp_path / "saved", {"tvbandits:MappedRows": Candidates(place).rows})
     assert (other.ask(2) == player.ask(2)).all()

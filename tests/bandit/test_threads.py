@@ -15,8 +15,8 @@ from tests.helpers.players import KERNEL, LINE, NOISE, made, noisy, step, warmed
 from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, ExpertError, Options, Recipe, policies
 from tvbandits.errors import CallWithinCallError
-from tvbandits.queries.plans import Asking, RandomPoints
-from tvbandits.threads import one_blas_thread
+from tvbandits.queries.plans import QueryConfig, RandomPoints
+from tvbandits.threads import limit_blas_threads
 from tvbandits.validation import Array
 
 TELLS = 200
@@ -132,7 +132,13 @@ def test_a_call_from_inside_of_a_call_is_refused(call: str, consult: Any) -> Non
     experts = Meddling(call), Meddling(call)
     bandit, twin = (
         Bandit(
-            Recipe(LINE, KERNEL, NOISE, asking=Asking(RandomPoints(2), each), consult=consult),
+            Recipe(
+                LINE,
+                KERNEL,
+                NOISE,
+                query_config=QueryConfig(RandomPoints(2), each),
+                consult=consult,
+            ),
             seed=1,
         )
         for each in experts
@@ -193,7 +199,9 @@ class Watching:
 @pytest.mark.parametrize("consult", ["after tell", "before ask"])
 def test_one_thread_in_every_call_and_all_after_it(consult: Any, two_threads: list[int]) -> None:
     expert = Watching()
-    recipe = Recipe(LINE, KERNEL, NOISE, asking=Asking(RandomPoints(2), expert), consult=consult)
+    recipe = Recipe(
+        LINE, KERNEL, NOISE, query_config=QueryConfig(RandomPoints(2), expert), consult=consult
+    )
     bandit = Bandit(recipe, seed=1)
     for t in (1.0, 2.0, 3.0):
         step(bandit, t)
@@ -210,13 +218,13 @@ def test_the_limit_is_lifted_by_the_last_of_two_bandits(two_threads: list[int]) 
     seen: dict[str, list[int]] = {}
 
     def first() -> None:
-        with one_blas_thread():
+        with limit_blas_threads():
             inside.wait(10)
             seen["both"] = blas_threads()
         done.set()
 
     def second() -> None:
-        with one_blas_thread():
+        with limit_blas_threads():
             inside.wait(10)
             assert done.wait(10)
             seen["one left"] = blas_threads()
@@ -227,7 +235,7 @@ def test_the_limit_is_lifted_by_the_last_of_two_bandits(two_threads: list[int]) 
 
 
 def test_an_error_inside_lifts_the_limit_too(two_threads: list[int]) -> None:
-    with pytest.raises(RuntimeError, match="out of luck"), one_blas_thread():
+    with pytest.raises(RuntimeError, match="out of luck"), limit_blas_threads():
         raise RuntimeError("out of luck")
     assert blas_threads() == two_threads
 
@@ -241,10 +249,10 @@ def forks(test: Any) -> Any:
 def child(pipe: Any, bandit: Any) -> None:
     """In a forked process: the guard works, and lifts what it finds."""
     found = {"before": blas_threads()}
-    with one_blas_thread():
+    with limit_blas_threads():
         found["inside"] = blas_threads()
     found["after"] = blas_threads()
-    with one_blas_thread():
+    with limit_blas_threads():
         found["again"] = blas_threads()
     X = step(bandit, 10.0)
     pipe.send((found, X))
@@ -262,7 +270,7 @@ def test_a_forked_child_plays(where: str, two_threads: list[int]) -> None:
     ours, theirs = fork.Pipe()
     process = fork.Process(target=child, args=(theirs, bandit))
     if where == "inside":
-        with one_blas_thread():
+        with limit_blas_threads():
             process.start()
     else:
         process.start()
@@ -280,11 +288,11 @@ def test_a_forked_child_plays(where: str, two_threads: list[int]) -> None:
 @forks
 def test_a_child_does_not_end_its_parent_s_block(two_threads: list[int]) -> None:
     reading, writing = os.pipe()
-    with one_blas_thread():
+    with limit_blas_threads():
         process = os.fork()
     if process == 0:  # the child has left the block that its parent began
         try:
-            with one_blas_thread():
+            with limit_blas_threads():
                 inside = blas_threads()
             os.write(writing, repr((inside, blas_threads())).encode())
         finally:

@@ -18,7 +18,7 @@ from tvbandits import Bandit, Box, Candidates, Limit, NothingAvailableError, Rec
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.space import check_search
 from tvbandits.queries import RandomPoints
-from tvbandits.queries.plans import Asking
+from tvbandits.queries.plans import QueryConfig
 from tvbandits.validation import Array
 
 NAN, INF = math.nan, math.inf
@@ -44,7 +44,11 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
         ("n too many", lambda b: b.ask(9.0, n=10**9), "n must be at most 100000, got 1000000000"),
         # when
         ("ask beyond", lambda b: b.ask(1e300), r"t must be smaller than 2\^53 in size"),
-        ("ask for the past", lambda b: b.ask(5.0), r"cannot ask for t = 5: a reading at t = 8"),
+        (
+            "ask for the past",
+            lambda b: b.ask(5.0),
+            r"cannot ask for t = 5: there is a later reading, at t = 8",
+        ),
         ("answer for a date", lambda b: b.answer(LINE.X[:1], [0.1], NOON), "as a Clock"),  # type: ignore[arg-type]
         # what is available
         ("mask short", lambda b: b.ask(9.0, available=np.ones(3, dtype=bool)), r"got shape \(3,\)"),
@@ -56,7 +60,7 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
         (
             "function of text",
             lambda b: b.ask(9.0, available=lambda _: "all"),
-            r"True or False for 41",
+            r"True or False for each of 41",
         ),
         # what is told, predicted and recommended
         ("one reward for two", lambda b: b.tell(TWO, 1.0), r"y must have shape \(2,\), got \(\)"),
@@ -89,17 +93,21 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
     ],
     "box": [
         ("rows of a box", lambda b: b.ask(9.0, available=[0, 1]), r"got \[0, 1\]"),
-        ("context of a box", lambda b: b.ask(9.0, context=[1.0]), "made with context="),
+        ("context of a box", lambda b: b.ask(9.0, context=[1.0]), "created with context="),
         (
             "nothing of a box",
             lambda b: b.ask(9.0, available=nothing),
-            "none of 65536 points of Box",
+            "none of 65536 random points of Box",
         ),
         ("function of shape", lambda b: b.ask(9.0, available=lambda X: X > 0), "True or False for"),
         ("tell outside", lambda b: b.tell([[2.5], [10.2]], [1, 1]), r"X must .*\[10\.2\] in row 1"),
     ],
     "plane": [
-        ("context left out", lambda b: b.ask(9.0), r"has a context, .*: say context=values"),
+        (
+            "context left out",
+            lambda b: b.ask(9.0),
+            r"has context columns, .*: give their present values",
+        ),
         ("context elsewhere", lambda b: b.ask(9.0, context=[0.5]), "the nearest context is"),
         ("context NaN", lambda b: b.ask(9.0, context=[NAN]), "context must be finite"),
         (
@@ -128,8 +136,10 @@ def player(kind: str) -> Bandit:
 def played(kind: str) -> Bandit:
     """With a plan and no expert, rewards up to t = 8, a failed reading, and two points out."""
     domain, kernel = DOMAINS[kind]
-    asking = Asking(RandomPoints(2), about="domain", reuse_answers=True)
-    recipe = Recipe(domain, kernel, NOISE, asking=asking, consult="before ask", beta=2.0)
+    query_config = QueryConfig(RandomPoints(2), pool="domain", reuse_answers=True)
+    recipe = Recipe(
+        domain, kernel, NOISE, query_config=query_config, consult="before ask", beta=2.0
+    )
     bandit = Bandit(recipe, seed=4)
     for t in map(float, range(1, 9)):
         go_on(bandit, t)

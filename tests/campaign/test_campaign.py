@@ -347,7 +347,7 @@ def test_a_snapshot_of_another_version_names_the_campaign(
 ) -> None:
     with Campaign.create(tmp_path / "c.db", plain()) as campaign:
         monkeypatch.setattr("tvbandits.io.VERSION", 0)
-        with pytest.raises(SavedFileError, match=r"c\.db: .* version \d+.* 0 "):
+        with pytest.raises(SavedFileError, match=r"c\.db: .* version \d+.* 0"):
             campaign.ask(1.0)
 
 

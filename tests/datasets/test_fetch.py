@@ -25,8 +25,8 @@ from tests.helpers.ozone_samples import airdata, field, same
 from tests.helpers.refusals import refused
 from tvbandits.datasets import abalone, sensor_field
 from tvbandits.datasets.epa_ozone import fetch
+from tvbandits.datasets.epa_ozone.benchmark import ozone
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
-from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.tables.readings import read_table
 
 ZIP = "daily_44201_2008.zip"
@@ -311,14 +311,14 @@ def parquet() -> bytes:
 MB = {"unpacked_bytes": 10**6}
 CASES: dict[str, tuple[Callable[[], bytes], dict[str, int], str]] = {
     "bomb.csv.gz": (lambda: gzip.compress(table(800_000).encode(), compresslevel=1), MB,
-        "unpacked bytes or more, and the limit is 1000000"),
+        "unpacked bytes, but the limit is 1000000"),
     "bomb.zip": (lambda: zipped(table(800_000), zipfile.ZIP_DEFLATED), MB,
-        "unpacked bytes or more, and the limit is 1000000"),
-    "rows.csv": (table(2000).encode, {"rows": 1000}, "1001 rows or more, and the limit is 1000"),
+        "unpacked bytes, but the limit is 1000000"),
+    "rows.csv": (table(2000).encode, {"rows": 1000}, "at least 1001 rows, but the limit is 1000"),
     "columns.csv": (table(1, 300).encode, {"columns": 100},
-        "300 columns or more, and the limit is 100"),
+        "at least 300 columns, but the limit is 100"),
     "line.csv": (lambda: b"1" * 5_000_000, {}, "the first line is longer than 4194304 bytes"),
-    "small.parquet": (parquet, MB, "12000000 unpacked bytes or more"),
+    "small.parquet": (parquet, MB, "at least 12000000 unpacked bytes"),
 }  # fmt: skip
 
 
@@ -391,5 +391,7 @@ def test_a_file_beyond_all_measure_is_given_up(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, largest=300))
-    refused(OSError, rf"^{served.url}/{ZIP}: more bytes than 300", get, served, tmp_path)
+    refused(
+        OSError, rf"^{served.url}/{ZIP}: the file has more bytes than 300", get, served, tmp_path
+    )
     assert ZIP not in names(tmp_path)

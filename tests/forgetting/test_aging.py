@@ -35,7 +35,7 @@ from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
 from tvbandits.gp.learned_rate import CONFIG, Predictions, learn_rate, rate_scale
 from tvbandits.queries import RandomPoints
-from tvbandits.queries.plans import Asking
+from tvbandits.queries.plans import QueryConfig
 from tvbandits.validation import Array
 
 modest = settings(deadline=None, max_examples=40)
@@ -264,8 +264,10 @@ def test_event_within_batch() -> None:
 
 @pytest.mark.parametrize("most", [None, 3])
 def test_event_forgets_answers(most: int | None) -> None:
-    asking = Asking(RandomPoints(1), None, about="domain", reuse_answers=True, most_answers=most)
-    bandit = Bandit(replace(make().recipe, asking=asking))
+    query_config = QueryConfig(
+        RandomPoints(1), None, pool="domain", reuse_answers=True, most_answers=most
+    )
+    bandit = Bandit(replace(make().recipe, query_config=query_config))
     bandit.tell(DOMAIN.X[[30]], [0.1], 1)
     bandit.answer(DOMAIN.X[[10, 40]], [0.2, 0.3], 1.0)
     bandit.tell(DOMAIN.X[[30]], [9.0], 2)

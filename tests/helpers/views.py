@@ -8,4 +8,4 @@ from tvbandits.gp.predictions import ScaledPosterior
 def condition(bandit: Bandit, t: float) -> tuple[State, ScaledPosterior]:
     """Return the state and the view of a decision at a time, without a change of the bandit."""
     inference, state = bandit._inference, bandit.state
-    return inference.condition(state, t, inference.generator(state.random))
+    return inference.condition(state, t, inference.take_generator(state.random))

@@ -21,7 +21,7 @@ import tvbandits.experts
 import tvbandits.policies
 from tests.helpers.modules import absent, modules
 from tests.places import ROOT
-from tvbandits.__main__ import SEVERAL, app, spread
+from tvbandits.__main__ import LIST_OPTIONS, app, repeat_options
 from tvbandits.comparison.arguments import READS_FILES, as_width, make_problem
 from tvbandits.comparison.compare import compare
 from tvbandits.datasets import DriftingBump
@@ -127,7 +127,7 @@ def commands() -> set[str]:
 def parameters(line: str) -> dict[str, Any]:
     """The parameters of a command, as the command line reads them."""
     command: Any = typer.main.get_command(app)
-    context = command.make_context("tvbandits", spread(shlex.split(line)[1:], SEVERAL))
+    context = command.make_context("tvbandits", repeat_options(shlex.split(line)[1:], LIST_OPTIONS))
     while hasattr(command, "resolve_command"):
         name, command, rest = command.resolve_command(
             context, [*context._protected_args, *context.args]

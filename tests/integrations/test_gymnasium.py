@@ -17,7 +17,7 @@ from tvbandits import Space  # noqa: E402
 from tvbandits.comparison.compare import compare  # noqa: E402
 from tvbandits.datasets import BumpAndWall, DriftingBump, MovingPeaks, SwitchingArms  # noqa: E402
 from tvbandits.datasets.arms import WearingArms  # noqa: E402
-from tvbandits.domains.candidates import candidates_of  # noqa: E402
+from tvbandits.domains.candidates import get_candidates  # noqa: E402
 from tvbandits.integrations.gymnasium import NAMES, ProblemEnv  # noqa: E402
 
 SMALL = {"horizon": 12}
@@ -60,7 +60,7 @@ def test_an_episode_is_a_run_of_a_comparison(problem: Any, fixed: bool) -> None:
     infos, ends = [], []
     for x in plays:
         if isinstance(env.action_space, Discrete):
-            candidates = candidates_of(env.problem.domain)
+            candidates = get_candidates(env.problem.domain)
             assert candidates is not None
             action: Any = candidates.index(x[None])[0]
         else:
@@ -136,7 +136,7 @@ def test_a_reset_without_a_seed_begins_another_run_and_with_the_same_the_same() 
     assert len({value for _, value in values}) == 3
 
 
-@pytest.mark.parametrize("action", [31, -1, 2.0, [1], None])
+@pytest.mark.parametrize("action", [31, -1, 2.0, [1], None, True])
 def test_an_action_that_there_is_not_is_refused_and_changes_nothing(action: Any) -> None:
     env = ProblemEnv(DriftingBump(candidates=31, horizon=12))
     refused(ResetNeeded, "reset drifting-bump", env.step, 0)

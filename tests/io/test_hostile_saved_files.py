@@ -16,7 +16,7 @@ from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, made, noisy, st
 from tests.helpers.refusals import refused
 from tvbandits import Options, SavedFileError, StateSpace, load, policies
 from tvbandits.experts import CallableExpert, StubTransport
-from tvbandits.io import CLASSES, VERSION, is_registered, name_of
+from tvbandits.io import CLASSES, VERSION, is_registered, qualified_name
 
 GOOD = good()
 
@@ -35,13 +35,13 @@ def test_hostile_files_and_damage_at_random_are_refused(hostile: dict[str, bytes
 
 SAID = {
     "pickle": r"it is not a saved file: it begins with b'\\x80",
-    "array of objects": "arrays/0.npy' is no array: .*it holds object",
+    "array of objects": "arrays/0.npy' is no array: .*it contains object",
     "pickle for an array": "arrays/0.npy' is no array: .*magic string",
-    "version of tomorrow": f"it is of version {VERSION + 1}, and {VERSION} is known here",
+    "version of tomorrow": f"it is of version {VERSION + 1}, but this tvbandits reads version {VERSION}",
     "SQLite": "it is not a saved file: it begins with b'SQLite f'",
     "name that leads up": "its members are not those of a saved file",
     "packed members": "its members are compressed or overlap",
-    "entry of code": "it uses 'os:system', which is not part of it",
+    "entry of code": "it uses 'os:system', which it does not contain",
     "array of a huge shape": "is no array: .* are not 0 bytes",
     "kernel of doublings": "more than 2000 kernels",
     "chain": "its values nest deeper than the limit of 100",
@@ -131,9 +131,9 @@ DAMAGE: list[tuple[str, Any, str]] = [
     ("covariance", negative, "eigenvalues from 0 to 1 expected, got -"),
     ("covariance", one_huge, "1e\\+300"),
     ("covariance", np.triu, "not symmetric"),
-    ("covariance", one_nan, "beyond what can be computed"),
-    ("features", one_huge, "beyond what can be computed"),
-    ("mean", one_huge, "beyond what can be computed"),
+    ("covariance", one_nan, "overflow, or are not finite"),
+    ("features", one_huge, "overflow, or are not finite"),
+    ("mean", one_huge, "overflow, or are not finite"),
     ("mean", np.transpose, "have shapes"),
     ("epsilon", 5.0, "epsilon must lie in"),
 ]
@@ -225,9 +225,9 @@ def test_no_two_classes_of_files_share_a_name() -> None:
 
 def test_what_reaches_out_is_handed_over_by_name() -> None:
     assert not is_registered(StubTransport)
-    assert name_of(StubTransport) == "tvbandits:StubTransport"
+    assert qualified_name(StubTransport) == "tvbandits:StubTransport"
     assert is_registered(CallableExpert)
-    assert name_of(classes_with) == "tests.helpers.discovery:classes_with"
+    assert qualified_name(classes_with) == "tests.helpers.discovery:classes_with"
 
 
 def test_a_file_names_no_module() -> None:

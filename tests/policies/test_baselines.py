@@ -198,9 +198,9 @@ def test_few_candidates_are_all_neighbours() -> None:
 def test_repr_counts_rewards_and_pending_plays() -> None:
     player = policies.uniform(SQUARE, seed=0)
     player.tell(SQUARE.X[:3], [1.0, 2.0, 3.0])
-    assert repr(player).endswith(", 3 rewards told>")
+    assert repr(player).endswith(", 3 rewards>")
     player.ask(9.0)
-    assert repr(player).endswith(", 3 rewards told, 1 pending>")
+    assert repr(player).endswith(", 3 rewards, 1 pending>")
 
 
 # --- a rule of one's own --------------------------------------------------------------------------
@@ -223,9 +223,9 @@ class NoisyStill(Still):
 
 def test_adapt_refuses_to_learn_a_noise_variance_that_the_rule_cannot_take() -> None:
     how = {"noise_variance": None, "minimize": False, "seed": 0}
-    match = "Still.* has no attribute noise.*: give noise_variance"
+    match = "attribute noise, which .*Still.* lacks: give noise_variance"
     refused(ValueError, match, adapt, SQUARE, Still(), RBF(1.0), **how)
-    refused(ValueError, "kernel=None: give it or noise", adapt, SQUARE, NoisyStill(), **how)
+    refused(ValueError, "kernel=None: give kernel or noise", adapt, SQUARE, NoisyStill(), **how)
     adapt(SQUARE, Still(), minimize=False, seed=0).tell([[0.0, 0.0]], [0.5], 1.0)
     player = adapt(SQUARE, NoisyStill(), RBF(1.0), **how)
     assert player.tell([[0.0, 0.0]], [0.5], 1.0).readings == 1

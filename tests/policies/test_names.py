@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.helpers.refusals import refused
-from tvbandits.__main__ import spread
+from tvbandits.__main__ import repeat_options
 from tvbandits.policies.names import parameters_of, parse_call, parse_spec
 
 
@@ -23,7 +23,7 @@ def made(
     return whole, real, flag, word
 
 
-OPTIONS = parameters_of(made, given=1)
+OPTIONS = parameters_of(made, skip=1)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_unknown_parameters_name_the_known_ones() -> None:
         ("--k 1 2 --n 3 4", "--k 1 --k 2 --n 3 --n 4"),
     ],
 )
-def test_spread(given_: str, expected: str) -> None:
+def test_repeat_options_repeats_an_option_before_each_number(given_: str, expected: str) -> None:
     arguments = given_.split()
-    assert spread(arguments, {"--n", "--k"}) == expected.split()
+    assert repeat_options(arguments, {"--n", "--k"}) == expected.split()
     assert arguments == given_.split()

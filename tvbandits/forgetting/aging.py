@@ -31,14 +31,14 @@ from tvbandits.data import Dataset, Source
 from tvbandits.validation import (
     Array,
     Index,
+    as_list,
     as_vector,
+    check_function,
+    check_optional,
     finite_number,
-    function,
     noise_variance_number,
-    optional,
     positive_number,
     refuse,
-    several,
     whole_number,
 )
 
@@ -219,8 +219,8 @@ class Window:
     def __post_init__(self) -> None:
         if self.last is None and self.within is None:
             raise ValueError("a window needs last= (a number of rewards) or within= (a time)")
-        optional(whole_number, "last", self.last)
-        optional(positive_number, "within", self.within)
+        check_optional(whole_number, "last", self.last)
+        check_optional(positive_number, "within", self.within)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Return the variances, infinite outside of the window."""
@@ -350,7 +350,7 @@ class LogThreshold:
     noise_variance: float | None
 
     def __post_init__(self) -> None:
-        optional(noise_variance_number, "noise_variance", self.noise_variance)
+        check_optional(noise_variance_number, "noise_variance", self.noise_variance)
 
     def __call__(self, total: int) -> float:
         """Return the threshold after `total` rewards."""
@@ -379,7 +379,7 @@ class DiscardAbove:
     monotone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        function("threshold", self.threshold, "a function of t")
+        check_function("threshold", self.threshold, "a function of t")
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
         """Return the variances, infinite above the threshold except for the newest reward."""
@@ -397,11 +397,11 @@ class Composition:
     maps: tuple[Aging, ...]
 
     def __post_init__(self) -> None:
-        maps = tuple(several("maps", self.maps, "a sequence of aging maps"))
+        maps = tuple(as_list("maps", self.maps, "a sequence of aging maps"))
         if not maps:
             raise ValueError("a composition needs at least one aging map, got none")
         for aging in maps:
-            function("maps of a composition", aging, "aging maps")
+            check_function("maps of a composition", aging, "aging maps")
         object.__setattr__(self, "maps", maps)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:

@@ -11,7 +11,7 @@ from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Category, Periodic
-from tvbandits.domains.space import Space, space_of
+from tvbandits.domains.space import Space, get_space
 from tvbandits.domains.space_kernel import PerParameter
 from tvbandits.gp.kernels.matern import Coordinates
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
@@ -70,7 +70,7 @@ def space_kernels(domain: Domain) -> tuple[Any, Any]:
     With named parameters each parameter has its own length scale. Otherwise all coordinates, each
     divided by its range, have one length scale in common.
     """
-    space = space_of(domain)
+    space = get_space(domain)
     if space is not None:
         return space.kernel(np.inf, share=SPACE), space.kernel(0.5, share=SPACE)
     low, high = ends_of(domain)

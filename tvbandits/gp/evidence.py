@@ -29,7 +29,7 @@ from tvbandits.gp.kernels.matern import SLOPED, VALUES, Coordinates, sum_columns
 from tvbandits.gp.kernels.space_time import Drift, Leaf, OnSpace, Terms, leaves_of
 from tvbandits.gp.kernels.units import InUnits
 from tvbandits.gp.linalg import FactorisationError, cholesky, log_determinant, solve_lower
-from tvbandits.ties import first_of_largest
+from tvbandits.ties import first_argmax
 from tvbandits.validation import Array, Index
 
 
@@ -476,7 +476,7 @@ def information_gains(
     G, P = np.empty((largest_rank, len(Z))), np.eye(largest_rank)
     gains = np.empty(observations)
     for step in range(observations):
-        best = first_of_largest(variance)
+        best = first_argmax(variance)
         if residual[best] > smallest:
             row = np.asarray(kernel(Z[[best]], Z))[0] - G[:rank, best] @ G[:rank]
             G[rank] = row / math.sqrt(residual[best])

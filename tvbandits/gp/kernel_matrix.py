@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
 
-from tvbandits.data import at_times
+from tvbandits.data import append_times
 from tvbandits.gp.kernels.matern import Coordinates
 from tvbandits.gp.kernels.space_time import OnSpace, _Restricted, children, is_space_time
 from tvbandits.gp.linalg import eigenpairs
@@ -17,7 +17,7 @@ from tvbandits.validation import (
     SMALLEST_VARIANCE,
     Array,
     as_points,
-    of_kind,
+    check_instance,
     require,
 )
 
@@ -32,7 +32,7 @@ def inputs(kernel: Kernel, X: Array, t: ArrayLike) -> Array:
     times = np.asarray(t, dtype=np.float64)
     if times.shape not in ((), (len(X),)):
         raise ValueError(f"t must be a number or have shape ({len(X)},), got {times.shape}")
-    return at_times(X, times)
+    return append_times(X, times)
 
 
 CHECKED_POINTS = 64
@@ -49,7 +49,7 @@ def check_kernel(kernel: Any, points: ArrayLike, name: str = "kernel") -> None:
         If it is not a scikit-learn kernel, contains a `WhiteKernel`, has length scales for another
         dimension, or its matrix is not a covariance; the message names the property that fails.
     """
-    of_kind(name, kernel, Kernel, "a scikit-learn kernel object")
+    check_instance(name, kernel, Kernel, "a scikit-learn kernel object")
     rows = as_points(points)
     sample = np.linspace(0, len(rows) - 1, min(len(rows), CHECKED_POINTS)).astype(np.int64)
     rows = rows[sample]

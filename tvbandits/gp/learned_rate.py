@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from tvbandits.data import Dataset, step_of
+from tvbandits.data import Dataset, median_time_step
 from tvbandits.forgetting.aging import Ages, Aging, adds_variance, has_rate
 from tvbandits.gp import linalg
 from tvbandits.gp.kernel_matrix import inputs
-from tvbandits.ties import first_of_largest
+from tvbandits.ties import first_argmax
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def learn_rate(
     order = np.argsort(rewards.t, kind="stable")
     latest = rewards.take(order[-(CONFIG.targets + CONFIG.predictors) :])
     likelihood = Predictions(kernel, latest, mean, scale, before + len(rewards))
-    factor = rate_scale(aging, scale, step_of(latest.t))
+    factor = rate_scale(aging, scale, median_time_step(latest.t))
 
     def loss(log_rate: float) -> float:
         return -likelihood(aging.at_rate(math.exp(log_rate)))
@@ -84,7 +84,7 @@ def learn_rate(
     ends = math.log(CONFIG.slowest * factor), math.log(CONFIG.fastest * factor)
     grid = np.linspace(*ends, CONFIG.grid)
     losses = np.array([loss(x) for x in grid])
-    best = first_of_largest(-losses)
+    best = first_argmax(-losses)
     bracket = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     result = minimize_scalar(
         loss, bounds=bracket, method="bounded", options={"maxiter": CONFIG.iterations}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas, lapack, qr_delete
 
-from tvbandits.ties import first_of_largest
+from tvbandits.ties import first_argmax
 from tvbandits.validation import Array, Index
 
 # Relative jitters, which are tried in this order until one succeeds.
@@ -243,7 +243,7 @@ def pivoted_cholesky(
     for step in range(len(G)):
         if not residual[residual.argmax()] > tolerance:
             break
-        pivot = first_of_largest(residual, RESIDUAL_TIE)
+        pivot = first_argmax(residual, RESIDUAL_TIE)
         row = column(pivot) - G[:step, pivot] @ G[:step]
         row /= np.sqrt(residual[pivot])
         G[step] = row

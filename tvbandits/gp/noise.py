@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from tvbandits.data import Dataset, at_times, step_of
+from tvbandits.data import Dataset, append_times, median_time_step
 from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.gp.linalg import cholesky, eigenpairs, log_determinant, solve_lower
-from tvbandits.validation import SMALLEST_VARIANCE, Array, Index, usable_variances
+from tvbandits.validation import SMALLEST_VARIANCE, Array, Index, clip_variances
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def infer_noise(
     largest = CONFIG.largest_noise * max(reading_variance, float(np.mean(values**2)))
     noise = np.geomspace(CONFIG.smallest_noise * reading_variance, largest, CONFIG.noises)
     log_ratio = np.log(noise / sizes[:, None] / CONFIG.prior_share) / CONFIG.prior_spread
-    lags = np.abs(t[:, None] - t) / step_of(t)
+    lags = np.abs(t[:, None] - t) / median_time_step(t)
     same_point = (X[:, None] == X).all(axis=2)
     same_input = (lags == 0) & same_point
     has_variance = np.arange(len(rows)) < k
@@ -199,10 +199,15 @@ def infer_noise(
         misfit = (squares[:, None] / total + np.log(total)).sum(axis=2)
         log_densities.append(evidence[:, None] - 0.5 * misfit - 0.5 * log_ratio**2)
     density = np.exp(logsumexp(log_densities, axis=(0, 1)) - logsumexp(log_densities))
+    return estimate_on_grid(noise, density, len(unknown))
+
+
+def estimate_on_grid(noise: Array, density: Array, readings: int) -> NoiseEstimate:
+    """Return the estimate for probabilities (K,) of an ascending grid of noise variances (K,)."""
     cumulative = np.cumsum(density) - density / 2
     quantiles = np.exp(np.interp(CONFIG.quantiles, cumulative, np.log(noise)))
-    low, high, posterior_mean = usable_variances(np.append(quantiles, density @ noise)).tolist()
-    return NoiseEstimate(posterior_mean, low, high, len(unknown))
+    low, high, mean = clip_variances(np.append(quantiles, density @ noise)).tolist()
+    return NoiseEstimate(mean, low, high, readings)
 
 
 def _reading_variance(y: Array, values: Array) -> float:
@@ -231,7 +236,7 @@ def estimate_from_variances(variance: Array) -> NoiseEstimate:
     The next reading is assumed to be as noisy as these.
     """
     quantiles = np.quantile(variance, CONFIG.quantiles)
-    low, high, mean = usable_variances(np.append(quantiles, np.mean(variance))).tolist()
+    low, high, mean = clip_variances(np.append(quantiles, np.mean(variance))).tolist()
     return NoiseEstimate(mean, low, high)
 
 
@@ -295,7 +300,7 @@ def _select_latest(observations: Dataset, rows: Index, most: int) -> Index:
     if len(rows) <= most:
         return rows
     rows = rows[_select_places(observations.X[rows], observations.t[rows])]
-    counts, number = _count_values(at_times(observations.X, observations.t))
+    counts, number = _count_values(append_times(observations.X, observations.t))
     rows = rows[np.argsort(observations.t[rows], kind="stable")]
     repeats = np.flatnonzero(counts[number][rows] > 1)[-most // 2 :]
     others = np.setdiff1d(np.arange(len(rows)), repeats)

@@ -18,23 +18,23 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern
 
-from tvbandits.data import Dataset, step_of
-from tvbandits.domains.space_kernel import with_arms
+from tvbandits.data import Dataset, median_time_step
+from tvbandits.domains.space_kernel import add_arms
 from tvbandits.gp.evidence import Evidence
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, Terms, leaves_of, rebuild
 from tvbandits.gp.linalg import pivoted_cholesky
 from tvbandits.gp.standardisation import Scaling
-from tvbandits.ties import first_of_largest
+from tvbandits.ties import first_argmax
 from tvbandits.validation import (
     Array,
     Index,
+    as_bool,
+    as_list,
+    check_instance,
     finite_number,
-    flag,
     is_infinite,
-    of_kind,
     positive_number,
-    settle,
-    several,
+    set_fields,
     whole_number,
 )
 
@@ -97,19 +97,19 @@ class Every:
     def __post_init__(self) -> None:
         for name in ("steps", "observations", "iterations", "remembered"):
             whole_number(name, getattr(self, name))
-        first = several("first", self.first, "a tuple of whole numbers")
+        first = as_list("first", self.first, "a tuple of whole numbers")
         for number in first:
             whole_number("each of first", number)
-        rivals = several("rivals", self.rivals, "a tuple of kernels")
+        rivals = as_list("rivals", self.rivals, "a tuple of kernels")
         for rival in rivals:
-            of_kind("each of rivals", rival, Kernel, "a scikit-learn kernel")
+            check_instance("each of rivals", rival, Kernel, "a scikit-learn kernel")
         finite_number("recent", self.recent, above=0.0, high=1.0)
         for name in ("spread", "space_spread"):
             if not is_infinite(getattr(self, name)):
                 positive_number(name, getattr(self, name))
         for name in ("in_steps", "diverse"):
-            flag(name, getattr(self, name))
-        settle(self, first=tuple(first), rivals=tuple(rivals))
+            as_bool(name, getattr(self, name))
+        set_fields(self, first=tuple(first), rivals=tuple(rivals))
 
     def is_due(self, before: int, now: int) -> bool:
         """Return whether a fit is due when the number of rewards rises from `before` to `now`."""
@@ -218,7 +218,7 @@ class Learned:
     def add_arms(self, columns: int) -> Learned:
         """Return the kernels for inputs with more arms, which add `columns` coordinates."""
         kernels, starts = (
-            tuple(with_arms(kernel, columns) for kernel in kernels)
+            tuple(add_arms(kernel, columns) for kernel in kernels)
             for kernels in (self.kernels, self.starts)
         )
         return replace(self, kernels=kernels, starts=starts)
@@ -278,7 +278,7 @@ def refit(
     kernels, losses = list(learned.kernels), list(learned.losses)
     step = learned.step
     if every.in_steps:
-        gap = step_of(sample.t)
+        gap = median_time_step(sample.t)
         changes = not learned.fits or gap > CONFIG.longer_step * step
         step = gap if changes else step
         starts = tuple(scale_times(k, step) for k in starts) if changes else learned.starts
@@ -299,7 +299,7 @@ def refit(
             theta, loss = _minimize(evidence, theta, bounds, every.iterations)
             losses[i] += loss if compares else 0.0
         kernels[i] = kernel.clone_with_theta(theta)
-    best = first_of_largest(-np.array(losses)) if compares else learned.best
+    best = first_argmax(-np.array(losses)) if compares else learned.best
     return replace(
         learned,
         kernels=tuple(kernels),

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from tvbandits.data import GrowingColumns, at_times, replace_fields, row_keys
+from tvbandits.data import GrowingColumns, append_times, replace_fields, row_keys
 from tvbandits.gp.kernels.space_time import advance, is_space_time
 from tvbandits.validation import Array, Index
 
@@ -337,7 +337,7 @@ class CandidateGrid:
         """Return the kernel inputs of the candidates at the time `now`."""
         if not self.space_time:
             return self.points
-        return at_times(self.points, now)
+        return append_times(self.points, now)
 
     def prior_variance(self, now: float) -> Array:
         """Return k(x, x) at the candidates, shape (A,)."""

@@ -40,7 +40,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tvbandits.data import at_times
+from tvbandits.data import append_times
 from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import ExactPosterior, condition_by_cholesky, embed
 from tvbandits.gp.features import Features, SpaceFeatures, Term, terms_of
@@ -69,8 +69,8 @@ from tvbandits.gp.state_space import (
     smooth_values,
 )
 from tvbandits.gp.top_candidates import CandidateScorer
-from tvbandits.ties import first_of_largest
-from tvbandits.validation import Array, Index, finite_number, flag, positive_number
+from tvbandits.ties import first_argmax
+from tvbandits.validation import Array, Index, as_bool, finite_number, positive_number
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class SparsePosterior:
 
     def _predict_by_smoothing(self, latest: Filter, Z: Array) -> tuple[Array, Array]:
         """Return `predict` for inputs of any times, by smoothing the weights of the dictionary."""
-        inputs, observed = (at_times(rows[:, :-1], self.now) for rows in (Z, self.data.Z))
+        inputs, observed = (append_times(rows[:, :-1], self.now) for rows in (Z, self.data.Z))
         z, H = embed(self.dictionary, inputs), embed(self.dictionary, observed)
         residual = np.asarray(self.kernel.diag(inputs)) - np.einsum("ij,ij->i", z, z)
         noise = raise_noise_to_residual(self.kernel, observed, H, self.data.variance)
@@ -502,7 +502,7 @@ def _subset_probabilities(bound: Array, size: int) -> Array:
 def _sample_rows(probability: Array, uniform: Array) -> Index:
     """Sample rows with these probabilities, at least one row."""
     rows = np.flatnonzero(uniform < probability)
-    return rows if len(rows) else np.array([first_of_largest(probability)], dtype=np.int64)
+    return rows if len(rows) else np.array([first_argmax(probability)], dtype=np.int64)
 
 
 def leverage_scores(
@@ -640,7 +640,7 @@ class Nystrom(PosteriorRule):
     def __post_init__(self) -> None:
         if not isinstance(self.oversampling, TheoryOversampling):
             positive_number("oversampling", self.oversampling)
-        flag("keep", self.keep)
+        as_bool("keep", self.keep)
         finite_number("tolerance", self.tolerance, low=SMALLEST_TOLERANCE, below=1.0)
 
     def on_dictionary(self, kernel: Any) -> bool:
@@ -716,7 +716,7 @@ class Nystrom(PosteriorRule):
         probability = inclusion_probabilities(score, groups.group)
         included = rng.random(len(rows)) < probability
         if not included.any():
-            included[first_of_largest(probability)] = True
+            included[first_argmax(probability)] = True
         if self.keep and previous is not None:
             start = previous.dictionary
             new = self._drop_dependent(kernel, rows.Z[included], z[included])

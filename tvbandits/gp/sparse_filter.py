@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.data import at_times
+from tvbandits.data import append_times
 from tvbandits.gp import linalg
 from tvbandits.gp.cholesky import ExactPosterior, embed
 from tvbandits.gp.features import SpaceFeatures, Term
@@ -168,7 +168,7 @@ def condition_on_dictionary(
 
 def current_inputs(data: Data, now: float) -> Array:
     """Return the inputs (n, p) of observations with the time `now` in place of their own times."""
-    return at_times(data.Z[:, :-1], now)
+    return append_times(data.Z[:, :-1], now)
 
 
 def fade(kernel: Any, term: Term, data: Data, now: float) -> tuple[Data, NDArray[np.bool_]]:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtri, logsumexp
 
-from tvbandits.data import step_of
-from tvbandits.gp.noise import CONFIG as NOISE_CONFIG, NoiseEstimate
-from tvbandits.validation import SMALLEST_VARIANCE, Array, usable_variances
+from tvbandits.data import median_time_step
+from tvbandits.gp.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, estimate_on_grid
+from tvbandits.validation import SMALLEST_VARIANCE, Array
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,7 @@ def estimate_table_noise(table: Array, times: Array) -> NoiseEstimate | None:
         logsumexp(evidence, axis=0) - 0.5 * (np.log(ratio) / NOISE_CONFIG.prior_spread) ** 2
     )
     density = np.exp(log_density - logsumexp(log_density))
-    cumulative = np.cumsum(density) - density / 2
-    quantiles = np.exp(np.interp(NOISE_CONFIG.quantiles, cumulative, np.log(noises)))
-    low, high, mean = usable_variances(np.append(quantiles, density @ noises)).tolist()
-    return NoiseEstimate(mean, low, high, int(np.isfinite(readings).sum()))
+    return estimate_on_grid(noises, density, int(np.isfinite(readings).sum()))
 
 
 def mask_stuck_readings(table: Array) -> Array:
@@ -151,7 +148,7 @@ def table_evidence(deviations: Array, times: Array, sizes: Array, noises: Array)
     # The state is value and slope; the slope is scaled so that both have the same prior variance.
     value, slope, log_density = np.zeros((3, *prior.shape))
     variance, covariance, slope_variance = prior.copy(), np.zeros(prior.shape), prior.copy()
-    all_steps = np.diff(times, prepend=times[0]) / step_of(times)
+    all_steps = np.diff(times, prepend=times[0]) / median_time_step(times)
     for values, steps in zip(deviations, all_steps, strict=True):
         lags = steps / memories
         decay, zero = np.exp(-lags), np.zeros(len(lags))
@@ -204,7 +201,7 @@ def bound_table_noise(table: Array, times: Array) -> float:
     bounds = [math.inf]
     differences = np.diff(table, axis=0)
     if len(differences):
-        differences[~np.isclose(np.diff(times), step_of(times), atol=0.0)] = np.nan
+        differences[~np.isclose(np.diff(times), median_time_step(times), atol=0.0)] = np.nan
     for order in range(1, CONFIG.most_differences + 1):
         factor = math.comb(2 * order, order)
         squares = np.nansum(differences**2, axis=1) / factor

@@ -20,6 +20,7 @@ from statistics import median
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
+from scipy.special import softmax
 
 from tvbandits.data import replace_fields
 from tvbandits.gp import linalg
@@ -211,8 +212,7 @@ class ArmFilters:
     def weights(self) -> Array:
         """Return the posterior weights (M,) of the models, with the level integrated out."""
         log = self.evidence + 0.5 * (self.product**2 / self.precision - np.log(self.precision))
-        weights = np.exp(log - log.max())
-        return np.asarray(weights / weights.sum())
+        return np.asarray(softmax(log))
 
     @cached_property
     def level_share(self) -> Array:

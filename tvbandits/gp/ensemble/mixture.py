@@ -56,7 +56,7 @@ from tvbandits.gp.ensemble.models import (
     models_for,
 )
 from tvbandits.gp.lookahead import JointPosterior
-from tvbandits.ties import first_of_largest
+from tvbandits.ties import first_argmax
 from tvbandits.validation import Array, Index
 
 
@@ -450,7 +450,7 @@ class FilterEnsemble:
         """
         if not self.filters:
             return np.ones(len(self.points))
-        heaviest = np.arange(len(self.weights)) == first_of_largest(self.weights)
+        heaviest = np.arange(len(self.weights)) == first_argmax(self.weights)
         parts = zip(self.filters, split_by_group(heaviest, self.filters), strict=True)
         model = next(filters.take(mask) for filters, mask in parts if mask.any())
         model = model.predict(self.count_steps(t))

@@ -48,8 +48,8 @@ from tvbandits.gp.posterior import (
     Prior,
     equivalent_noise,
 )
-from tvbandits.ties import first_of_largest
-from tvbandits.validation import Array, finite_number, not_negative, of_kind, several
+from tvbandits.ties import first_argmax
+from tvbandits.validation import Array, as_list, check_instance, finite_number, nonnegative_number
 
 
 @dataclass(frozen=True)
@@ -244,12 +244,12 @@ class ModelEnsemble(PosteriorRule):
 
     def __post_init__(self) -> None:
         check_season(self.season)
-        not_negative("prior_scale", self.prior_scale)
+        nonnegative_number("prior_scale", self.prior_scale)
         pairs = "a tuple of pairs (ModelSpec, weight)"
-        for pair in several("prior_weights", self.prior_weights, pairs):
+        for pair in as_list("prior_weights", self.prior_weights, pairs):
             model, weight = pair if isinstance(pair, tuple) and len(pair) == 2 else (pair, None)
             name = "each model of prior_weights"
-            of_kind(name, model, ModelSpec, "a ModelSpec, with its weight")
+            check_instance(name, model, ModelSpec, "a ModelSpec, with its weight")
             finite_number("each weight of prior_weights", weight, low=0.0, high=1.0)
 
     @property
@@ -648,7 +648,7 @@ class EnsemblePrior:
     def covariance(self, Z: Array) -> Array:
         """Return the prior covariance (n, n) of static part plus drift in the heaviest model."""
         ensemble, X, times = self.ensemble, Z[:, :-1] / self.units, Z[:, -1]
-        heaviest = first_of_largest(ensemble.weights)
+        heaviest = first_argmax(ensemble.weights)
         step = ensemble.step_length if math.isfinite(ensemble.step_length) else 1.0
         lags, extent = np.abs(times[:, None] - times) / step, largest_extent(ensemble.points)
         model = ensemble.active_models[heaviest]

@@ -21,7 +21,7 @@ from scipy.special import ndtri
 from scipy.stats import f as f_distribution, rankdata
 
 from tvbandits.gp import linalg
-from tvbandits.ties import first_of_largest
+from tvbandits.ties import first_argmax
 from tvbandits.validation import Array, Index, finite_number, require
 
 
@@ -321,12 +321,12 @@ def _gain(rows: Index, y: Array, basis: Array, periods: Array, harmonics: int) -
 
 def _fundamental(periods: Array, log_p: Array, steps: int) -> int:
     """Return the index of the likeliest period, or of its third or half if nearly as likely."""
-    best = first_of_largest(-log_p)
+    best = first_argmax(-log_p)
     for part in (3.0, 2.0):
         shorter = periods[best] / part
         resolution = 0.5 * shorter**2 / steps
         candidates = np.abs(periods - shorter) <= resolution
         candidates &= log_p < min(log_p[best] + CONFIG.fundamental, math.log(CONFIG.accepted))
         if candidates.any():
-            return first_of_largest(np.where(candidates, -log_p, -np.inf))
+            return first_argmax(np.where(candidates, -log_p, -np.inf))
     return best

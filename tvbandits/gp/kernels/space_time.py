@@ -29,7 +29,14 @@ from sklearn.gaussian_process.kernels import (
     Sum,
 )
 
-from tvbandits.validation import Array, Index, finite_number, is_finite_number, of_kind, require
+from tvbandits.validation import (
+    Array,
+    Index,
+    check_instance,
+    finite_number,
+    is_finite_number,
+    require,
+)
 
 
 class _Restricted(Kernel):  # type: ignore[misc]
@@ -38,7 +45,7 @@ class _Restricted(Kernel):  # type: ignore[misc]
     _part: slice
 
     def __init__(self, kernel: Kernel) -> None:
-        of_kind("kernel", kernel, Kernel, "a scikit-learn kernel")
+        check_instance("kernel", kernel, Kernel, "a scikit-learn kernel")
         self.kernel = kernel
 
     def _columns(self, X: Array) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Exponentiation, Kernel
 
-from tvbandits.validation import Array, of_kind
+from tvbandits.validation import Array, check_instance
 
 # A coordinate whose range is less than this fraction of its magnitude is constant up to rounding.
 CONSTANT = 1e-12
@@ -55,7 +55,7 @@ class InUnits(Kernel):  # type: ignore[misc]
     """
 
     def __init__(self, kernel: Kernel, units: Any) -> None:
-        of_kind("kernel", kernel, Kernel, "a scikit-learn kernel")
+        check_instance("kernel", kernel, Kernel, "a scikit-learn kernel")
         self.kernel = kernel
         self.units = units
 
