@@ -36,7 +36,7 @@ from tvbandits.gp import noise, standardisation
 from tvbandits.gp.kernels.space_time import is_space_time
 from tvbandits.gp.learned_rate import learn_rate
 from tvbandits.gp.lookahead import JointPosterior
-from tvbandits.gp.online import Every, Learned, scale_times
+from tvbandits.gp.online import Every, Learned, refit, scale_times
 from tvbandits.gp.posterior import (
     NOISE_LIMITS,
     CandidateGrid,

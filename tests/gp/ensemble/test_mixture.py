@@ -211,14 +211,14 @@ def test_restarted_ensemble_is_close_to_sequential_updates() -> None:
     plain = FilterEnsemble.of(line, 0.01, function_models())
     plain = replace(plain, scale_count=CONFIG.function_scale_count)
     plain = plain._start_from_prior(float(np.median(y[:-1])), float(y[:-1].var()))
-    plain = replace(plain, scale_count=1.0)  # so that it does not start anew
+    plain = replace(plain, scale_count=1.0)  # so that it does not restart
     for each in readings:
         plain = plain.update(*each)
-    ours, other = ensemble.predict(steps + 1.0), plain.predict(steps + 1.0)
-    assert np.abs(ours.mean - other.mean).max() < 0.2 * other.learnable.max()
+    forecast, other = ensemble.predict(steps + 1.0), plain.predict(steps + 1.0)
+    assert np.abs(forecast.mean - other.mean).max() < 0.2 * other.learnable.max()
     # The inflation is learned again.
     expected = other.learnable / plain.inflation
-    np.testing.assert_allclose(ours.learnable / ensemble.inflation, expected, rtol=0.15)
+    np.testing.assert_allclose(forecast.learnable / ensemble.inflation, expected, rtol=0.15)
 
 
 GRID = np.linspace(0.0, 1.0, 70)[:, None]

@@ -171,9 +171,8 @@ def test_fantasize_lowers_variances_as_conditioning() -> None:
     among = C[np.ix_([3, 5], [3, 5])] + noise * np.eye(2)
     expected = before - np.einsum("ij,ij->j", C[[3, 5]], np.linalg.solve(among, C[[3, 5]]))
     np.testing.assert_allclose(twice, expected, rtol=1e-8)
-    np.testing.assert_array_equal(
-        posterior.predict(GRID)[1], before
-    )  # `fantasize` has not changed it
+    # `fantasize` has not changed it.
+    np.testing.assert_array_equal(posterior.predict(GRID)[1], before)
     # Several points at once equal one after the other, also with a repeated candidate.
     rows = inputs(POINTS[[3, 5, 3]])
     again = once.fantasize(rows[1:2], 0.2, None).fantasize(rows[2:], 0.1, None)
@@ -331,9 +330,9 @@ def test_effective_noise_gives_the_conditional_variance(smooth: bool) -> None:
     x = 3.0 / 4.0 * (np.sqrt(3.0) if smooth else 1.0)
     r = (1.0 + x if smooth else 1.0) * np.exp(-x)  # Matern-3/2 or -1/2 over three steps
     noise = compute_effective_noise(ensemble, 3.0, np.array([0.2]))
-    # f_now given a reading of f_then, and given one of f_now with that noise.
-    then = unit - (r * unit) ** 2 / (unit + 0.2)
-    np.testing.assert_allclose(unit - unit**2 / (unit + noise), then, rtol=1e-12)
+    # The variance of f_now given a reading of f_then, and given one of f_now with that noise.
+    remaining_variance = unit - (r * unit) ** 2 / (unit + 0.2)
+    np.testing.assert_allclose(unit - unit**2 / (unit + noise), remaining_variance, rtol=1e-12)
 
 
 def test_ensemble_advance_changes_no_forecast() -> None:
