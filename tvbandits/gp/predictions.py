@@ -34,7 +34,7 @@ from tvbandits.gp.kernels.matern import SLOPED, VALUES, Coordinates, sum_columns
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, is_space_time, products_of
 from tvbandits.gp.kernels.units import InUnits
 from tvbandits.gp.lookahead import ALL_POINTS, JointPosterior, Rows
-from tvbandits.gp.posterior import CandidateGrid, Posterior, Prior
+from tvbandits.gp.posterior import CandidateGrid, Posterior, Prior, expand_posterior
 from tvbandits.validation import Array, Index
 
 
