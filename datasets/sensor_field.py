@@ -44,7 +44,7 @@ from tvbandits.datasets.tables.readings import (
     with_index_as_column,
 )
 from tvbandits.datasets.tables.rounds import doubts_about, find_step
-from tvbandits.datasets.tables.sentinels import check_sentinels
+from tvbandits.datasets.tables.sentinels import check_sentinels, zero_notes
 from tvbandits.domains.problem import NamedProblem
 from tvbandits.option_text import format_option
 from tvbandits.validation import Array, check_instance, finite_number
@@ -186,7 +186,10 @@ def sensor_field(
         numbers = select_times(as_numbers(table[common], options=options), start, end)
         check_sentinels(numbers, options)
         readings = _complete_readings(numbers, every, minimum_completeness)
-        if doubts := similar_names(table.columns) + doubts_about(readings):
+        doubts = (
+            similar_names(table.columns) + doubts_about(readings) + zero_notes(numbers, options)
+        )
+        if doubts:
             warnings.warn("; ".join(doubts), UserWarning, stacklevel=2)
     with naming_source(sites):
         points = points_of(places.loc[readings.columns])
@@ -286,7 +289,10 @@ def read_places(sites: pd.DataFrame, options: FileOptions = NO_OPTIONS) -> pd.Da
         raise ValueError(f"sites must all have an id ({column}); row {ids.index('') + 1} has none")
     twice = [each for each, times in Counter(ids).items() if times > 1]
     if twice:
-        raise ValueError(f"sites are given twice: {few(twice)}")
+        raise ValueError(
+            f"sites are given twice: {few(twice)}; of a table of readings, name the columns by "
+            f"{format_option('time', 'COLUMN')} and {format_option('station', 'COLUMN')}"
+        )
     return as_numbers(table[_coordinates(table)].set_axis(ids, axis=0), "coordinate").dropna()
 
 
@@ -339,7 +345,9 @@ def with_degrees(table: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
         pairs = zip(found, ("y", "x"), strict=True)
         return table.rename(columns={name: other for name, other in pairs if name is not None})
     own = {plain(name): name for name in reversed(table.columns)}
-    columns = [own.get(plain(each)) for each in columns_of_option(options, "degrees")]
+    columns = [
+        own.get(plain(each)) for each in columns_of_option(options, "degrees", table.columns)
+    ]
     if len(set(columns)) != 2 or None in columns:
         raise ValueError(
             f"{format_option('degrees', options.degrees)} must name two columns, LAT+LON, or be "

@@ -41,10 +41,9 @@ with exit_on_interrupt():  # Ctrl-C while these are imported leaves without a tr
     from tvbandits.option_text import use_command_line_names
 
 if TYPE_CHECKING:
-    from tvbandits.cli import comparing, fetching, inspecting, problems
+    from tvbandits.cli import comparing, inspecting
 else:
-    comparing, fetching = Later("cli.comparing"), Later("cli.fetching")
-    inspecting, problems = Later("cli.inspecting"), Later("cli.problems")
+    comparing, inspecting = Later("cli.comparing"), Later("cli.inspecting")
 
 app = typer.Typer(
     add_completion=False,
@@ -55,7 +54,7 @@ app = typer.Typer(
 
 
 data = typer.Typer(
-    no_args_is_help=True, help="Download data, and show what is in files of readings."
+    no_args_is_help=True, help="Download data, and show how the package reads a file."
 )
 app.add_typer(data, name="data")
 app.add_typer(campaigns.app, name="campaign")
@@ -144,7 +143,8 @@ def _handle_other(error: Exception) -> int:
     if not plug_ins or os.environ.get(TRACEBACK):
         raise error
     message = f"{type(error).__name__}: {_format_with_notes(error)}"
-    return _print_error(f"{', '.join(plug_ins)}: {message}; {TRACEBACK}=1 shows the traceback")
+    hint = f"set {TRACEBACK}=1 to see the traceback"
+    return _print_error(f"{', '.join(plug_ins)}: {message}; {hint}")
 
 
 def _format_with_notes(error: Exception) -> str:
@@ -186,12 +186,14 @@ def compare_command(
         Texts,
         Option(
             "--policy",
-            help="NAME[:key=value,...], or package.module:maker; repeat it for more; eight by default.",
+            help="NAME[:key=value,...], or your own package.module:function. Repeat it for more; "
+            "eight policies by default.",
         ),
     ] = None,
     out: Folder = None,
     format_: Annotated[
-        Literal["table", "json"], Option("--format", case_sensitive=False)
+        Literal["table", "json"],
+        Option("--format", case_sensitive=False, help="The form of the summary."),
     ] = "table",
 ) -> None:
     """Run policies on problems, print a summary, and write rows and a picture.
@@ -207,14 +209,17 @@ def frontier_command(
     tables: TableOptions,
     budgets: Annotated[
         list[float] | None,
-        Option("--budgets", metavar="NUMBER...", help="Queries per step; 1 2 4 8 by default."),
+        Option("--budgets", metavar="NUMBER...", help="Queries per step: 1 2 4 8 by default."),
     ] = None,
     plan: Annotated[
-        Texts, Option("--plan", help="next, plausible, kdpp or random; all of them by default.")
+        Texts,
+        Option(
+            "--plan", help="next, plausible, kdpp or random. Repeat it for more; all by default."
+        ),
     ] = None,
     out: Folder = None,
 ) -> None:
-    """Compare regret against queries per step for each query plan.
+    """Compare the regret of query plans at several numbers of queries per step.
 
     Without --beta the confidence width of every policy is 2.
     """
@@ -229,7 +234,7 @@ def board_command(options: BoardOptions) -> None:
 
 @command(app, "plot")
 def plot_command(
-    folder: Annotated[str, Argument(help="A folder that compare has written.")],
+    folder: Annotated[str, Argument(help="A folder that `compare` has written.")],
 ) -> None:
     """Draw the picture of a comparison again from its rows."""
     comparing.plot(folder)
@@ -237,9 +242,9 @@ def plot_command(
 
 @command(app, "report")
 def report_command(
-    folder: Annotated[str, Argument(help="A folder that compare has written.")],
+    folder: Annotated[str, Argument(help="A folder that `compare` has written.")],
     out: Annotated[
-        Text, Option(metavar="FILE", help="The page; report.html in the folder by default.")
+        Text, Option(metavar="FILE", help="The page: by default report.html in the folder.")
     ] = None,
 ) -> None:
     """Write a comparison as one page of HTML, which needs no network."""
@@ -250,15 +255,15 @@ def report_command(
 def policies_command() -> None:
     """List the policies: name, title, and parameters with their defaults.
 
-    For a parameter without a default, each problem recommends a value, or a fit finds one.
+    A parameter without a default gets the value that the problem recommends, or a fitted value.
     """
-    problems.list_policies()
+    inspecting.list_policies()
 
 
 @command(app, "problems")
 def problems_command() -> None:
     """List the problems: name, summary, and parameters with their defaults."""
-    problems.list_problems()
+    inspecting.list_problems()
 
 
 @command(data, "info")
@@ -267,7 +272,9 @@ def info_command(
         list[Path], Argument(metavar="FILE...", help="Tables of readings, or of sites.")
     ],
     tables: TableOptions,
-    form: Annotated[Literal["text", "json"], Option("--format")] = "text",
+    form: Annotated[
+        Literal["text", "json"], Option("--format", help="The form of the output.")
+    ] = "text",
 ) -> None:
     """Show the content of files of readings, how it is read, and which options change that."""
     inspecting.inspect(paths, tables, form)
@@ -277,17 +284,17 @@ def info_command(
 def fetch_command(
     dataset: Annotated[Literal["ozone"], Argument()],  # noqa: ARG001 - the only one so far
     years: Annotated[
-        list[int], Option(min=1980, help="2008 2009, or repeat --years; from 1980 on.")
+        list[int], Option(min=1980, help="Years from 1980 on: 2008 2009, or repeat --years.")
     ],
     state: Annotated[
-        Text, Option(help='One state, "New York" or 36: also writes a small csv for each year.')
+        Text, Option(help='Also write a small csv of one state, "New York" or 36, for each year.')
     ] = None,
 ) -> None:
     """Download a data set once, into $TVBANDITS_CACHE if that is set, and print how to use it.
 
-    The next call resumes a download that was interrupted.
+    To resume a download that was interrupted, repeat the command.
     """
-    fetching.fetch(years, state)
+    inspecting.fetch(years, state)
 
 
 def repeat_options(arguments: Sequence[str], options: Collection[str]) -> list[str]:

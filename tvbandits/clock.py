@@ -400,7 +400,8 @@ def to_iso_date(text: str, first: str | None = None) -> str:
     2026-02-01 00:00:00 | 2026-03-02 00:00:00
     """
     match = _WRITTEN.fullmatch(_replace_month_name(text.strip()))
-    if match is None or (_ISO.fullmatch(text) and match["hour"] != "24"):
+    # pandas takes no comma before parts of a second.
+    if match is None or (_ISO.fullmatch(text) and match["hour"] != "24" and "," not in text):
         return text
     year, month, day = match["year"], match["month"], match["day"]
     if year is None:

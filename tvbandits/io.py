@@ -48,7 +48,7 @@ CLASSES = {
     "tvbandits.acquisition.batches": "Batching GlobalRatio LocalRatio One ProductRatio",
     "tvbandits.acquisition.widths": "BBKBProgramWidth BBKBWidth BKBWidth Fixed Logarithmic "
     "PlaysAtATime Srinivas Theory ThompsonWidth",
-    "tvbandits.acquisition.rules": "LastingBound RandomFirst SampledBound SpreadFirst "
+    "tvbandits.acquisition.rules": "PersistentBound RandomFirst SampledBound SpreadFirst "
     "ThompsonSampling UpperConfidenceBound",
     "tvbandits.bandit.bandit": "Bandit",
     "tvbandits.bandit.info": "Info ModelInfo PosteriorInfo QueryInfo",
@@ -113,15 +113,15 @@ CLASSES = {
     "tvbandits.policies.rivals.opkb": "Constants Epoch Opkb Replay",
     "tvbandits.policies.rivals.predictive": "ArmFilter PredictiveSampling",
     "tvbandits.policies.rivals.time_as_input": "DesiredOutcome",
-    "tvbandits.policies.rivals.wdbo": "Hyperparameters Optimism Relevant",
+    "tvbandits.policies.rivals.wdbo": "Hyperparameters ReadingBound Relevant",
     "tvbandits.bandit.adapter": "PolicyAdapter RunningMean",
     "tvbandits.queries.k_dpp": "Sample",
-    "tvbandits.queries.plans": "Asking Following KDPP LogSchedule NextDecision OnAverage "
+    "tvbandits.queries.plans": "QueryConfig Following KDPP LogSchedule NextDecision OnAverage "
     "PerStep PlausibleMaximizers PlayedPool Pool RandomPoints",
 }
 _MODULES = {name: module for module, names in CLASSES.items() for name in names.split()}
 
-FORMAT, VERSION = "tvbandits saved file", 12
+FORMAT, VERSION = "tvbandits saved file", 13
 STRUCTURE = "structure.json"
 
 # Classes and functions of the user, by `module:name`.

@@ -1,10 +1,9 @@
-"""Text for people to read: numbers with significant digits, a line of values, a small HTML table."""
+"""Values for people: numbers with significant digits, and a line of text."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from html import escape
+from collections.abc import Iterable, Sequence
 
 from tvbandits.validation import cut
 
@@ -13,8 +12,6 @@ LARGEST_PLAIN = 1e6
 
 # The largest number of characters in a line.
 LONGEST = 200
-
-_CELL = "text-align:left;padding:0.1em 0.8em 0.1em 0;border:none;background:none"
 
 
 def format_number(value: float, digits: int = 4) -> str:
@@ -53,34 +50,38 @@ def format_interval(mean: float, half: float, sign: str = "±") -> str:
     return f"{mean:.{max(decimals, 0)}f} {sign} {half:.{max(decimals, 0)}f}"
 
 
-def as_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
-    """Return an HTML table with a title and two columns, names and values; all text is escaped.
-
-    Parameters
-    ----------
-    title : str
-    rows : iterable of (str, object)
-        A float is shown with four digits, any other value as its `str`, cut at 200 characters.
+def first_few(texts: Sequence[str], most: int = 5, separator: str = ", ") -> str:
+    """Return the first of some texts, and how many more there are.
 
     Examples
     --------
-    >>> from tvbandits.text import as_html
-    >>> print(as_html("Info", [("readings", 3)])[:6])
-    <table
+    >>> from tvbandits.text import first_few
+    >>> print(first_few(["mill", "weir", "ford"], 2))
+    mill, weir and 1 more
     """
-    lines = "".join(
-        f'<tr><th scope="row" style="{_CELL};font-weight:normal;opacity:0.7">{escape(name)}</th>'
-        f'<td style="{_CELL}">{escape(cut(_format_value(value), LONGEST))}</td></tr>'
-        for name, value in rows
-    )
-    caption = f'<caption style="text-align:left;font-weight:bold">{escape(title)}</caption>'
-    return f'<table style="border-collapse:collapse">{caption}<tbody>{lines}</tbody></table>'
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return separator.join(texts[:most]) + more
+
+
+def format_cell(value: object) -> str:
+    """Return the text of a cell of a page: a number with four digits, a dash for none.
+
+    Examples
+    --------
+    >>> from tvbandits.text import format_cell
+    >>> print(*map(format_cell, (0.123456, 3, "mill", float("nan"))))
+    0.1235 3 mill –
+    """
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "–"
+    return format_number(value) if isinstance(value, float) else str(value)
 
 
 def as_text(title: str, rows: Iterable[tuple[str, object]]) -> str:
     """Return the line `<title: name value, name value>`, of at most 200 characters.
 
-    Parameters are those of `as_html`. A longer line is cut, and ends in "...".
+    A float is shown with four digits, anything else as its `str`. What does not fit is cut off, with
+    "..." for it.
 
     Examples
     --------

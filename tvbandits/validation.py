@@ -201,7 +201,10 @@ def as_points(X: ArrayLike, dimension: int | None = None, name: str = "X") -> Ar
         points = points[None, :]
     expected = f"(n, {'d' if dimension is None else dimension})"
     if points.ndim != 2 or (dimension is not None and points.shape[1] != dimension):
-        raise ValueError(f"{name} must have shape {expected}, got {points.shape}")
+        column = dimension in (None, 1) and points.ndim == 1
+        hint = ": give a column, as np.reshape(X, (-1, 1))" if column else ""
+        raise ValueError(f"{name} must have shape {expected}, got {points.shape}{hint}")
+    _check_order(X, points.shape[1], name)
     if np.count_nonzero(np.abs(points) <= LARGEST_COORDINATE) < points.size:
         refuse(~np.isfinite(points).all(axis=1), points, f"{name} must be finite")
         too_large = (np.abs(points) > LARGEST_COORDINATE).any(axis=1)
@@ -211,6 +214,14 @@ def as_points(X: ArrayLike, dimension: int | None = None, name: str = "X") -> Ar
             f"coordinates of {name} must be at most {LARGEST_COORDINATE:g} in size",
         )
     return points
+
+
+def _check_order(X: Any, dimension: int, name: str) -> None:
+    """Raise a `ValueError` for a frame with the columns x0, x1, ... in another order."""
+    columns = [] if isinstance(X, np.ndarray) else [*getattr(X, "columns", [])]
+    order = [f"x{i}" for i in range(dimension)]
+    if columns != order and set(columns) == set(order):
+        raise ValueError(f"columns of {name} must be in the order {order}, got {columns}")
 
 
 def as_vector(values: ArrayLike, n: int, name: str) -> Array:

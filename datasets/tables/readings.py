@@ -29,17 +29,17 @@ from tvbandits.datasets.tables.layout import (
     NO_OPTIONS,
     FileOptions,
     Layout,
-    Sheet,
     as_values,
+    check_is_wide,
     check_units,
     find_columns,
     is_gap,
-    read_sheet,
     stations_used,
     tidy,
     times_of,
 )
 from tvbandits.datasets.tables.sentinels import check_sentinels
+from tvbandits.datasets.tables.sheets import Sheet, read_sheet
 from tvbandits.datasets.tables.spreadsheets import File
 from tvbandits.datasets.tables.times import iso_times, with_long_years
 from tvbandits.io import name_file_in_errors
@@ -53,6 +53,10 @@ Source = pd.DataFrame | File
 _FLAG = re.compile(
     "(^|_)(flags?|quality|qc|qa|qaqc|qualifier|quality_code|status|validity|grade|qualitat|"
     "qualitaet|guete|gute|qualite)(_|$)"
+)
+# The name of a zone behind a time of day, or in brackets behind its offset.
+_ZONE = re.compile(
+    r"(?<=:\d\d)\s*([A-Z]{3,5}|[A-Z][a-z]+/\w+)$|\[[^\]]+\]$|(?<=:\d\d )[A-Z]{3,5}\b"
 )
 _MOST_FLAGS = 20  # a column with more different texts has remarks
 
@@ -144,15 +148,28 @@ def as_times(column: Iterable[Any], name: str = "time", dates: str | None = None
     raise ValueError(
         f"{name} must be numbers, or dates like 2008-01-31 12:00, 01/31/2008 12:00 or "
         f"31.01.2008 12:00, got {describe(series[place])} in {_place_in(column, place)}: "
-        f"{_remedy_of_time(series[place])}{format_option('time', 'COLUMN')} names another column"
+        f"{_remedy_of_time(series[place])}, or name another column by {format_option('time', 'COLUMN')}"
     )
 
 
 def _remedy_of_time(cell: object) -> str:
-    """Return what to do about a cell that is no time, up to a semicolon."""
-    dates = with_long_years(str(cell))
-    what = f"write years with four digits, as {' or '.join(dates)}" if dates else ""
-    return f"{what or 'remove it if it is no reading'}; "
+    """Return what to do about a cell that is no time."""
+    written = str(cell).strip()
+    dates = with_long_years(written)
+    if dates:
+        what = f"write years with four digits, as {' or '.join(dates)}"
+    elif zone := _ZONE.search(written):
+        name = zone[0].strip()
+        what = (
+            f"remove {name}"
+            if name.startswith("[")
+            else f"write the offset from UTC, such as +01:00, in place of {name}"
+        )
+    else:
+        what = "remove it if it is no reading"
+    if not re.search(r"\d.*\d", written):
+        return what
+    return f"{what}, or say how times are written, as by {format_option('dates', '%d.%m.%y %H:%M')}"
 
 
 def _place_in(column: Iterable[Any], place: int) -> str:
@@ -232,6 +249,8 @@ def by_time(
         rest = [i for i, name in enumerate(table.columns) if str(name) not in layout.time]
         names, table = [names[i] for i in rest], table.iloc[:, rest]
     used = stations_used(names, options)
+    if not {*names} & {*sensors}:
+        check_is_wide(table.loc[:, used], pd.Series(index))
     names, table = [each for each, use in zip(names, used, strict=True) if use], table.loc[:, used]
     twice = {name for name, times in Counter(names).items() if times > 1} & set(sensors)
     if twice:

@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterator, Mapping, Set
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from tvbandits.datasets.tables.cells import WITH_CODE
 from tvbandits.io import check_regular, check_size, get_limit
 from tvbandits.option_text import format_option
 
@@ -114,7 +115,9 @@ def unpack(path: Path) -> Iterator[io.BufferedReader]:
             archive = stack.enter_context(zipfile.ZipFile(path))
             inside = archive.namelist()
             if len(inside) != 1:
-                raise ValueError(f"expected one file in the zip, got {len(inside)}")
+                raise ValueError(
+                    f"expected one file in the zip, got {len(inside)}: unpack it, and give one of them"
+                )
             stream: IO[bytes] = archive.open(inside[0])
         else:
             openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -271,7 +274,7 @@ def _mark_of(
 
 def _possible_marks(cell: object) -> list[str]:
     """Return the decimal marks with which a text is a number that has a mark, also between thousands."""
-    if not (isinstance(cell, str) and ("," in cell or "." in cell)):
+    if not (isinstance(cell, str) and ("," in cell or "." in cell)) or WITH_CODE.fullmatch(cell):
         return []
     return [name for name, form in _FORMS.items() if form.fullmatch(cell.strip())]
 

@@ -16,7 +16,7 @@ from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
 from tvbandits import Bandit, Candidates, Exact, Nystrom, Options, Recipe, StateSpace, policies
 from tvbandits.acquisition.batches import PlainFantasy, SparseFantasy, UpperBound
-from tvbandits.acquisition.rules import Acquisition, Decision, LastingBound
+from tvbandits.acquisition.rules import Acquisition, Decision, PersistentBound
 from tvbandits.acquisition.widths import (
     BBKBProgramWidth,
     BKBWidth,
@@ -28,7 +28,7 @@ from tvbandits.acquisition.widths import (
     Theory,
     as_confidence,
 )
-from tvbandits.gp.cholesky import by_cholesky
+from tvbandits.gp.cholesky import condition_by_cholesky
 from tvbandits.gp.ensemble.mixture import CONFIG, FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec, function_models, network_models
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
@@ -81,7 +81,7 @@ class Setting:
 
 def here(step: Any) -> Array:
     """What Lemma 3 adds for the point of a step, at all candidates."""
-    return np.asarray(step.shares(step.z)[0])
+    return np.asarray(step.terms(step.z)[0])
 
 
 def built(fantasy: Any, size: int, seed: int = 0) -> tuple[Array, list[Any]]:
@@ -175,7 +175,7 @@ def test_steps_and_choices_by_brute_force(kind: str) -> None:
     setting = Setting(KERNELS["matern"], n=15, candidates=40)
     p: Any = setting.made
     if kind in ("exact", "anywhere"):
-        p = by_cholesky(
+        p = condition_by_cholesky(
             setting.kernel, setting.data, grid=None if kind == "anywhere" else setting.grid
         )
     fantasy = setting.fantasy(SparseFantasy if kind == "sparse" else PlainFantasy, p)
@@ -332,7 +332,7 @@ def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
         at, rows = np.column_stack([SITES.X, np.full(10, t)]), SITES.index(out.X)
         C = known.covariance(at, at)
         noise = view.prior.effective_noise(at[:0], at[:0], t - out.t, np.full(len(rows), 0.01))
-        among = C[np.ix_(rows, rows)] + np.diag(noise + known.own_nugget)
+        among = C[np.ix_(rows, rows)] + np.diag(noise + known.nugget_variance)
         left = variance - np.einsum("ij,ij->j", C[rows], np.linalg.solve(among, C[rows]))
         share = known.ensemble.persistent_share(t)
         best, *others = (
@@ -348,7 +348,7 @@ def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
 
 def test_a_few_candidates_are_played_with_rival_models() -> None:
     recipe = bandit().recipe
-    assert isinstance(recipe.acquisition, LastingBound)
+    assert isinstance(recipe.acquisition, PersistentBound)
     assert recipe.posterior == ModelEnsemble(both=True)
     assert recipe.learn is None
     assert bandit(beta=1.5).recipe == replace(recipe, beta=1.5)
@@ -375,7 +375,7 @@ def test_both_are_a_networks_models_and_a_functions() -> None:
 
 def test_it_needs_a_bank() -> None:
     with pytest.raises(ValueError, match=r"ModelEnsemble\(\), .*Exact\(\)"):
-        Recipe(SITES, RBF(1.0), 0.01, acquisition=LastingBound())
+        Recipe(SITES, RBF(1.0), 0.01, acquisition=PersistentBound())
 
 
 # --- confidence
@@ -387,7 +387,7 @@ def test_theory_is_theorem_3_1_from_dense_determinants() -> None:
     """sqrt(2 log(2 |Sigma + K|^(1/2) / (delta |Sigma|^(1/2)))) + B, as the theorem writes it."""
     rng = np.random.default_rng(0)
     Z, variance = rng.random((8, 2)), 10 ** rng.uniform(-1, 1, 8)
-    posterior = by_cholesky(RBF(0.5), Data(Z, np.zeros((8, 1)), variance))
+    posterior = condition_by_cholesky(RBF(0.5), Data(Z, np.zeros((8, 1)), variance))
     K = RBF(0.5)(Z)
     roots = math.sqrt(np.linalg.det(np.diag(variance) + K)) / math.sqrt(np.prod(variance))
     for delta, bound in ((0.05, 1.0), (1.0, 0.0), (1e-6, 7.5)):

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
 from tvbandits import Bandit, Box, Candidates, Options, Recipe, policies
-from tvbandits.acquisition.rules import LastingBound, SpreadFirst, UpperConfidenceBound
+from tvbandits.acquisition.rules import PersistentBound, SpreadFirst, UpperConfidenceBound
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
 
 NOISE = 0.05
@@ -89,7 +89,7 @@ def test_on_an_ensemble_a_function_is_played_so_and_a_network_is_not() -> None:
     assert made.recipe.posterior == ModelEnsemble(both=True)
     assert made.recipe.learn is None
     few = policies.adaptive_gp_ucb(Candidates(line.X[:64]), noise_variance=0.01)
-    assert few.recipe.acquisition == LastingBound()
+    assert few.recipe.acquisition == PersistentBound()
     first = []
     for t in range(1, 41):
         x = made.ask(t)

@@ -20,11 +20,22 @@ from tests.helpers.players import (
     noisy,
     warmed,
 )
-from tvbandits import Bandit, Box, Candidates, NothingAvailableError, Recipe, Space, load, policies
+from tests.helpers.refusals import refused
+from tvbandits import (
+    Arms,
+    Bandit,
+    Box,
+    Candidates,
+    NothingAvailableError,
+    Recipe,
+    Space,
+    load,
+    policies,
+)
 from tvbandits.domains.availability import ChoiceSet
 from tvbandits.policies import POLICIES, Setting
 from tvbandits.queries import NextDecision, RandomPoints
-from tvbandits.queries.plans import Asking
+from tvbandits.queries.plans import QueryConfig
 from tvbandits.validation import Array
 
 PLANE = np.stack(np.meshgrid(np.linspace(0, 5, 11), [0.0, 1.0, 2.0], indexing="ij"), axis=-1)
@@ -53,6 +64,23 @@ def test_a_mask_rows_and_a_function_say_the_same(variant: str) -> None:
         for player, X in zip(players, found, strict=True):
             np.testing.assert_array_equal(X, found[0])
             player.tell(X, noisy(X, t), t)
+
+
+def test_names_of_arms_are_available() -> None:
+    bandit = policies.adaptive_gp_ucb(Arms(["red", "green", "blue"]))
+    found = bandit.ask(1, n=9, available=["blue", "green"])
+    assert {*bandit.recipe.domain.decode(found)["arm"]} == {"blue", "green"}
+    refused(
+        ValueError,
+        r"arm must be one of .*, got 'grey' in row 1",
+        bandit.ask,
+        2,
+        None,
+        ["red", "grey"],
+    )
+    refused(
+        ValueError, r"row numbers .* distinct, got 0 twice", bandit.ask, 2, None, ["red", "red"]
+    )
 
 
 def test_it_is_the_best_of_what_is_available() -> None:
@@ -219,11 +247,13 @@ def test_a_context_and_a_mask_are_both_kept() -> None:
 
 @pytest.mark.parametrize("consult", ["after tell", "before ask"])
 @pytest.mark.parametrize("domain", [LINE, INTERVAL], ids=["line", "interval"])
-@pytest.mark.parametrize("about", ["domain", "played"])
-def test_only_what_is_available_is_asked_about(about: Any, domain: Any, consult: Any) -> None:
+@pytest.mark.parametrize("pool", ["domain", "played"])
+def test_only_what_is_available_is_asked_about(pool: Any, domain: Any, consult: Any) -> None:
     expert = Known()
-    asking = Asking(RandomPoints(4), expert, about=about)
-    bandit = Bandit(Recipe(domain, KERNEL, NOISE, asking=asking, consult=consult), seed=1)
+    query_config = QueryConfig(RandomPoints(4), expert, pool=pool)
+    bandit = Bandit(
+        Recipe(domain, KERNEL, NOISE, query_config=query_config, consult=consult), seed=1
+    )
     for t in map(float, range(1, 9)):
         left = t % 2 == 0
 
@@ -240,7 +270,7 @@ def test_only_what_is_available_is_asked_about(about: Any, domain: Any, consult:
 
 
 def test_questions_to_carry_keep_to_what_is_available() -> None:
-    recipe = Recipe(LINE, KERNEL, NOISE, asking=Asking(NextDecision(3), about="domain"))
+    recipe = Recipe(LINE, KERNEL, NOISE, query_config=QueryConfig(NextDecision(3), pool="domain"))
     bandit = Bandit(recipe, seed=1)
     assert right(bandit.questions(1.0, available=right)).all()
     bandit.ask(2.0, available=np.arange(5))
@@ -258,13 +288,13 @@ def test_a_state_does_not_keep_a_function_that_nobody_needs() -> None:
 
 
 @pytest.mark.parametrize("consult", ["after tell", "before ask"])
-@pytest.mark.parametrize("about", ["domain", "played"])
+@pytest.mark.parametrize("pool", ["domain", "played"])
 def test_a_bandit_that_was_told_a_function_goes_on_from_its_file(
-    about: Any, consult: Any, tmp_path: Path
+    pool: Any, consult: Any, tmp_path: Path
 ) -> None:
     """And from a pickle; what is asked about afterwards was available all the same."""
-    asking = Asking(RandomPoints(4), Known(), about=about)
-    recipe = Recipe(INTERVAL, KERNEL, NOISE, asking=asking, consult=consult)
+    query_config = QueryConfig(RandomPoints(4), Known(), pool=pool)
+    recipe = Recipe(INTERVAL, KERNEL, NOISE, query_config=query_config, consult=consult)
     bandit = warmed(Bandit(recipe, seed=1), INTERVAL)
     for near in (None, 4.0):
         X = bandit.ask(
@@ -299,20 +329,22 @@ def test_a_policy_with_an_expert_is_saved_after_it_was_told_a_function(
 
 
 def test_questions_may_be_about_what_was_chosen_of_a_function() -> None:
-    asking = Asking(RandomPoints(4), Known(), about="played")
-    bandit = Bandit(Recipe(INTERVAL, KERNEL, NOISE, asking=asking, consult="after tell"), seed=1)
+    query_config = QueryConfig(RandomPoints(4), Known(), pool="played")
+    bandit = Bandit(
+        Recipe(INTERVAL, KERNEL, NOISE, query_config=query_config, consult="after tell"), seed=1
+    )
     x = bandit.ask(1.0, available=lambda X: X[:, 0] > 5.0)
     bandit.tell([[1.0], *x.tolist()], [0.1, 0.2], 1.0)
-    (points, _), *_ = [each for each in asking.expert.asked if len(each[0])]
+    (points, _), *_ = [each for each in query_config.expert.asked if len(each[0])]
     np.testing.assert_array_equal(points, x)
 
 
 def test_availability_of_another_domain_is_left_behind() -> None:
-    asking = Asking(RandomPoints(2), Known(), about="domain")
-    bandit = Bandit(Recipe(LINE, KERNEL, NOISE, asking=asking), seed=1)
+    query_config = QueryConfig(RandomPoints(2), Known(), pool="domain")
+    bandit = Bandit(Recipe(LINE, KERNEL, NOISE, query_config=query_config), seed=1)
     x = bandit.ask(1.0, available=np.arange(20))
     wider = Candidates(np.linspace(0.0, 20.0, 81)[:, None])
-    again = Bandit.from_state(Recipe(wider, KERNEL, NOISE, asking=asking), bandit.state)
+    again = Bandit.from_state(Recipe(wider, KERNEL, NOISE, query_config=query_config), bandit.state)
     again.tell(x, [0.3], 1.0)
     assert again.info.queries.asked == 2
     assert again.ask(2.0).shape == (1, 1)

@@ -182,7 +182,7 @@ def test_asking_predicting_and_recommending_agree(policy: str) -> None:
     assert x == LINE.X[np.argmax(mean + 1.3 * deviation), 0]
     assert recommended.shape == (1,)
     assert recommended[0] == LINE.X[mean.argmax(), 0]
-    # Asking draws the same posterior as predicting, which leaves no trace.
+    # QueryConfig draws the same posterior as predicting, which leaves no trace.
     bandit = Bandit.from_state(bandit.recipe, state)
     state, before = bandit.state, fingerprint(state)
     bandit.predict(LINE.X[:3], 99.0)

@@ -50,7 +50,7 @@ def test_it_holds_rewards_at_changed_places_against_what_was_said_before(domain:
         mean, stated = bandit.predict(x, t)[0], float(deciding(bandit, x, t)[0])
         if bandit.info.model.fits and last is not None and (x != last).any():
             # What is shown is widened; what it is held against is not.
-            plain, seen = plain.after(float(y[0] - mean[0]), stated**2 + NOISE), seen + 1
+            plain, seen = plain.update(float(y[0] - mean[0]), stated**2 + NOISE), seen + 1
         bandit.tell(x, y, t)
         last = x
     assert seen > 8

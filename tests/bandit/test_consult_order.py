@@ -14,7 +14,7 @@ from tvbandits import Answers, Bandit, Box, NothingAvailableError, Options, Reci
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.queries import Pool, QueryPlan, RandomPoints
-from tvbandits.queries.plans import Asking
+from tvbandits.queries.plans import QueryConfig
 from tvbandits.validation import Array, Index
 
 Consult = Literal["after tell", "before ask"]
@@ -23,8 +23,8 @@ DRIFT = OnSpace(KERNEL) * Drift(0.1)
 
 
 def bandit_with(expert: Any, consult: Consult = "after tell", k: int = 2, **parts: Any) -> Bandit:
-    asking: dict[str, Any] = {"about": "domain"}
-    asking |= {
+    config: dict[str, Any] = {"pool": "domain"}
+    config |= {
         n: parts.pop(n) for n in ("reuse_answers", "most_answers", "informed_width") if n in parts
     }
     plan = parts.pop("plan", None) or RandomPoints(k)
@@ -33,7 +33,7 @@ def bandit_with(expert: Any, consult: Consult = "after tell", k: int = 2, **part
         parts.pop("kernel", KERNEL),
         NOISE,
         **{"beta": Fixed(2.0), "mean": 0.1, **parts},
-        asking=Asking(plan, expert, **asking),
+        query_config=QueryConfig(plan, expert, **config),
         consult=consult,
     )
     return Bandit(recipe, seed=1)
@@ -185,7 +185,7 @@ def test_beliefs_are_about_the_decision_that_answers_are_for(consult: Any) -> No
         bandit.drop(bandit.pending)
         # What is known when the plan looks, spoken about at the decision's time.
         bandit.tell(X, noisy(X, t), t)
-    pool, beliefs = plan.pools[-1], plan.pools[-1].require_beliefs()
+    pool, beliefs = plan.pools[-1], plan.pools[-1].require_posterior()
     decision = 5.5 if consult == "after tell" else 4.5
     told = bandit.state.rewards if consult == "after tell" else bandit.state.rewards.take(slice(2))
     seen = told.append(bandit.state.answers.take(slice(-3)))
@@ -207,11 +207,11 @@ def test_the_variance_that_an_expert_states_reaches_the_plan() -> None:
         expert.variance = 0.3 * t
         bandit.ask(t)
         bandit.tell(LINE.X[[3]], [0.1], t)
-    assert [pool.require_beliefs().noise_variance for pool in plan.pools] == [NOISE, 0.3, 0.6]
+    assert [pool.require_posterior().noise_variance for pool in plan.pools] == [NOISE, 0.3, 0.6]
     bandit.answer(LINE.X[:3], [0.1, 0.2, 0.3], 3.0, noise_variance=[0.5, 0.7, 4.0])
     bandit.ask(4.0)
     bandit.tell(LINE.X[[3]], [0.1], 4.0)
-    assert plan.pools[-1].require_beliefs().noise_variance == 0.7  # the middle one
+    assert plan.pools[-1].require_posterior().noise_variance == 0.7  # the middle one
 
 
 # --- questions to carry -----------------------------------------------------------------------------
@@ -219,21 +219,21 @@ def test_the_variance_that_an_expert_states_reaches_the_plan() -> None:
 
 @pytest.mark.parametrize("consult", ["after tell", "before ask"])
 def test_carried_questions_are_those_that_an_expert_is_asked(consult: Any) -> None:
-    asking, carrying = bandit_with(Known(), consult, k=3), bandit_with(None, consult, k=3)
+    with_expert, carrying = bandit_with(Known(), consult, k=3), bandit_with(None, consult, k=3)
     for t in map(float, range(1, 9)):
         if consult == "before ask":
             carried(carrying, t)
-        X = asking.ask(t, n=2)
+        X = with_expert.ask(t, n=2)
         np.testing.assert_array_equal(carrying.ask(t, n=2), X)
-        for each in (asking, carrying):
+        for each in (with_expert, carrying):
             each.tell(X, noisy(X, t), t)
         if consult == "after tell":
             carried(carrying, t)
-        np.testing.assert_array_equal(carrying.state.answers.X, asking.state.answers.X)
-        np.testing.assert_array_equal(carrying.state.answers.y, asking.state.answers.y)
-        assert carrying.info.queries.total_asked == asking.info.queries.total_asked == 3 * t
-    np.testing.assert_array_equal(asking.predict(LINE.X), carrying.predict(LINE.X))
-    assert asking.state == carrying.state
+        np.testing.assert_array_equal(carrying.state.answers.X, with_expert.state.answers.X)
+        np.testing.assert_array_equal(carrying.state.answers.y, with_expert.state.answers.y)
+        assert carrying.info.queries.total_asked == with_expert.info.queries.total_asked == 3 * t
+    np.testing.assert_array_equal(with_expert.predict(LINE.X), carrying.predict(LINE.X))
+    assert with_expert.state == carrying.state
 
 
 def carried(bandit: Bandit, t: float, parts: Sequence[slice] = (slice(None),)) -> Array:

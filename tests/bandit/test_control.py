@@ -9,7 +9,7 @@ from tests.oracles.levels import effects_beside
 from tvbandits import Arms, Bandit, Box, Candidates, Limit, Nystrom, Options, compare, policies
 from tvbandits.datasets import BannersByDay
 from tvbandits.errors import PlayError
-from tvbandits.gp.ensemble.arms import EffectFilters, GridSpec, contrasts
+from tvbandits.gp.ensemble.arms import EffectFilters, GridSpec, contrast_matrix
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime
 
 SITES = Candidates(np.linspace(0.0, 3.0, 7)[:, None])
@@ -57,7 +57,7 @@ def readings(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray
 
 def test_contrasts_are_free_of_levels_and_of_unit_noise() -> None:
     variance = np.array([0.1, 2.0, 0.5, 1.0])
-    C = contrasts(variance)
+    C = contrast_matrix(variance)
     assert C.shape == (3, 4)
     assert np.abs(C @ np.ones(4)).max() < 1e-14
     assert C @ np.diag(variance) @ C.T == pytest.approx(np.eye(3))

@@ -18,9 +18,9 @@ from tvbandits.forgetting.aging import Window
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
-from tvbandits.gp.kernels.units import in_column_units
+from tvbandits.gp.kernels.units import scale_columns
 from tvbandits.queries import NextDecision
-from tvbandits.queries.plans import Asking, questions
+from tvbandits.queries.plans import QueryConfig, choose_questions
 from tvbandits.validation import Array
 
 
@@ -97,12 +97,12 @@ def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
 def test_it_plays_what_a_plain_loop_plays() -> None:
     expert = Truth()
     played = play(frugal(expert), range(1, 16))
-    bank, asked = FilterEnsemble.of(in_column_units(SITES.X), NOISE, both=True), 0
+    bank, asked = FilterEnsemble.of(scale_columns(SITES.X), NOISE, both=True), 0
     row = int((played[0] == SITES.X).all(axis=1).argmax())
     for t in range(1, 16):
         np.testing.assert_array_equal(played[t - 1], SITES.X[row])
         bank = bank.update([row], reward(SITES.X[[row]], t), NOISE, t)
-        rows = questions(bank.joint_posterior(t + 1.0), 2, asked)
+        rows = choose_questions(bank.joint_posterior(t + 1.0), 2, asked)
         np.testing.assert_array_equal(expert.asked[t - 1][1], SITES.X[rows])
         asked += len(rows)
         answers = value(SITES.X[rows], t) + 0.1 * keyed_normal(0, 2, SITES.X[rows], t)
@@ -189,7 +189,7 @@ def test_other_parts_can_go_on_from_it_and_it_from_others() -> None:
         ({"reset": EventTrigger()}, "learns by itself: reset must be None"),
         ({"mean": 2.0}, "learns by itself: mean must be 'online', got 2.0"),
         ({"beta": Theory()}, "depends on the information gain under one kernel"),
-        ({"asking": Asking(NextDecision(2))}, "keeps all answers.*give Asking"),
+        ({"query_config": QueryConfig(NextDecision(2))}, "keeps all answers.*give QueryConfig"),
     ],
 )
 def test_parts_that_do_not_fit_are_named(change: dict[str, Any], match: str) -> None:
@@ -199,7 +199,7 @@ def test_parts_that_do_not_fit_are_named(change: dict[str, Any], match: str) -> 
 
 
 def test_who_has_one_model_takes_no_ensemble() -> None:
-    with pytest.raises(ValueError, match=r"adaptive_gp_ucb .*ModelEnsemble"):
+    with pytest.raises(ValueError, match=r"ModelEnsemble.*adaptive_gp_ucb"):
         policies.tv_gp_ucb(
             SITES,
             kernel=RBF(1.0),

@@ -20,7 +20,11 @@ from tvbandits import (
     Space,
     policies,
 )
-from tvbandits.acquisition.constraints import OutcomeBeliefs, count_violations, expected_violations
+from tvbandits.acquisition.constraints import (
+    OutcomePosterior,
+    count_violations,
+    expected_violations,
+)
 
 PRICES = np.linspace(9.0, 13.0, 5)
 COMPLAINTS = Limit("complaints", at_most=4.0)
@@ -146,7 +150,7 @@ def test_a_bandit_that_violates_by_far_pays_a_higher_price() -> None:
         y = np.append(np.full(18, 1.0), [4.0 + worst] * 2)
         readings = Dataset(GRID.X[:20], np.arange(20.0), y, np.ones(20))
         view = joint = None
-        beliefs = OutcomeBeliefs(COMPLAINTS, GRID, readings, view, joint, far=1.5)  # type: ignore[arg-type]
+        beliefs = OutcomePosterior(COMPLAINTS, GRID, readings, view, joint, far=1.5)  # type: ignore[arg-type]
         excess.append(beliefs.excess)
     assert excess[1] - excess[0] >= 2 * 6.0 / 1.5 - 2.0
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.players import KERNEL, KINDS, LINE, NOISE, Known, made, step, warmed
 from tvbandits import Bandit, Recipe, Space, policies
-from tvbandits.queries.plans import Asking, RandomPoints
+from tvbandits.queries.plans import QueryConfig, RandomPoints
 
 COLUMNS = ["time", "x0", "reward", "variance", "source", "kind"]
 
@@ -22,8 +22,10 @@ def test_nothing_is_an_empty_table_with_all_its_columns(variant: str) -> None:
 
 
 def test_every_kind_has_its_row() -> None:
-    asking = Asking(RandomPoints(1), about="domain", reuse_answers=True)
-    bandit = Bandit(Recipe(LINE, KERNEL, NOISE, asking=asking, consult="before ask"), seed=1)
+    query_config = QueryConfig(RandomPoints(1), pool="domain", reuse_answers=True)
+    bandit = Bandit(
+        Recipe(LINE, KERNEL, NOISE, query_config=query_config, consult="before ask"), seed=1
+    )
     bandit.tell(LINE.X[[4]], [0.5], 3.0, noise_variance=0.2)
     bandit.answer(LINE.X[[9, 8]], [0.25, np.nan], 2.5, noise_variance=0.3)
     bandit.tell(LINE.X[[7, 6]], [np.nan, -0.5], [1.0, 4.0])
@@ -65,13 +67,15 @@ def test_named_parameters_are_columns() -> None:
 
 
 def asking_bandit(k: int, **more: Any) -> Bandit:
-    recipe = Recipe(LINE, KERNEL, NOISE, mean=0.0, asking=Asking(RandomPoints(k), **more))
+    recipe = Recipe(
+        LINE, KERNEL, NOISE, mean=0.0, query_config=QueryConfig(RandomPoints(k), **more)
+    )
     return Bandit(recipe, seed=1)
 
 
 def test_two_and_eight_questions_asked_are_two_states() -> None:
     """Nothing was answered: all that differs is how many were asked, and the draws."""
-    two, eight = asking_bandit(2, about="domain"), asking_bandit(8, about="domain")
+    two, eight = asking_bandit(2, pool="domain"), asking_bandit(8, pool="domain")
     for each in (two, eight):
         each.questions(1.0)
     same_draws = replace(eight.state, random=two.state.random)

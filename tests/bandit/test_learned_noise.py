@@ -11,7 +11,7 @@ import tvbandits
 from tvbandits import Bandit, Box, Candidates, Dataset, Options, policies
 from tvbandits.experts import CallableExpert
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
-from tvbandits.gp.noise import estimated_noise
+from tvbandits.gp.noise import infer_noise
 from tvbandits.policies.rivals.multi_scale import Thresholds
 from tvbandits.validation import Array
 
@@ -152,7 +152,7 @@ def test_the_estimate_is_that_of_all_that_was_told() -> None:
     bandit = MAKERS["gp-ucb"]()
     play(bandit, 1, 8)
     assert bandit.tell(np.tile([[2.0], [3.0]], (4, 1)), np.arange(8.0), 3.0).readings == 16
-    assert bandit.noise == estimated_noise(RBF(1.5), bandit.state.rewards)
+    assert bandit.noise == infer_noise(RBF(1.5), bandit.state.rewards)
     assert bandit.noise.readings == 16
 
 
@@ -298,6 +298,6 @@ def test_the_noise_of_many_places_follows_from_their_times(seed: int) -> None:
     X = np.tile(rng.uniform(0.0, 1.0, (places, 2)), (times, 1))
     t = np.arange(float(times)).repeat(places)
     data = Dataset.from_columns(X, t, readings.ravel(), np.full(times * places, np.nan))
-    estimate = estimated_noise(RBF(1.0), data, rival=Matern(1.0, nu=0.5))
+    estimate = infer_noise(RBF(1.0), data, rival=Matern(1.0, nu=0.5))
     assert estimate.readings == 128
     assert estimate.low < 0.3**2 < estimate.high < 0.02 * walk.var()

@@ -27,7 +27,7 @@ from tvbandits import (
 )
 from tvbandits.acquisition.constraints import (
     CONFIG,
-    OutcomeBeliefs,
+    OutcomePosterior,
     probability_after,
     probability_of,
 )
@@ -445,7 +445,7 @@ def test_a_violation_costs_more_after_many(risk: float, violations: int, excess:
     y = np.where(np.arange(21) < violations, 1.0, -1.0)
     seen = Dataset(np.zeros((21, 1)), np.arange(21.0), y, np.ones(21))
     view = joint = None
-    beliefs = OutcomeBeliefs(LOAD, SITES, seen, view, joint, risk)  # type: ignore[arg-type]
+    beliefs = OutcomePosterior(LOAD, SITES, seen, view, joint, risk)  # type: ignore[arg-type]
     assert beliefs.excess == pytest.approx(excess, abs=2e-3)
     assert beliefs.least == 0.5
     assert replace(beliefs, limit=SURE).least == SURE.probability

@@ -33,7 +33,7 @@ def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "BLOCK", 300)
     monkeypatch.setattr(recipe, "MOST_EVALUATED", 100)
     monkeypatch.setattr(rules, "CONFIG", replace(rules.CONFIG, largest_exact=100))
-    config = replace(top_candidates.CONFIG, smallest_look=16)
+    config = replace(top_candidates.CONFIG, smallest_batch=16)
     monkeypatch.setattr(top_candidates, "CONFIG", config)
 
 
@@ -163,7 +163,7 @@ def test_means_in_single_precision_are_upper_bounds() -> None:
     )[::5]:
         scorer = replace(scorer, weights=scorer.weights * 1e60)  # beyond 32 bits
         mean, z = scorer(POINTS)[0], scorer.features(POINTS).astype(np.float32)
-        assert ((above := scorer.means_above(z, 1.0)) >= mean).all()
+        assert ((above := scorer.bound_means(z, 1.0)) >= mean).all()
         assert (above - mean).max() < 1e57
 
 
@@ -191,7 +191,7 @@ def states(bandit: Bandit) -> list[CandidateScorer]:
     for _ in range(30):
         X = bandit.ask()
         posterior: Any = bandit.state.posterior
-        found.append(posterior.scorer(np.array([1.0, 0.2]), 0.1 * len(found)))
+        found.append(posterior.make_scorer(np.array([1.0, 0.2]), 0.1 * len(found)))
         bandit.tell(X, value(X))
     return found
 
@@ -213,9 +213,9 @@ def test_bounds_from_before_hold(wrong: str | None) -> None:
         if wrong is not None:
             parts[wrong] = np.full_like(parts[wrong], wrong == "growth")
         movement = Movement(movement.first, **parts)
-        for number in range(movement.first, lineage.number + 1):
-            at = number - movement.first
-            mean, deviation = seen[now - lineage.number + number]
+        for epoch in range(movement.first, lineage.epoch + 1):
+            at = epoch - movement.first
+            mean, deviation = seen[now - lineage.epoch + epoch]
             times = movement.drift[at] + 2 * movement.growth[at]
             above = mean + movement.shift[at] + times * deviation
             truth = seen[now][0] + 2 * seen[now][1]

@@ -12,7 +12,7 @@ from tests.helpers.refusals import refused
 from tvbandits import Bandit, Box, Candidates, Recipe, Space, policies
 from tvbandits.domains.domain import Domain
 from tvbandits.queries import KDPP, LogSchedule
-from tvbandits.queries.plans import Asking
+from tvbandits.queries.plans import QueryConfig
 from tvbandits.validation import Array
 
 OUTSIDE: dict[str, Any] = {"outside": (-15, 20)}
@@ -134,7 +134,11 @@ def test_only_what_is_available_is_played_at_a_context() -> None:
 def test_questions_are_about_the_context_of_the_decision() -> None:
     bandit = Bandit(
         Recipe(
-            BOX, KERNEL, 0.01, asking=Asking(KDPP(LogSchedule(4.0)), about="domain"), age_lag=1.0
+            BOX,
+            KERNEL,
+            0.01,
+            query_config=QueryConfig(KDPP(LogSchedule(4.0)), pool="domain"),
+            age_lag=1.0,
         )
     )
     for t in range(1, 6):

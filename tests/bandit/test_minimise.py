@@ -112,4 +112,4 @@ def test_questions_to_carry_are_mirrored_too(variant: str) -> None:
 
 
 def _without_expert(recipe: Any) -> Any:
-    return replace(recipe, asking=replace(recipe.asking, expert=None))
+    return replace(recipe, query_config=replace(recipe.query_config, expert=None))

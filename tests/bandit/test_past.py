@@ -17,10 +17,10 @@ from tvbandits.domains.space import Arms
 from tvbandits.gp.ensemble.empirical import EmpiricalSpace
 from tvbandits.gp.table_noise import (
     CONFIG,
-    largest_noise,
-    noise_of_table,
+    bound_table_noise,
+    estimate_table_noise,
+    mask_stuck_readings,
     table_evidence,
-    without_repeats,
 )
 from tvbandits.validation import Array
 
@@ -197,7 +197,7 @@ def test_largest_noise_is_just_above_the_noise(change: str) -> None:
         table += 0.1 * rng.standard_normal((300, 12)).cumsum(axis=0)
     if change == "gaps":
         table[rng.random(table.shape) < 0.2] = np.nan
-    assert 0.23 < largest_noise(table, 60.0 * times) < 0.32
+    assert 0.23 < bound_table_noise(table, 60.0 * times) < 0.32
 
 
 def test_largest_noise_reads_differences_of_successive_steps_alone() -> None:
@@ -205,13 +205,13 @@ def test_largest_noise_reads_differences_of_successive_steps_alone() -> None:
     walk = rng.standard_normal((40, 3)).cumsum(axis=0)
     times[20:] += 7.0
     jump = walk + 100.0 * (np.arange(40) >= 20)[:, None]
-    bound = largest_noise(walk, times)
-    assert largest_noise(jump, times) == pytest.approx(bound, rel=1e-9)
+    bound = bound_table_noise(walk, times)
+    assert bound_table_noise(jump, times) == pytest.approx(bound, rel=1e-9)
     assert bound < 3.0
-    assert largest_noise(walk[:12], times[:12]) == np.inf
-    assert largest_noise(walk, times**2) == np.inf
-    assert largest_noise(walk, 1e-9 * times**2) == np.inf
-    assert largest_noise(walk[:1], times[:1]) == np.inf
+    assert bound_table_noise(walk[:12], times[:12]) == np.inf
+    assert bound_table_noise(walk, times**2) == np.inf
+    assert bound_table_noise(walk, 1e-9 * times**2) == np.inf
+    assert bound_table_noise(walk[:1], times[:1]) == np.inf
 
 
 def test_table_evidence_is_that_of_dense_algebra() -> None:
@@ -281,7 +281,7 @@ def test_noise_of_table_of_other_rewards_is_within_its_interval(reward: str, uni
     if reward == "counts":  # more than half of them are 0
         table = rng.poisson(0.3, (200, 4)).astype(float)
         noise = table.var()
-    estimate = noise_of_table(unit * table, times)
+    estimate = estimate_table_noise(unit * table, times)
     assert estimate is not None
     assert estimate.low < noise * unit**2 < estimate.high
 
@@ -310,7 +310,7 @@ def test_noise_of_history_is_not_that_of_stuck_gauges(fault: str) -> None:
     rng = np.random.default_rng(2)
     table = 0.2 * rng.standard_normal((240, 5)).cumsum(axis=0)
     table = faulty(table + 0.3 * rng.standard_normal(table.shape), fault)
-    estimate = noise_of_table(without_repeats(table), np.arange(float(len(table))))
+    estimate = estimate_table_noise(mask_stuck_readings(table), np.arange(float(len(table))))
     assert estimate is not None
     assert estimate.low < 0.09 < estimate.high
     assert 0.03 < estimate.variance < 0.2
@@ -318,7 +318,7 @@ def test_noise_of_history_is_not_that_of_stuck_gauges(fault: str) -> None:
 
 def test_without_repeats_keeps_values_that_come_back() -> None:
     table = np.array([[0.0, 1.0], [0.0, 2.0], [3.0, 2.0], [0.0, np.nan], [0.0, 2.0], [4.0, 5.0]])
-    kept = without_repeats(table)
+    kept = mask_stuck_readings(table)
     np.testing.assert_array_equal(kept[:, 0], table[:, 0])
     np.testing.assert_array_equal(kept[:, 1], [1.0, 2.0, np.nan, np.nan, np.nan, 5.0])
 
@@ -326,7 +326,7 @@ def test_without_repeats_keeps_values_that_come_back() -> None:
 def test_places_that_are_read_once_have_no_noise_of_a_table() -> None:
     table = np.full((600, 300), np.nan)
     table[np.arange(600), np.arange(600) % 300] = np.random.default_rng(0).standard_normal(600)
-    assert noise_of_table(table, np.arange(600.0)) is None
+    assert estimate_table_noise(table, np.arange(600.0)) is None
 
 
 def test_noise_of_table_is_an_interval_where_differences_contradict_the_process() -> None:
@@ -334,7 +334,7 @@ def test_noise_of_table_is_an_interval_where_differences_contradict_the_process(
     rng = np.random.default_rng(0)
     table = 0.3 * rng.standard_normal((300, 4))
     table[rng.random(table.shape) < 0.02] += 20.0
-    estimate = noise_of_table(table, np.arange(300.0))
+    estimate = estimate_table_noise(table, np.arange(300.0))
     assert estimate is not None
     assert estimate.low < estimate.variance <= estimate.high < 0.3
 
@@ -342,7 +342,7 @@ def test_noise_of_table_is_an_interval_where_differences_contradict_the_process(
 @pytest.mark.parametrize("shape", [(15, 1), (100, 1), (20, 4), (100, 4), (100, 20)])
 def test_largest_noise_exceeds_the_noise_of_nearly_all_tables(shape: tuple[int, int]) -> None:
     bounds = [
-        largest_noise(
+        bound_table_noise(
             np.random.default_rng(seed).standard_normal(shape), np.arange(float(shape[0]))
         )
         for seed in range(200)
@@ -352,10 +352,10 @@ def test_largest_noise_exceeds_the_noise_of_nearly_all_tables(shape: tuple[int, 
 
 def test_noise_of_short_or_constant_table_is_left_to_the_readings() -> None:
     table = np.random.default_rng(0).standard_normal((40, 3))
-    assert noise_of_table(table[:11], np.arange(11.0)) is None
-    assert noise_of_table(np.ones((40, 3)), np.arange(40.0)) is None
+    assert estimate_table_noise(table[:11], np.arange(11.0)) is None
+    assert estimate_table_noise(np.ones((40, 3)), np.arange(40.0)) is None
     table[:, 1], table[5:, 2] = np.nan, np.nan
-    estimate = noise_of_table(table, np.arange(40.0))
+    estimate = estimate_table_noise(table, np.arange(40.0))
     assert estimate is not None
     assert estimate.readings == 45
 

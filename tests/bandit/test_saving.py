@@ -233,7 +233,7 @@ def test_what_is_not_of_the_package_must_be_handed_over(tmp_path: Path) -> None:
     with pytest.raises(SavedFileError, match=f"saved: it uses '{OWN}', which it does not contain"):
         load(tmp_path / "saved")
     mine = Known()
-    assert load(tmp_path / "saved", {OWN: mine}).recipe.asking.expert is mine
+    assert load(tmp_path / "saved", {OWN: mine}).recipe.query_config.expert is mine
     nameless = made("sparq-gp-ucb", expert=experts.CallableExpert(lambda X, t: X[:, 0] * t, 0.1))
     refused(ValueError, "define it in a module", nameless.save, tmp_path / "saved")
     assert load(tmp_path / "saved", {OWN: mine}).state == player.state  # the old file is whole

@@ -15,7 +15,7 @@ from tests.helpers.players import KERNEL, LINE, NOISE, made, noisy, step, warmed
 from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, ExpertError, Options, Recipe, policies
 from tvbandits.errors import CallWithinCallError
-from tvbandits.queries.plans import Asking, RandomPoints
+from tvbandits.queries.plans import QueryConfig, RandomPoints
 from tvbandits.threads import limit_blas_threads
 from tvbandits.validation import Array
 
@@ -132,7 +132,13 @@ def test_a_call_from_inside_of_a_call_is_refused(call: str, consult: Any) -> Non
     experts = Meddling(call), Meddling(call)
     bandit, twin = (
         Bandit(
-            Recipe(LINE, KERNEL, NOISE, asking=Asking(RandomPoints(2), each), consult=consult),
+            Recipe(
+                LINE,
+                KERNEL,
+                NOISE,
+                query_config=QueryConfig(RandomPoints(2), each),
+                consult=consult,
+            ),
             seed=1,
         )
         for each in experts
@@ -193,7 +199,9 @@ class Watching:
 @pytest.mark.parametrize("consult", ["after tell", "before ask"])
 def test_one_thread_in_every_call_and_all_after_it(consult: Any, two_threads: list[int]) -> None:
     expert = Watching()
-    recipe = Recipe(LINE, KERNEL, NOISE, asking=Asking(RandomPoints(2), expert), consult=consult)
+    recipe = Recipe(
+        LINE, KERNEL, NOISE, query_config=QueryConfig(RandomPoints(2), expert), consult=consult
+    )
     bandit = Bandit(recipe, seed=1)
     for t in (1.0, 2.0, 3.0):
         step(bandit, t)

@@ -18,7 +18,7 @@ from tvbandits import Bandit, Box, Candidates, Limit, NothingAvailableError, Rec
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.space import check_search
 from tvbandits.queries import RandomPoints
-from tvbandits.queries.plans import Asking
+from tvbandits.queries.plans import QueryConfig
 from tvbandits.validation import Array
 
 NAN, INF = math.nan, math.inf
@@ -136,8 +136,10 @@ def player(kind: str) -> Bandit:
 def played(kind: str) -> Bandit:
     """With a plan and no expert, rewards up to t = 8, a failed reading, and two points out."""
     domain, kernel = DOMAINS[kind]
-    asking = Asking(RandomPoints(2), about="domain", reuse_answers=True)
-    recipe = Recipe(domain, kernel, NOISE, asking=asking, consult="before ask", beta=2.0)
+    query_config = QueryConfig(RandomPoints(2), pool="domain", reuse_answers=True)
+    recipe = Recipe(
+        domain, kernel, NOISE, query_config=query_config, consult="before ask", beta=2.0
+    )
     bandit = Bandit(recipe, seed=4)
     for t in map(float, range(1, 9)):
         go_on(bandit, t)

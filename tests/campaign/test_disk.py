@@ -365,7 +365,7 @@ CALLS: dict[str, Callable[[Campaign], Any]] = {
     "journal": lambda c: c.journal(),
     "backup": lambda c: c.backup("copy.db"),
     "verify": lambda c: c.verify(),
-    "page": lambda campaign: campaign_page(campaign.overview),
+    "page": lambda campaign: campaign_page(campaign),
     "with": lambda c: c.__enter__(),
     **{
         name: lambda c, name=name: getattr(c, name)

@@ -32,7 +32,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """A server in place of the EPA's, and a folder of downloads."""
     with serving({ZIP: BODY, "daily_44201_2009.zip": NEWER}) as server:
         known = partial(fetch_ozone, base_url=server.url)
-        monkeypatch.setattr("tvbandits.cli.fetching.fetch_ozone", known)
+        monkeypatch.setattr("tvbandits.cli.inspecting.fetch_ozone", known)
         monkeypatch.setenv("TVBANDITS_CACHE", str(tmp_path / "our cache"))
         yield server
 
@@ -329,9 +329,7 @@ def test_a_mistyped_year_is_asked_about_and_taken_back(told: Command) -> None:
     refused = wrong(told("campaign", "ask", "c.db", "--at", 5))
     assert "there is a later reading, at t = 8768" in refused
     out = fine(reading(told, "correct", "AQ05", "--at", 8768, "--to", 5, "--who", "anna"))
-    assert (
-        out == "corrected: AQ05 at t = 8768, which was 25, its time now t = 5; 5 readings in all\n"
-    )
+    assert out == "corrected: AQ05 at t = 8768, which was 25, moved to t = 5; 5 readings in all\n"
     fine(told("campaign", "ask", "c.db", "--at", 6))
     history = fine(told("campaign", "history", "c.db"))
     (corrected,) = (line for line in history.splitlines() if "corrected" in line)
@@ -508,7 +506,7 @@ def test_what_is_recommended_is_had(command: Command) -> None:
     assert "wrote c2.toml: fill in sites" in out
     assert "\nqueries_per_step = 1.0\n# " in Path("c2.toml").read_text()
     error = wrong(command("campaign", "new", "d.db", "--policy", spec, "--config", "c2.toml"))
-    assert "c2.toml already exists" in error
+    assert "c2.toml already exists: --config c2.toml without --policy starts" in error
     assert "no model" in wrong(command("campaign", "new", "d.db", "--policy", "uniform"))
     Path("d.toml").write_text(f'domain.sites = "sites.csv"\npolicy.name = "{spec}"\n')
     for name in ("c2", "d"):
@@ -518,7 +516,7 @@ def test_what_is_recommended_is_had(command: Command) -> None:
                 campaign.recipe.domain, expert=None, queries_per_step=1, options=Options(season=24)
             ).recipe
             assert campaign.recipe.posterior == expected.posterior
-            assert campaign.recipe.asking.plan == expected.asking.plan
+            assert campaign.recipe.query_config.plan == expected.query_config.plan
 
 
 def test_one_page_has_all_keys() -> None:

@@ -2,6 +2,7 @@
 
 import math
 import re
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from tvbandits import Bandit, Box, Candidates, policies
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.bandit.info import Info, QueryInfo
 from tvbandits.comparison.compare import Comparison, call_in_parallel, compare, iterate, simulator
-from tvbandits.comparison.page import comparison_report
+from tvbandits.comparison.report import comparison_report
 from tvbandits.comparison.run import Conditions, play_run
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Run, summarise
@@ -200,6 +201,21 @@ def test_processes_that_joblib_replaces_raise_no_alarm_in_a_comparison_alone() -
         assert warnings.filters == filters
         stopped("later")
     assert len(caught) == 1
+
+
+def wait_for(file: Path | None) -> str:
+    """Return "last" once there is the file, and "first" without one."""
+    while file is not None and not file.exists():
+        time.sleep(0.01)
+    return "first" if file is None else "last"
+
+
+@pytest.mark.slow
+def test_a_long_run_does_not_hold_back_those_after_it(tmp_path: Path) -> None:
+    results = call_in_parallel(2, wait_for, [(tmp_path / "go",), (None,), (None,)])
+    assert [next(results), next(results)] == ["first", "first"]
+    (tmp_path / "go").touch()
+    assert list(results) == ["last"]
 
 
 # --- what may be given
@@ -395,6 +411,10 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
          "drifting-bump: noise_variance must .*0"),
         ({"problems": Changed(BUMP, value=lambda X, _: X[:, 0] * np.nan)},
          "the value of drifting-bump must .*nan"),
+        ({"problems": Changed(BUMP, value=lambda X, _: X)},
+         r"the value of drifting-bump must have shape \(1,\), .* got \(1, 1\)"),
+        ({"problems": Changed(BUMP, value=lambda *_: 1.0)},
+         r"the value of drifting-bump must have shape \(1,\), .* got \(\)"),
         ({"problems": Changed(BUMP, best=lambda _: np.nan)},
          "the best of drifting-bump must .*nan"),
         ({"horizon": 13},
@@ -423,6 +443,8 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
         ({"policies": [at_origin, Recorder, at_origin, type("Recorder", (Recorder,), {})]},
          '"Recorder"'),
         ({"policies": {"mine": "no-ucb"}}, "no-ucb"),
+        ({"policies": {"mine": partial(policies.sw_gp_ucb, window=30)}},
+         '"mine": .*"sw-gp-ucb:window=30"'),
         ({"policies": 3}, "policies must .*3"),
         ({"policies": {"mine": 3}}, '"mine" must .*3'),
         ({"policies": [int]}, "makers.*<class 'int'>"),
@@ -477,7 +499,7 @@ def test_a_player_that_asks_for_nonsense() -> None:
         ([1.0, 2.0, 3.0], "X must have shape (n, 1), got (1, 3)"),
         ([np.nan], "X must be finite, got [nan]"),
         ([50.1], "X must be inside the box [[-50.0, 50.0]], got [50.1]"),
-        (np.empty((0, 1)), "a player must ask for one point at least"),
+        (np.empty((0, 1)), "a player must ask for at least one point"),
     ):
         makers = {"odd": Recording(lambda t, asked=asked: asked if t > 1 else 0.0)}  # type: ignore[misc]
         with pytest.raises(ValueError, match=re.escape(message)) as caught:
@@ -534,18 +556,18 @@ def test_runs_come_one_by_one() -> None:
 
 
 def test_who_asks_nobody_gets_as_many_answers() -> None:
-    asking = "sparq-gp-ucb:queries_per_step=2"
-    policies = ["gp-ucb", "uniform", asking, "adaptive-gp-ucb"]
+    sparq = "sparq-gp-ucb:queries_per_step=2"
+    policies = ["gp-ucb", "uniform", sparq, "adaptive-gp-ucb"]
     parts: dict[str, Any] = {"seeds": 2, "horizon": 15, "beta": 2.0}
     table = compare(LONGER, policies, **parts, equal_information=True)
     assert list(dict.fromkeys(table["policy"])) == policies
     counts = table.pivot_table(index=["seed", "t"], columns="policy", values="answered")
-    assert counts[asking].sum() > 40
+    assert counts[sparq].sum() > 40
     for policy in ("gp-ucb", "adaptive-gp-ucb"):
-        assert counts[policy].to_list() == counts[asking].to_list()
+        assert counts[policy].to_list() == counts[sparq].to_list()
     assert (counts["uniform"] == 0).all()
-    alone = compare(LONGER, [asking], **parts)
-    asks = table["policy"] == asking
+    alone = compare(LONGER, [sparq], **parts)
+    asks = table["policy"] == sparq
     assert table[asks]["regret"].to_list() == alone["regret"].to_list()  # it is the same run
 
 
@@ -647,7 +669,7 @@ def test_tables_files_and_the_page_show_what_else_is_counted(
         said = command(*plan)
         assert said.status == 0, said.err
         assert said.out.count(shown) == 1
-    assert f">{shown} a step</th>" in comparison_report(tmp_path / "out")
+    assert f">{shown}</th>" in comparison_report(tmp_path / "out")
 
 
 # --- a noise variance for each candidate

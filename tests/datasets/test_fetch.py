@@ -25,8 +25,8 @@ from tests.helpers.ozone_samples import airdata, field, same
 from tests.helpers.refusals import refused
 from tvbandits.datasets import abalone, sensor_field
 from tvbandits.datasets.epa_ozone import fetch
+from tvbandits.datasets.epa_ozone.benchmark import ozone
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
-from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.tables.readings import read_table
 
 ZIP = "daily_44201_2008.zip"
@@ -391,5 +391,7 @@ def test_a_file_beyond_all_measure_is_given_up(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, largest=300))
-    refused(OSError, rf"^{served.url}/{ZIP}: more bytes than 300", get, served, tmp_path)
+    refused(
+        OSError, rf"^{served.url}/{ZIP}: the file has more bytes than 300", get, served, tmp_path
+    )
     assert ZIP not in names(tmp_path)

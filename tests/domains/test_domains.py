@@ -1,6 +1,5 @@
 import pickle
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from tvbandits import Box, Candidates, Dataset, policies
 from tvbandits.data import Source
 from tvbandits.domains.parameters import as_bounds
 from tvbandits.experts.keyed_noise import keyed_normal
-from tvbandits.text import as_html, as_text
+from tvbandits.text import as_text
 from tvbandits.ties import acquisition_argmax
 from tvbandits.validation import as_list, check_text, file_path
 
@@ -170,6 +169,20 @@ def test_box_checks_points_and_moves_rounding_inside() -> None:
     with pytest.raises(ValueError, match=r"asked must be inside .* got \[1.1, 0.0\] in row 1"):
         box.check([[0.5, 0.0], [1.1, 0.0], [2.0, 0.0]], name="asked")
     refused(ValueError, r"X must have shape \(n, 2\), got \(1, 1\)", box.check, [[0.5]])
+
+
+def test_points_of_one_coordinate_need_a_column() -> None:
+    refused(ValueError, r"got \(3,\): give a column, as np.reshape", Candidates, [1.0, 2.0, 3.0])
+    refused(ValueError, r"got \(2,\): give a column", Box([(0, 3)]).check, [1.0, 2.0])
+
+
+@pytest.mark.parametrize("domain", [SQUARE, Box([(0, 1), (0, 1)])])
+def test_columns_of_a_frame_are_in_the_order_of_the_coordinates(domain: Any) -> None:
+    frame = pd.DataFrame({"x1": [1.0], "x0": [0.0]})
+    refused(
+        ValueError, r"columns of X must .*\['x0', 'x1'\], got \['x1', 'x0'\]", domain.check, frame
+    )
+    np.testing.assert_array_equal(domain.check(frame[["x0", "x1"]]), [[0.0, 1.0]])
 
 
 def test_the_bounds_of_a_box_stay_and_are_shown() -> None:
@@ -458,45 +471,10 @@ def test_a_kernel_has_limits(constant: float) -> None:
         policies.gp_ucb(LINE, kernel=ConstantKernel(constant) * RBF(1.0), noise_variance=0.01)
 
 
-# --- one line, and a small table that trusts nothing
-
-
-class Reader(HTMLParser):
-    """What a browser would see: texts, and the kinds of tags."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.open: list[str] = []
-        self.cells: list[tuple[str, str]] = []
-        self.feed(html)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.open.append(tag)
-        self.cells.append((tag, ""))
-        assert all(name in ("style", "scope") for name, _ in attrs)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        tag, text = self.cells[-1]
-        self.cells[-1] = tag, text + data
+# --- one line
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"))
-
-
-@given(TEXTS, st.lists(st.tuples(TEXTS, TEXTS | st.floats() | st.integers()), max_size=5))
-def test_nothing_is_taken_for_html(title: str, rows: list[tuple[str, object]]) -> None:
-    reader = Reader(as_html(title, rows))
-    assert reader.open == []
-    assert set(reader.tags) <= {"table", "caption", "tbody", "tr", "th", "td"}
-    assert reader.tags.count("td") == len(rows)
-    names = [text for tag, text in reader.cells if tag == "th"]
-    assert names == [name for name, _ in rows]
 
 
 def test_what_does_not_fit_is_left_out_from_the_end() -> None:

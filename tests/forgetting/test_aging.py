@@ -33,9 +33,9 @@ from tvbandits.forgetting.aging import (
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime
-from tvbandits.gp.learned_rate import CONFIG, Predictions, learn_rate, rate_unit
+from tvbandits.gp.learned_rate import CONFIG, Predictions, learn_rate, rate_scale
 from tvbandits.queries import RandomPoints
-from tvbandits.queries.plans import Asking
+from tvbandits.queries.plans import QueryConfig
 from tvbandits.validation import Array
 
 modest = settings(deadline=None, max_examples=40)
@@ -264,8 +264,10 @@ def test_event_within_batch() -> None:
 
 @pytest.mark.parametrize("most", [None, 3])
 def test_event_forgets_answers(most: int | None) -> None:
-    asking = Asking(RandomPoints(1), None, about="domain", reuse_answers=True, most_answers=most)
-    bandit = Bandit(replace(make().recipe, asking=asking))
+    query_config = QueryConfig(
+        RandomPoints(1), None, pool="domain", reuse_answers=True, most_answers=most
+    )
+    bandit = Bandit(replace(make().recipe, query_config=query_config))
     bandit.tell(DOMAIN.X[[30]], [0.1], 1)
     bandit.answer(DOMAIN.X[[10, 40]], [0.2, 0.3], 1.0)
     bandit.tell(DOMAIN.X[[30]], [9.0], 2)
@@ -398,7 +400,7 @@ def test_learn_rate_matches_brute_force(name: str, rate: float) -> None:
     for seed in range(2):
         rewards = sample(80, seed, rate)
         learned = learn_rate(each, KERNEL_LEARNED_RATE, rewards, 0.1, scale)
-        unit = rate_unit(each, scale)
+        unit = rate_scale(each, scale)
         assert CONFIG.slowest * unit * 0.999 <= learned <= CONFIG.fastest * unit * 1.001
         kept = rewards.take(slice(-(CONFIG.targets + CONFIG.predictors), None))
         gone = len(rewards) - len(kept)  # who keeps no more learns the same
@@ -443,7 +445,7 @@ def test_rate_unit_of_own_map() -> None:
         def at_rate(self, rate: float) -> Steps:
             return Steps(rate)
 
-    assert rate_unit(Steps(0.1), 7.0) == rate_unit(compose(Constant(), Steps(0.1)), 7.0) == 49.0
+    assert rate_scale(Steps(0.1), 7.0) == rate_scale(compose(Constant(), Steps(0.1)), 7.0) == 49.0
     assert learn_rate(Steps(0.1), KERNEL_LEARNED_RATE, sample(60, 3), 0.0, 1.3) is not None
 
 
@@ -455,7 +457,7 @@ def test_learn_rate_follows_units(name: str, step: float, unit: float) -> None:
     one = learn_rate(aging, KERNEL_LEARNED_RATE, rewards, 0.1, 1.3)
     other = learn_rate(aging, KERNEL_LEARNED_RATE, scaled, 0.1 * unit, 1.3 * unit)
     assert other * step == pytest.approx(one * (unit**2 if name == "wiener" else 1.0), rel=1e-4)
-    assert one < CONFIG.fastest * rate_unit(aging, 1.3)  # so that a limit would be seen
+    assert one < CONFIG.fastest * rate_scale(aging, 1.3)  # so that a limit would be seen
 
 
 # --- in a bandit ----------------------------------------------------------------------------------

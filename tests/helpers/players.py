@@ -118,7 +118,12 @@ def kinds() -> list[str]:
         kind: tuple[Any, ...] = (VARIANTS[variant][0],)
         if isinstance(player, Bandit):
             recipe = player.recipe
-            parts = (recipe.posterior, recipe.acquisition, recipe.batching.rule, recipe.asking)
+            parts = (
+                recipe.posterior,
+                recipe.acquisition,
+                recipe.batching.rule,
+                recipe.query_config,
+            )
             kind = tuple(type(each) for each in parts)
         found.setdefault(kind, variant)
     return list(found.values())

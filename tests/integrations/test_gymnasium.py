@@ -136,7 +136,7 @@ def test_a_reset_without_a_seed_begins_another_run_and_with_the_same_the_same() 
     assert len({value for _, value in values}) == 3
 
 
-@pytest.mark.parametrize("action", [31, -1, 2.0, [1], None])
+@pytest.mark.parametrize("action", [31, -1, 2.0, [1], None, True])
 def test_an_action_that_there_is_not_is_refused_and_changes_nothing(action: Any) -> None:
     env = ProblemEnv(DriftingBump(candidates=31, horizon=12))
     refused(ResetNeeded, "reset drifting-bump", env.step, 0)

@@ -13,7 +13,7 @@ mcp = pytest.importorskip("mcp", reason="needs the extra tvbandits[mcp]")
 
 from mcp import Client, StdioServerParameters  # noqa: E402
 
-from tvbandits import Campaign, Candidates, Clock, Limit, Options, Space, policies  # noqa: E402
+from tvbandits import Arms, Campaign, Candidates, Clock, Limit, Options, Space, policies  # noqa: E402
 from tvbandits.integrations.mcp import campaign_server  # noqa: E402
 
 
@@ -128,6 +128,31 @@ def test_an_agent_reads_which_silent_sites_were_left_out(campaign: Any) -> None:
     (warning,) = asked["warnings"]
     assert "dune was left out, silent" in warning
     assert "available" in warning
+
+
+def test_an_agent_reports_counts(tmp_path: Path) -> None:
+    bandit = policies.adaptive_gp_ucb(Arms(["red", "blue"]))
+    with Campaign.create(tmp_path / "campaign.db", bandit) as campaign:
+        told = {"site": "red", "reward": 3, "trials": 40, "time": 1}
+        both, share, none, plain = call_all(
+            campaign,
+            [
+                ("tell", {**told, "exposure": 2}),
+                ("tell", told),
+                ("tell", {**told, "site": "blue", "reward": None}),
+                ("tell", {"site": "blue", "reward": 0.1, "time": 1}),
+            ],
+        )
+        assert "trials=40" in both
+        assert "exposure=2" in both
+        assert share == {"readings": 1, "failed": 0}
+        assert none == {"readings": 1, "failed": 1}
+        assert "0.1 is a plain number" in plain
+        (value,), (of,) = campaign.state.rewards.y, campaign.state.rewards.trials
+        assert (value, of) == (3 / 40, 40)
+    with Campaign.create(tmp_path / "events.db", bandit) as campaign:
+        call_all(campaign, [("tell", {"site": "red", "reward": 6, "exposure": 1.5, "time": 1})])
+        assert campaign.state.rewards.y.tolist() == [4.0]
 
 
 @pytest.mark.parametrize(

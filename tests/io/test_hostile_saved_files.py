@@ -131,9 +131,9 @@ DAMAGE: list[tuple[str, Any, str]] = [
     ("covariance", negative, "eigenvalues from 0 to 1 expected, got -"),
     ("covariance", one_huge, "1e\\+300"),
     ("covariance", np.triu, "not symmetric"),
-    ("covariance", one_nan, "beyond what can be computed"),
-    ("features", one_huge, "beyond what can be computed"),
-    ("mean", one_huge, "beyond what can be computed"),
+    ("covariance", one_nan, "overflow, or are not finite"),
+    ("features", one_huge, "overflow, or are not finite"),
+    ("mean", one_huge, "overflow, or are not finite"),
     ("mean", np.transpose, "have shapes"),
     ("epsilon", 5.0, "epsilon must lie in"),
 ]

@@ -16,7 +16,7 @@ def fingerprint(value: Any) -> Any:
     if hasattr(value, "buffer"):  # rows that grow: what is behind the last one is not theirs
         return fingerprint(value.array)
     if is_dataclass(value):
-        names = [each.name for each in fields(value) if each.name not in ("room", "storage")]
+        names = [each.name for each in fields(value) if each.name != "storage"]
         return {name: fingerprint(getattr(value, name)) for name in names}
     if isinstance(value, dict):
         return {name: fingerprint(entry) for name, entry in value.items()}

@@ -57,7 +57,7 @@ def test_it_plays_and_rejects_as_its_restatement(case: str) -> None:
     for t in range(1, steps + 1):
         x, before = player.ask(float(t)), dict(player.rule.rejected)
         played.append(int(LINE.index(x)[0]))
-        by.append(0.4 * player.rule.ratio(player.rule.chosen[-1][1]))
+        by.append(0.4 * player.rule.ratio(player.rule.pending[-1][1]))
         player.tell(x, [world(played[-1], t)], float(t))
         new = {j: at for j, at in player.rule.rejected.items() if before.get(j) != at}
         gone += [(at, 0.4 * player.rule.ratio(j)) for j, at in new.items()]
@@ -70,7 +70,7 @@ def test_it_plays_and_rejects_as_its_restatement(case: str) -> None:
 
 def test_a_rejected_length_scale_comes_back_when_the_window_has_passed() -> None:
     player: Any = policies.lb_gp_ucb(LINE, kernel=RBF(0.2), noise_variance=0.01, window=10)
-    player.rule.rejected, player.rule.told = {0: 1}, 1
+    player.rule.rejected, player.rule.reward_count = {0: 1}, 1
     for t in range(2, 11):
         player.tell(player.ask(float(t)), [0.5], float(t))
         assert 0 not in player.rule.candidates(t)
@@ -118,14 +118,14 @@ def test_longest_length_scale_is_a_share_of_the_side(
 def test_plays_that_are_out_together_all_count() -> None:
     player: Any = policies.lb_gp_ucb(LINE, kernel=RBF(0.2), noise_variance=0.01)
     X = np.concatenate([player.ask(float(t)) for t in (1, 2, 3, 4)])
-    assert [each[1] for each in player.rule.chosen] == [0, 1, 2, 3]
+    assert [each[1] for each in player.rule.pending] == [0, 1, 2, 3]
     assert len(np.unique(X)) == 4
     player.drop(X[[3]])
     player.tell(X[[2, 0]], [0.2, 0.1], [3.0, 1.0])
     player.tell([[0.5]], [0.3], 2.0)  # nobody asked for that
-    assert player.rule.played_by == [2, 0, -1]
+    assert player.rule.sources == [2, 0, -1]
     player.ask(5.0)
-    assert [each[1] for each in player.rule.chosen] == [1, 3]
+    assert [each[1] for each in player.rule.pending] == [1, 3]
 
 
 def test_prior_mean_is_that_of_an_unknown_point() -> None:

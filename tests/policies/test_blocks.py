@@ -138,7 +138,7 @@ def test_rewards_of_plays_that_were_out_together_all_count(name: str) -> None:
     else:
         assert player.rule.block.order == 2  # 1 + 2 steps are over
     player.ask(5.0)
-    assert len(player.rule.chosen) == 1  # what was dropped is waited for no more
+    assert len(player.rule.pending) == 1  # what was dropped is waited for no more
 
 
 # --- ADA-OPKB ---------------------------------------------------------------------------------------

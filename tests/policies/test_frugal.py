@@ -101,10 +101,10 @@ def test_never_more_questions_than_the_budget(budget: float, sizes: list[int], s
 
 
 def test_the_plan_is_the_one_that_is_given() -> None:
-    assert frugal(Asked(), queries_per_step=2.5).recipe.asking.plan == PlausibleMaximizers(
+    assert frugal(Asked(), queries_per_step=2.5).recipe.query_config.plan == PlausibleMaximizers(
         OnAverage(2.5)
     )
-    assert frugal(Asked(), plan=RandomPoints(2)).recipe.asking.plan == RandomPoints(2)
+    assert frugal(Asked(), plan=RandomPoints(2)).recipe.query_config.plan == RandomPoints(2)
 
 
 def test_answers_are_kept_as_observations() -> None:
@@ -134,7 +134,7 @@ def test_answers_are_kept_as_observations() -> None:
 def test_a_decision_after_answers_takes_a_smaller_width(width: Any) -> None:
     expert = Asked(answers=lambda X, t: np.full(len(X), t % 3 == 0))
     bandit = frugal(expert, beta=width)
-    assert bandit.recipe.asking.informed_width == 1.0
+    assert bandit.recipe.query_config.informed_width == 1.0
     answered, differ = [], 0
     for t in range(1, 19):
         mean, deviation = bandit.predict(LINE.X, t)[0], deciding(bandit, LINE.X, t)
@@ -162,7 +162,7 @@ def test_without_answers_it_is_the_upper_bound_of_the_same_recipe(how: str, doma
     expert = Down() if how == "down" else Asked(answers=lambda X, _t: np.zeros(len(X), bool))
     bandit = frugal(expert, domain)
     # Where the domain is not finite, questions take numbers from the generator: ask nobody, there.
-    plain = Bandit(replace(bandit.recipe, asking=None))
+    plain = Bandit(replace(bandit.recipe, query_config=None))
     steps = STEPS if isinstance(domain, Candidates) else range(1, 2)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -24,7 +24,7 @@ def test_a_rule_holds_its_fields_and_no_more(name: str) -> None:
     for t in range(1, 20):
         step(player, float(t))
     held = {each.name for each in fields(player.rule)}
-    assert held == {each for each in vars(player.rule) if each != "uniformly"}  # made of them
+    assert held == {each for each in vars(player.rule) if each != "design"}  # made of them
     check_types(type(player.rule), {each: getattr(player.rule, each) for each in held})
 
 

@@ -23,7 +23,7 @@ def made(
     return whole, real, flag, word
 
 
-OPTIONS = parameters_of(made, given=1)
+OPTIONS = parameters_of(made, skip=1)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ VALUES = [0.3, -1.0, 0.6, 2.0, 0.1]
 def marginals(found: ArmFilter, centre: float) -> tuple[Any, Any]:
     """Mean and deviation of every candidate."""
     variance = np.einsum("ar,rs,as->a", found.features, found.covariance, found.features)
-    return centre + found.features @ found.mean_about(centre), np.sqrt(np.maximum(variance, 0.0))
+    return centre + found.features @ found.centred_mean(centre), np.sqrt(np.maximum(variance, 0.0))
 
 
 def test_the_filter_is_the_dense_posterior() -> None:

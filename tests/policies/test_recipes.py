@@ -12,18 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tests.helpers.players import FINITE_RULES
 from tests.helpers.refusals import refused
-from tvbandits import (
-    Bandit,
-    Box,
-    Candidates,
-    Every,
-    Options,
-    Problem,
-    Recipe,
-    Space,
-    compare,
-    policies,
-)
+from tvbandits import Bandit, Box, Candidates, Every, Options, Problem, Recipe, Space, policies
 from tvbandits.acquisition.widths import (
     BBKBProgramWidth,
     BBKBWidth,
@@ -155,8 +144,8 @@ def test_recommended_parameters_fill_the_gaps() -> None:
         assert isinstance(ui, aging.Wiener)
         assert ui.rate == pytest.approx(2 * (1 - math.sqrt(0.96)) * scale**2, abs=0.0)
     assert policies.tv_bbkb(**PARTS).recipe.learn == Every(spread=math.inf, in_steps=True)
-    assert made("sparq-gp-ucb").asking.plan == KDPP(LogSchedule(6.0))
-    assert made("sparq-gp-ucb").asking.expert is EXPERT
+    assert made("sparq-gp-ucb").query_config.plan == KDPP(LogSchedule(6.0))
+    assert made("sparq-gp-ucb").query_config.expert is EXPERT
 
 
 def test_widths_of_a_paper() -> None:
@@ -193,7 +182,7 @@ def test_given_parameters_come_first() -> None:
     assert made("ui-gp-ucb", forgetting_rate=0.7).aging == aging.Wiener(0.7)
     assert made("ui-gp-ucb", growth="linear").aging == aging.Linear(1.0)
     sparq = made("sparq-gp-ucb", queries_per_step=2.0, forgetting_rate=0.7)
-    assert sparq.asking.plan == KDPP(LogSchedule(2.0))
+    assert sparq.query_config.plan == KDPP(LogSchedule(2.0))
     assert sparq.aging.maps[0] == aging.Linear(0.7)
 
 
@@ -276,20 +265,3 @@ def test_recipes_need_no_kernel_and_no_noise_variance(name: str, kind: str) -> N
     if "kernel" in known and not policy.learns_kernel:
         options |= {"kernel": policies.default_kernel(domain), "noise_variance": None}
         np.testing.assert_array_equal(play, fourth_play(policy.recipe(domain, **options)))
-
-
-def test_reward_kernel_is_in_the_unit_of_reward() -> None:
-    """A setting hands a model of one's own what it can use as it is."""
-    found: list[Any] = []
-
-    def maker(setting: Any) -> Any:
-        found.append(setting)
-        return policies.uniform(setting.domain, seed=setting.seed)
-
-    compare(DriftingBump(candidates=11, horizon=3), {"own": maker}, seeds=1)
-    (setting,) = found
-    X = setting.domain.X
-    np.testing.assert_allclose(
-        setting.reward_kernel(X), setting.scale**2 * setting.kernel(X), rtol=1e-12
-    )
-    assert setting.scale != 1.0

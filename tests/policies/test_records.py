@@ -19,7 +19,7 @@ from tvbandits.domains.domain import Domain
 from tvbandits.forgetting.aging import Ages
 from tvbandits.policies import POLICIES, Policy
 from tvbandits.policies.names import load, parameter_text, parse_call
-from tvbandits.policies.setting import SET_BY_COMPARISON, WRITTEN_OPTIONS
+from tvbandits.policies.setting import SET_BY_COMPARISON, TEXT_OPTIONS
 from tvbandits.validation import Array
 
 
@@ -61,7 +61,7 @@ def test_signature_docstring_and_command_line_agree(name: str) -> None:
     if "seed" in signature:
         assert signature["seed"].default == 0
     settable = [each for each in signature if each not in SET_BY_COMPARISON]
-    of_options = WRITTEN_OPTIONS if "options" in settable else ()
+    of_options = TEXT_OPTIONS if "options" in settable else ()
     assert [*policy.parameters] == [*(each for each in settable if each != "options"), *of_options]
     assert len(settable) <= 10
     shown = [

@@ -59,13 +59,6 @@ def test_windows_by_hand() -> None:
     assert theory.window_length(400, 4.0, 0.0) == 1
 
 
-def test_resets_under_drift() -> None:
-    assert theory.reset_period_under_drift(500, 0.0001) == 120
-    assert theory.reset_period_under_drift(500, 0.01) == math.ceil(12 / 0.01**0.25) == 38
-    assert theory.reset_period_under_drift(100, 0.0001) == 100
-    assert theory.reset_period_under_drift(100, 0.0) == 100
-
-
 def test_discount() -> None:
     made = theory.discount(400, 4.0, 16.0)
     assert made == pytest.approx(1 - 16.0**-0.25 * math.sqrt(4.0 / 400)) == pytest.approx(0.95)

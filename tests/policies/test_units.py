@@ -3,6 +3,7 @@
 Factors are powers of two, so that nothing is rounded otherwise: decisions are equal, bit for bit.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,18 @@ CHANGES: dict[str, tuple[float, float, float, float]] = {
 }
 SAME = (1.0, 1.0, 1.0, 1.0)
 
+# Policies of which the noise of a reward grows, at a rate that is learned from the eighth reward on.
+LEARN_A_RATE: dict[str, Any] = {
+    "w": policies.w_gp_ucb,
+    "ui": partial(policies.ui_gp_ucb, noise_variance=0.01),
+    "ui linear": partial(policies.ui_gp_ucb, growth="linear"),
+    "sparq": partial(
+        policies.sparq_gp_ucb,
+        expert=CallableExpert(lambda X, t: X[:, 0], 0.01),  # noqa: ARG005
+        forgetting_rate="learn",
+    ),
+}
+
 
 def reward(X: Array, t: float) -> Array:
     return np.asarray(np.sin(4 * X[:, 0] + t / 5) + np.cos(2 * X[:, 1] - t / 9))
@@ -53,6 +66,8 @@ def bandit_on(policy: str, kind: str, factors: tuple[float, ...]) -> Bandit:
         return policies.frugal_gp_ucb(domain, expert=expert, queries_per_step=1)
     if policy == "w_dbo":
         return policies.w_dbo(domain, noise_variance=None, initial_points=3)
+    if policy in LEARN_A_RATE:
+        return LEARN_A_RATE[policy](domain)
     if policy == "fitted":
         return policies.adaptive_gp_ucb(domain, options=Options(refit=6))
     return policies.adaptive_gp_ucb(domain)
@@ -78,6 +93,14 @@ def test_decisions_on_candidates_are_the_same_in_any_unit(policy: str, change: s
     if policy not in _plays:
         _plays[policy] = decisions(policy, SAME)
     np.testing.assert_array_equal(decisions(policy, CHANGES[change]), _plays[policy])
+
+
+@pytest.mark.parametrize("change", ["time up", "time down"])
+@pytest.mark.parametrize("policy", LEARN_A_RATE)
+def test_the_unit_of_time_changes_no_decision_before_a_rate_is_learned(
+    policy: str, change: str
+) -> None:
+    np.testing.assert_array_equal(decisions(policy, CHANGES[change]), decisions(policy, SAME))
 
 
 def beliefs(policy: str, kind: str, factors: tuple[float, ...]) -> tuple[Array, Array]:

@@ -162,7 +162,7 @@ def test_a_budget_beyond_floats_after_a_pause_removes_all_but_the_fewest(pause: 
     rule = bandit.rule
     assert rule.size > 2
     rule.hyperparameters = replace(rule.hyperparameters, time=0.1)
-    rule._clean(8.0 + pause, np.random.default_rng(0))
+    rule._remove(8.0 + pause, np.random.default_rng(0))
     assert rule.size == 2
     assert rule.budget > 1e60
     for t in (9.0 + pause, 10.0 + pause):

@@ -120,13 +120,13 @@ def test_ratios_after_a_long_run_are_ratios_of_determinants(k: int, tolerance: f
     L = proper(K)
     chain = SwapChain(L, k_dpp.greedy(K, k), JITTER)
     chain.run(4000, rng)
-    assert sorted([*chain.chosen, *chain.others]) == list(range(300))
+    assert sorted([*chain.members, *chain.others]) == list(range(300))
     removed, added = rng.integers(k, size=40), rng.integers(300 - k, size=40)
     ratios = chain.ratios(removed, added)
     assert (ratios >= 0).all()
-    now = long_cholesky(L[np.ix_(chain.chosen, chain.chosen)]).sum()
+    now = long_cholesky(L[np.ix_(chain.members, chain.members)]).sum()
     for ratio, p, q in zip(ratios, removed, added, strict=True):
-        Z = chain.chosen.copy()
+        Z = chain.members.copy()
         Z[p] = chain.others[q]
         expected = np.exp(long_cholesky(L[np.ix_(Z, Z)]).sum() - now)
         assert ratio == pytest.approx(float(expected), rel=tolerance)
@@ -134,7 +134,7 @@ def test_ratios_after_a_long_run_are_ratios_of_determinants(k: int, tolerance: f
 
 def table_error(chain: SwapChain) -> float:
     """How far A A^T is from the inverse of L_Z."""
-    L_Z = chain.L[np.ix_(chain.chosen, chain.chosen)]
+    L_Z = chain.L[np.ix_(chain.members, chain.members)]
     return float(np.abs(chain.table @ chain.table.T @ L_Z - np.eye(len(L_Z))).max())
 
 
@@ -249,24 +249,6 @@ def test_draws_repeat_and_leave_inputs_and_globals_alone(capfd: pytest.CaptureFi
     assert capfd.readouterr() == ("", "")
 
 
-# ----------------------------------------------------------------------------------- diagnostics
-
-
-def test_trace_bound_is_the_trace_of_the_nystrom_error() -> None:
-    Z = [1, 4, 7]
-    Q = KERNEL[:, Z] @ np.linalg.inv(KERNEL[np.ix_(Z, Z)]) @ KERNEL[Z]
-    assert k_dpp.trace_bound(KERNEL, Z, 0.3) == pytest.approx(np.trace(KERNEL - Q) / 0.3)
-    assert k_dpp.trace_bound(KERNEL, [], 0.5) == pytest.approx(np.trace(KERNEL) / 0.5)
-    assert k_dpp.trace_bound(KERNEL, range(8), 0.5) == 0.0
-
-
-def test_trace_bound_of_a_singular_set_is_that_of_its_independent_part() -> None:
-    K = KERNEL[np.ix_([0, 1, 2, 2, 3, 3], [0, 1, 2, 2, 3, 3])]
-    expected = k_dpp.trace_bound(K, [2, 4], 1.0)
-    assert k_dpp.trace_bound(K, [5, 4, 3, 2], 1.0) == pytest.approx(expected)
-    assert k_dpp.trace_bound(np.zeros((3, 3)), [0, 1], 1.0) == 0.0
-
-
 # ---------------------------------------------------------------------------------------- errors
 
 
@@ -290,7 +272,6 @@ def test_bad_kernels(K: Any, message: str) -> None:
         lambda: k_dpp.greedy(K, 1),
         lambda: k_dpp.sample_mcmc(K, 1, steps=1, rng=rng),
         lambda: k_dpp.sample_exact(K, 1, rng=rng),
-        lambda: k_dpp.trace_bound(K, [0], 1.0),
     ]
     for call in calls:
         refused(ValueError, message, call)

@@ -102,7 +102,7 @@ def test_a_question_that_is_not_asked_costs_nothing(plan: Any, free: tuple[int, 
     shut = Pool(POINTS, 5, lambda: PRIOR, None)
     for k in free:
         assert len(plan(k).choose(shut, rng())) == k
-    with pytest.raises(ValueError, match="looks at the posterior, and the pool has no beliefs"):
+    with pytest.raises(ValueError, match="uses the posterior"):
         plan(3).choose(shut, rng())
 
 
@@ -249,9 +249,9 @@ def test_all_points_belong_to_a_small_pool():
     X = np.random.default_rng(0).random((30, 2))
     pool = PlayedPool.none()
     for n in (3, 10, 30):
-        pool = pool.grown(X[:n], RBF(1.0), same, None)
+        pool = pool.extend(X[:n], RBF(1.0), same, None)
     assert pool.rows.tolist() == list(range(30))
-    assert PlayedPool.none().grown(X, RBF(1.0), same, 30).rows.tolist() == list(range(30))
+    assert PlayedPool.none().extend(X, RBF(1.0), same, 30).rows.tolist() == list(range(30))
 
 
 @pytest.mark.parametrize("step", [1, 7])
@@ -259,7 +259,7 @@ def test_a_full_pool_takes_what_it_does_not_determine(step):
     X = np.random.default_rng(1).random((120, 1)) * 20
     pool = PlayedPool.none()
     for n in range(step, 121, step):
-        pool = pool.grown(X[:n], RBF(1.0), same, 10)
+        pool = pool.extend(X[:n], RBF(1.0), same, 10)
     rows = list(range(10))
     seen = len(X) - len(X) % step
     for row in range(10, seen):
@@ -275,7 +275,7 @@ def test_a_full_pool_takes_what_it_does_not_determine(step):
 def test_the_unit_of_the_kernel_changes_no_pool(amplitude: float) -> None:
     X = np.random.default_rng(1).random((120, 1)) * 20
     plain, scaled = (
-        PlayedPool.none().grown(X, kernel, same, 10).rows
+        PlayedPool.none().extend(X, kernel, same, 10).rows
         for kernel in (RBF(1.0), ConstantKernel(amplitude) * RBF(1.0))
     )
     assert scaled.tolist() == plain.tolist()

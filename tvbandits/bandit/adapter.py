@@ -27,7 +27,7 @@ from tvbandits.domains.availability import Availability, Available, ChoiceSet, c
 from tvbandits.domains.candidates import Candidates, as_finite
 from tvbandits.domains.domain import Context, Domain, add_context, append_context, check_domain
 from tvbandits.domains.parameters import Named
-from tvbandits.gp.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, due, estimated_noise
+from tvbandits.gp.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, infer_noise, is_noise_due
 from tvbandits.io import save_value
 from tvbandits.validation import (
     LARGEST_VALUE,
@@ -231,7 +231,7 @@ class PolicyAdapter:
             require(is_proportion, "y", "proportions of trials, as of rate(successes, trials)", y)
             trials = y.trials
         count_before, observations, noise = len(self.record.rewards), record.rewards, self.noise
-        is_due = noise is None or due(count_before, len(observations))
+        is_due = noise is None or is_noise_due(count_before, len(observations))
         learns_noise = self.noise_variance is None and isinstance(self.rule, NoiseAwareRule)
         if learns_noise and is_due and np.isnan(observations.variance).any():
             # The rule and its kernel have no context columns.
@@ -239,7 +239,7 @@ class PolicyAdapter:
             readings = Dataset.from_columns(
                 actions, observations.t, observations.y, observations.variance
             )
-            noise = estimated_noise(self.kernel, readings)
+            noise = infer_noise(self.kernel, readings)
         scaled = self._scale_rewards(
             rewards if noise is None else rewards.with_noise(noise.variance)
         )

@@ -70,7 +70,6 @@ from tvbandits.errors import PlayError
 from tvbandits.experts.protocol import restore_state, state_of
 from tvbandits.gp.noise import NoiseEstimate
 from tvbandits.io import save_value
-from tvbandits.text import as_html
 from tvbandits.threads import CallLock, lock_calls
 from tvbandits.validation import Array, as_bool, as_generator, as_time, check_instance, whole_number
 
@@ -122,7 +121,7 @@ class Bandit:
         check_state(recipe, state)
         bandit = cls.__new__(cls)
         bandit._initialize(recipe, adapt_state(recipe, state))
-        expert = None if recipe.asking is None else recipe.asking.expert
+        expert = None if recipe.query_config is None else recipe.query_config.expert
         memory, saved = state_of(expert), state.queries.expert
         if memory is not None and saved and memory["kind"] == saved["kind"]:
             restore_state(expert, saved)
@@ -138,13 +137,6 @@ class Bandit:
         pending = f", {len(state.pending)} pending" if len(state.pending) else ""
         return f"<Bandit on {self._recipe.domain!r}, {state.count} rewards{pending}, {time}>"
 
-    def _repr_html_(self) -> str:
-        recipe = self._recipe
-        parts = [("domain", recipe.domain), ("kernel", self._state.model.kernel)]
-        parts += [("aging", self._state.model.aging), ("width", recipe.beta)]
-        parts += [("noise variance", self.noise)]
-        return as_html("Bandit", [*parts, *self._state.summary])
-
     @property
     def recipe(self) -> Recipe:
         """Return the parts of this bandit."""
@@ -158,8 +150,8 @@ class Bandit:
         return self._get_state() if is_locked else lock_calls(Bandit._get_state)(self)
 
     def _get_state(self) -> State:
-        asking = self._recipe.asking
-        memory = None if asking is None else state_of(asking.expert)
+        query_config = self._recipe.query_config
+        memory = None if query_config is None else state_of(query_config.expert)
         if memory is not None and not is_same_value(memory, self._state.queries.expert):
             self._state = self._state.with_queries(expert=memory)
         return self._state
@@ -421,8 +413,8 @@ class Bandit:
         # Checked first, so that the expert is not paid for a call that is refused.
         region = find_region(recipe, state, request)
         domain, mask = request.domain, request.available
-        if recipe.asking is not None and concerns_questions(recipe, state, domain, mask):
-            if recipe.asking.expert is not None:
+        if recipe.query_config is not None and concerns_questions(recipe, state, domain, mask):
+            if recipe.query_config.expert is not None:
                 check_reachable(request, region)
             state = query_before_ask(self._inference, state, now, domain, mask, rng)
         state, X = suggest(self._inference, self._outcome_models, state, request, region, rng)
@@ -717,9 +709,9 @@ class Bandit:
             If the recipe has no query plan, or `t` or `available` cannot be used.
         """
         recipe, state = self._recipe, self._state
-        if recipe.asking is None:
+        if recipe.query_config is None:
             raise ValueError(
-                "questions need a query plan, and the recipe has none: give asking=..."
+                "questions need a query plan, and the recipe has none: give query_config=..."
             )
         query_time = find_query_time(recipe, state, t)
         mask = check_availability(recipe.domain, available, None, any_context=True)
@@ -755,11 +747,13 @@ class Bandit:
             If the recipe has no query plan, or an argument has a wrong form.
         """
         recipe, state = self._recipe, self._state
-        if recipe.asking is None:
-            raise ValueError("answer needs a query plan, and the recipe has none: give asking=...")
+        if recipe.query_config is None:
+            raise ValueError(
+                "answer needs a query plan, and the recipe has none: give query_config=..."
+            )
         query_time = find_query_time(recipe, state, state.queries.latest if t is None else t)
         answers, refused = validate_answers(recipe, X, values, query_time, noise_variance)
-        self._state = update_answers(recipe.asking, state, answers, refused, replaces=False)
+        self._state = update_answers(recipe.query_config, state, answers, refused, replaces=False)
         return self._state.info
 
     @lock_calls

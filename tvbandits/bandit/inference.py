@@ -36,7 +36,7 @@ from tvbandits.gp import noise, standardisation
 from tvbandits.gp.kernels.space_time import is_space_time
 from tvbandits.gp.learned_rate import learn_rate
 from tvbandits.gp.lookahead import JointPosterior
-from tvbandits.gp.online import Every, Learned, at_step, refit
+from tvbandits.gp.online import Every, Learned, refit, scale_times
 from tvbandits.gp.posterior import (
     NOISE_LIMITS,
     CandidateGrid,
@@ -45,7 +45,7 @@ from tvbandits.gp.posterior import (
     Posterior,
     PosteriorSummary,
     discard_before,
-    without_levels,
+    subtract_level_means,
 )
 from tvbandits.gp.predictions import ScaledPosterior
 from tvbandits.gp.top_candidates import TopCandidates
@@ -180,7 +180,7 @@ class Inference:
         # If the kernel is fitted, the fits determine the scale from the first fit on.
         model = state.model
         learns = self._online and (model.fit is None or model.fit.fits == 0)
-        learns = learns and standardisation.due(model.scaling, count)
+        learns = learns and standardisation.is_scaling_due(model.scaling, count)
         grid = self._get_grid(state)
         posterior = None if learns else self._update_posterior(state, now, grid)
         if posterior is None:
@@ -246,7 +246,7 @@ class Inference:
         in_steps = rule is not None and rule.in_steps and state.model.fit is None
         if not (in_steps and len(t) and now > t[0] and (t == t[0]).all()):
             return state
-        kernel = at_step(self.recipe.kernel, now - float(t[0]))
+        kernel = scale_times(self.recipe.kernel, now - float(t[0]))
         same = kernel == state.model.kernel
         return state if same else replace(state.with_model(kernel=kernel), posterior=None)
 
@@ -255,7 +255,7 @@ class Inference:
     ) -> None:
         """Observe some more of the readings with the noise variance of the next model."""
         _, observations, variances = self._select_observations(state, now, learns=False)
-        data = self._make_data(state, observations, variances).in_time()
+        data = self._make_data(state, observations, variances).sort_by_time()
         before, t = self._get_replayed_posterior(state, data), data.Z[:, -1]
         rows = 0 if before is None else before.summary.size
         until = t[min(rows + CONFIG.replay_rows, len(t)) - 1]
@@ -272,7 +272,7 @@ class Inference:
         model, posterior = self._replay_memo
         if model is None or posterior is None or not model.has_prior_of(state.model):
             return None
-        return posterior if data.in_time().starts_with(posterior.summary.data) else None
+        return posterior if data.sort_by_time().starts_with(posterior.summary.data) else None
 
     def _warn_of_cost(self, rows: int) -> None:
         """Warn once of the cost of exact steps, and name alternatives."""
@@ -303,7 +303,7 @@ class Inference:
             if self._has_control:  # the scale of differences within a time
                 sample = data.take(in_use).compute_time_contrasts()
                 in_sample = np.ones(len(sample), dtype=bool)
-            scaling = standardisation.learn(
+            scaling = standardisation.learn_scaling(
                 model.scaling,
                 model.kernel,
                 sample,
@@ -372,7 +372,7 @@ class Inference:
             return Data(append_times(data.X, data.t), np.column_stack(columns), effective)
         noise = state.model.scaling.in_prior_units(effective)
         if self._has_control:
-            y = without_levels(data.t, data.y[:, None], noise)
+            y = subtract_level_means(data.t, data.y[:, None], noise)
             _, levels = np.unique(data.t, return_inverse=True)
             return Data(self.make_inputs(data.X, data.t), y, noise, levels)
         values = np.ones((len(data.y), 2))
@@ -479,8 +479,8 @@ class Inference:
             # A pending control does not inform about differences, and a batch contains it once.
             plays = plays.take(~recipe.is_control(plays.X))
             same_time = np.concatenate([same_time, np.array(recipe.options.control)[None]])
-        if recipe.asking is not None and recipe.asking.informed_width is not None:
-            beta = min(beta, recipe.asking.informed_width) if state.queries.answered else beta
+        if recipe.query_config is not None and recipe.query_config.informed_width is not None:
+            beta = min(beta, recipe.query_config.informed_width) if state.queries.answered else beta
         pending, noise = plays.X[:0], np.empty(0)
         if recipe.acquisition.counts_pending and len(plays.t):
             noise = self.compute_pending_noise(state, view, plays)
@@ -560,7 +560,7 @@ class Inference:
         """
         rule, count, model = self.recipe.learn, state.count, state.model
         since_doubling = count - (1 << max(count.bit_length() - 1, 0))
-        if model.noise is not None and noise.due(count_before, count):
+        if model.noise is not None and noise.is_noise_due(count_before, count):
             readings = state.rewards.concatenate(state.answers)
             changed = state.with_noise(estimate_noise(self.recipe, readings))
             if self._self_learning and count_before >= CONFIG.replay_from:
@@ -570,7 +570,7 @@ class Inference:
         elif model.next_model is not None and since_doubling >= CONFIG.replay_after:
             model = replace(model.with_prior_of(model.next_model), next_model=None)
             state = replace(state, model=model, posterior=None)
-        if rule is not None and rule.due(count_before, count):
+        if rule is not None and rule.is_due(count_before, count):
             fit = self._fit_kernel if self._space_time else self._fit_forgetting_rate
             state = fit(state, rule)
         if rule is None or not rule.in_steps or state.model.fit is not None:
@@ -587,7 +587,9 @@ class Inference:
         if recipe.mean == "online":
             # Decisions learn the scale, but there may have been none yet.
             in_use, noise = np.ones(len(rewards), dtype=bool), self.noise_variance(state)
-            scaling = standardisation.learn(scaling, model.kernel, rewards, in_use, noise, expired)
+            scaling = standardisation.learn_scaling(
+                scaling, model.kernel, rewards, in_use, noise, expired
+            )
         unit = scaling.anchor, scaling.scale
         rate = learn_rate(self._get_aging(state), model.kernel, rewards, *unit, expired)
         if rate is None or not has_rate(model.aging):
@@ -608,8 +610,8 @@ class Inference:
             return state
         scaling = model.scaling
         if recipe.mean == "online":
-            scaling = standardisation.standard(data, self.noise_variance(state))
-        before = model.fit or Learned.nothing(recipe.kernel, rule)
+            scaling = standardisation.scaling_from_moments(data, self.noise_variance(state))
+        before = model.fit or Learned.initial(recipe.kernel, rule)
         sample = data.take(rule.select(data.t))
         fit = refit(rule, recipe.kernel, before, sample, scaling, model.scaling)
         fit = replace(fit, at=(len(state.rewards), len(state.answers)))
@@ -619,12 +621,12 @@ class Inference:
 
     def extend_query_pool(self, state: State, visited: Array) -> PlayedPool:
         """Return the pool of a query plan with the new ones among the points `visited` (n, d)."""
-        asking = self.recipe.asking
-        return state.queries.pool.grown(
+        query_config = self.recipe.query_config
+        return state.queries.pool.extend(
             visited,
             state.model.kernel,
             lambda X: self.make_inputs(X, 0.0),
-            None if asking is None else asking.pool_size,
+            None if query_config is None else query_config.pool_size,
         )
 
     def _age(
@@ -725,7 +727,9 @@ class Inference:
         if not (t < until).any():
             return state
         state = state.drop_before(until, posterior)
-        if not self._finite and self.recipe.asking is None:  # otherwise it would grow for ever
+        if (
+            not self._finite and self.recipe.query_config is None
+        ):  # otherwise it would grow for ever
             X = np.concatenate([state.rewards.X, state.failed.X])
             _, first = np.unique(X, axis=0, return_index=True)
             state = replace(state, visited=X[np.sort(first)])
@@ -751,7 +755,7 @@ class Inference:
         ):
             # The data of a fit change only at the next fit, or when an outlier is removed.
             Z = self.make_inputs(data.X, data.t)
-            selected = rule.kept(data.t, fitted, state.model.kernel, Z)[fitted]
+            selected = rule.remember(data.t, fitted, state.model.kernel, Z)[fitted]
             memo = self._subset_memo = fit, state.rewards, state.answers, selected
         subset = np.ones(n, dtype=bool)
         subset[fitted] = memo[3]

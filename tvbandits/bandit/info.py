@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.gp.noise import NoiseEstimate
-from tvbandits.text import as_html, as_text
+from tvbandits.text import as_text
 from tvbandits.validation import Array
 
 
@@ -163,9 +163,6 @@ class Info:
 
     def __repr__(self) -> str:
         return as_text("Info", self.summary)
-
-    def _repr_html_(self) -> str:
-        return as_html("Info", self.summary)
 
 
 class Player(Protocol):

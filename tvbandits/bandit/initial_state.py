@@ -23,7 +23,7 @@ from tvbandits.domains.space import Arms
 from tvbandits.domains.space_kernel import add_arms
 from tvbandits.forgetting.aging import RatedAging
 from tvbandits.gp.calibration import IntervalCalibration
-from tvbandits.gp.kernels.space_time import same_form
+from tvbandits.gp.kernels.space_time import have_same_form
 from tvbandits.gp.standardisation import Scaling
 from tvbandits.queries.plans import PlayedPool
 from tvbandits.validation import as_points, check_instance
@@ -178,7 +178,7 @@ def _apply_kernel(recipe: Recipe, state: State) -> State:
     fit = state.model.fit
     if recipe.learn is not None and fit is not None:
         kernels, fitted = (recipe.kernel, *recipe.learn.rivals), fit.kernels
-        if len(kernels) == len(fitted) and all(map(same_form, fitted, kernels)):
+        if len(kernels) == len(fitted) and all(map(have_same_form, fitted, kernels)):
             return state.with_model(kernel=fit.kernel)
     kernel = make_initial_kernel(recipe, state.rewards)
     return state.with_model(kernel=kernel, fit=None, calibration=IntervalCalibration())

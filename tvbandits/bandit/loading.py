@@ -86,8 +86,10 @@ def _play_step(bandit: Any) -> None:
         Any error of these methods, or a `ValueError` about a number that is NaN or infinite.
     """
     has_posterior = isinstance(bandit, Bandit)
-    if has_posterior and bandit.recipe.asking is not None:
-        recipe = replace(bandit.recipe, asking=replace(bandit.recipe.asking, expert=None))
+    if has_posterior and bandit.recipe.query_config is not None:
+        recipe = replace(
+            bandit.recipe, query_config=replace(bandit.recipe.query_config, expert=None)
+        )
         bandit = Bandit.from_state(recipe, bandit.state)
     repr((bandit, bandit.info, bandit.history))
     _check_numbers(bandit)

@@ -138,7 +138,8 @@ def replace_answers(
     )
     rows = ReadingTable.from_dataset(answers).find(points, times)
     if rows.min(initial=0) < 0:
-        raise _make_missing_answer_error(answers, points[int(rows.argmin())], t)
+        texts = "there is no answer about {point}%s", "there are some at", "there are none about it"
+        raise _make_missing_row_error(answers, points[int(rows.argmin())], t, *texts)
     y, variance = answers.y.copy(), answers.variance.copy()
     y[rows] = column
     if noise_variance is not None:
@@ -149,15 +150,20 @@ def replace_answers(
     return answers, rows
 
 
-def _make_missing_answer_error(answers: Dataset, point: Array, t: float | None) -> PlayError:
-    """Return the error about an answer that does not exist, with the times of those that do."""
-    times = answers.t[(point == answers.X).all(axis=1)][-8:].tolist()
+def _make_missing_row_error(
+    rows: Dataset | ReadingTable, point: Array, t: float | None, text: str, some: str, none: str
+) -> PlayError:
+    """Return the error about a row that does not exist, with the times of those at its point.
+
+    `text` has %s in the place of the time; `some` is followed by the times of other rows, and `none`
+    says that there are none.
+    """
+    times = rows.t[(point == rows.X).all(axis=1)][-8:].tolist()
     values: dict[str, Any] = {f"t{k}": time for k, time in enumerate(times)}
-    names = ", ".join(f"{{{name}}}" for name in values)
-    others = f"there are some at {names}" if values else "there are none about it"
-    place = "" if t is None else " at {t}"
+    others = f"{some} {', '.join(f'{{{name}}}' for name in values)}" if values else none
+    time_text = "" if t is None else " at {t}"
     values |= {} if t is None else {"t": float(t)}
-    return PlayError(f"there is no answer about {{point}}{place}; {others}", point=point, **values)
+    return PlayError(f"{text % time_text}; {others}", point=point, **values)
 
 
 def check_values_and_variance(
@@ -328,15 +334,9 @@ class ReadingTable:
         rows = self.find(X, t)
         if rows.min(initial=0) < 0:
             i = int(rows.argmin())
-            times = self.t[(X[i] == self.X).all(axis=1)][-8:].tolist()
-            values = {f"t{k}": time for k, time in enumerate(times)}
-            names = ", ".join(f"{{{name}}}" for name in values)
-            others = f"there are some at {names}" if values else "there are none of it"
-            place = "" if t is None else " at {t}"
-            values |= {} if t is None else {"t": float(t[i])}
-            raise PlayError(
-                f"there is no reading of {{point}}{place}; {others}", point=X[i], **values
-            )
+            time = None if t is None else float(t[i])
+            texts = "there is no reading of {point}%s", "there are some at", "there are none of it"
+            raise _make_missing_row_error(self, X[i], time, *texts)
         return rows
 
     def replace_rows(self, rows: Index, **columns: Array) -> ReadingTable:

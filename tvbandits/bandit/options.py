@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
-from tvbandits.acquisition.batches import LARGEST_BATCH, USUAL_LARGEST
+from tvbandits.acquisition.batches import DEFAULT_LARGEST, LARGEST_BATCH
 from tvbandits.acquisition.limits import Limit
 from tvbandits.domains.moving import MoveCost, check_move_cost
 from tvbandits.gp.ensemble.seasons import check_season
@@ -139,7 +139,7 @@ class Options:
     season: Season = "find"
     consult: Consult = "after tell"
     minimum_batch: int = 1
-    largest_batch: int = USUAL_LARGEST
+    largest_batch: int = DEFAULT_LARGEST
 
     if TYPE_CHECKING:  # the arguments may be of more types than the fields
 
@@ -158,7 +158,7 @@ class Options:
             season: Season = "find",
             consult: Consult = "after tell",
             minimum_batch: int = 1,
-            largest_batch: int = USUAL_LARGEST,
+            largest_batch: int = DEFAULT_LARGEST,
         ) -> None: ...
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ from tvbandits.domains.candidates import as_finite
 from tvbandits.domains.space import Arms
 from tvbandits.gp.ensemble.empirical import without_season
 from tvbandits.gp.ensemble.seasons import CONFIG as SEASON_CONFIG, SeasonSearch
-from tvbandits.gp.table_noise import noise_of_table, without_repeats
+from tvbandits.gp.table_noise import estimate_table_noise, mask_stuck_readings
 from tvbandits.validation import Array, as_floats, as_times, describe
 
 
@@ -54,7 +54,7 @@ def make_state_with_history(recipe: Recipe, history: Any, rng: np.random.Generat
     if state.model.noise is not None:  # `update` estimates it from the first rewards only
         noise = None
         if recipe.options.control is None:  # with a control, the common level may jump
-            noise = noise_of_table(subtract_season(without_repeats(table), times), times)
+            noise = estimate_table_noise(subtract_season(mask_stuck_readings(table), times), times)
         state = state.with_noise(noise or estimate_noise(recipe, state.rewards))
     skip_numbers(rng, len(rewards))
     return replace(state, random=rng.bit_generator.state)

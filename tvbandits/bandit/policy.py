@@ -15,9 +15,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel
 
-from tvbandits.acquisition.batches import USUAL_LARGEST, Batching, BatchRule
+from tvbandits.acquisition.batches import DEFAULT_LARGEST, Batching, BatchRule
 from tvbandits.acquisition.rules import (
-    LastingBound,
+    PersistentBound,
     RandomFirst,
     SampledBound,
     SpreadFirst,
@@ -52,7 +52,7 @@ from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG
 from tvbandits.gp.ensemble.posterior import ModelEnsemble
 from tvbandits.gp.exact import Exact
-from tvbandits.gp.kernels.space_time import Drift, is_space_time, space_time, without_bounds
+from tvbandits.gp.kernels.space_time import Drift, fix_hyperparameters, is_space_time, space_time
 from tvbandits.gp.online import Every, as_every
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.sparse import Nystrom
@@ -124,7 +124,7 @@ def make_bandit(
     sizes = options.minimum_batch, options.largest_batch
     if batch_rule is not None:
         parts["batching"] = Batching(batch_rule, *sizes)
-    elif sizes != (1, USUAL_LARGEST):
+    elif sizes != (1, DEFAULT_LARGEST):
         raise ValueError(
             "minimum_batch and largest_batch are for a policy with a rule that ends a batch, "
             f"got {sizes[0]} and {sizes[1]}: leave them out"
@@ -166,7 +166,7 @@ def make_forgetting_kernel(kernel: Any, forgetting_rate: float | None) -> Any:
     If the rate is None, it is 0.1 at first, and can be fitted.
     """
     if forgetting_rate is None:
-        return space_time(without_bounds(kernel)) * Drift(0.1)
+        return space_time(fix_hyperparameters(kernel)) * Drift(0.1)
     finite_number("forgetting_rate", forgetting_rate, low=0.0, high=1.0)
     return space_time(kernel) * Drift(forgetting_rate, "fixed")  # a fitted rate could not be 0
 
@@ -407,7 +407,7 @@ def choose_model(
         posterior = ModelEnsemble(both=True)
         if not asks:
             is_network = len(domain) <= MODEL_CONFIG.largest_network  # type: ignore[arg-type]
-            others["acquisition"] = LastingBound() if is_network else SpreadFirst()
+            others["acquisition"] = PersistentBound() if is_network else SpreadFirst()
             if is_network and has_history and beta is None:
                 others["beta"] = CONFIG.history_width
     default_rule = Every() if asks else Every(space_spread=CONFIG.length_spread)
@@ -422,7 +422,7 @@ def choose_model(
 def make_arms_model(arms: Arms, beta: Width | None) -> ModelParts:
     """Return the model of independent arms: a filter for each, with Thompson sampling."""
     others = {
-        "acquisition": ThompsonSampling(lasting=True, sharing=CONFIG.sharing_width),
+        "acquisition": ThompsonSampling(persistent=True, sharing_width=CONFIG.sharing_width),
         "batching": Batching(largest=1),
         "beta": CONFIG.arms_width if beta is None else beta,
     }

@@ -31,7 +31,7 @@ from tvbandits.experts.protocol import (
     inform,
     is_mistake,
 )
-from tvbandits.queries.plans import Asking, Pool
+from tvbandits.queries.plans import Pool, QueryConfig
 from tvbandits.validation import Array, as_rows, as_time, describe_error
 
 # The number of random points of an infinite domain among which a plan chooses; and the number of latest
@@ -52,10 +52,10 @@ def query_after_tell(
     points that the bandit did not choose are later than the last query.
     """
     recipe, latest = inference.recipe, new.latest_time
-    if recipe.asking is None or recipe.asking.expert is None:
+    if recipe.query_config is None or recipe.query_config.expert is None:
         return state
     if len(new.rewards.t):
-        show_rewards(recipe.asking.expert, inference.with_noise(state, new.rewards))
+        show_rewards(recipe.query_config.expert, inference.with_noise(state, new.rewards))
     if recipe.consult != "after tell" or (before.time is not None and latest < before.time):
         return state
     # The latest time that occurred so far is taken for the present.
@@ -93,7 +93,7 @@ def query_before_ask(
         available = Available(domain, None, None)  # only for the queries of this decision
     state = _remember_available(inference, state, available, rng)
     queries, pending_time = state.queries, state.record.pending_time
-    if recipe.asking is None or recipe.asking.expert is None:
+    if recipe.query_config is None or recipe.query_config.expert is None:
         return state
     if recipe.consult == "before ask" and _is_query_due(queries, now):
         return query_expert(inference, state, now, rng)
@@ -112,7 +112,7 @@ def query_expert(
     inference: Inference, state: State, query_time: float, rng: np.random.Generator
 ) -> State:
     """Return the state after the expert was queried about points that the plan chose, at one time."""
-    config = inference.recipe.asking
+    config = inference.recipe.query_config
     assert config is not None
     expert = config.expert
     assert expert is not None  # otherwise no query is due
@@ -154,11 +154,11 @@ def choose_queries(
         The state in which these points are counted.
     points : array of shape (q, d)
     """
-    recipe, config = inference.recipe, inference.recipe.asking
+    recipe, config = inference.recipe, inference.recipe.query_config
     assert config is not None
     before_ask = recipe.consult == "before ask"
     decision_time = query_time if before_ask else query_time + _usual_time_step(recipe, state)
-    if state.queries.pool.seen < len(state.visited):  # an earlier recipe had no query plan
+    if state.queries.pool.visited < len(state.visited):  # an earlier recipe had no query plan
         state = state.with_queries(pool=inference.extend_query_pool(state, state.visited))
     points, posterior = list_query_candidates(recipe, state, rng), None
     if config.plan.looks_at_posterior and len(points):
@@ -196,7 +196,7 @@ def _remember_available(
     points of the domain, and the available ones are stored instead.
     """
     if available is not None and (available.test is not None or available.within is not None):
-        if state.queries.pool.seen < len(state.visited):
+        if state.queries.pool.visited < len(state.visited):
             state = state.with_queries(pool=inference.extend_query_pool(state, state.visited))
         points = _pool_points(inference.recipe, state, available.domain, rng)
         available = Available(available.domain, None, None, points=points[available(points)])
@@ -205,22 +205,22 @@ def _remember_available(
 
 def _pool_points(recipe: Recipe, state: State, domain: Domain, rng: np.random.Generator) -> Array:
     """Return the points of the pool, and random points if queries may be about any point."""
-    config = recipe.asking
+    config = recipe.query_config
     assert config is not None
     pool = move_to_context(domain, recipe.domain, state.visited[state.queries.pool.rows])
-    if config.about == "played":
+    if config.pool == "played":
         return pool
     return np.concatenate([pool, domain.sample(POINTS, rng)])
 
 
 def list_query_candidates(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
     """Return the points (N, d) among which a query plan may choose."""
-    config, available = recipe.asking, state.queries.available
+    config, available = recipe.query_config, state.queries.available
     assert config is not None
     domain = recipe.domain if available is None else available.domain
-    if available is not None and available.points is not None and config.about != "played":
+    if available is not None and available.points is not None and config.pool != "played":
         return available.points
-    if config.about == "played" or not isinstance(domain, Candidates):
+    if config.pool == "played" or not isinstance(domain, Candidates):
         points = _pool_points(recipe, state, domain, rng)
     else:
         points = domain.X
@@ -260,13 +260,19 @@ def choose_queries_to_carry(
 
 
 def update_answers(
-    config: Asking, state: State, answers: Dataset, refused: int, *, replaces: bool, **info: Any
+    config: QueryConfig,
+    state: State,
+    answers: Dataset,
+    refused: int,
+    *,
+    replaces: bool,
+    **info: Any,
 ) -> State:
     """Return the state with new answers about one time, from a query or from `Bandit.answer`.
 
     Parameters
     ----------
-    config : Asking
+    config : QueryConfig
     state : State
     answers : Dataset
     refused : int

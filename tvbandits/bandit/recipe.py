@@ -30,11 +30,11 @@ from tvbandits.gp.ensemble.arms import IndependentArms
 from tvbandits.gp.exact import Exact
 from tvbandits.gp.kernel_matrix import check_kernel, inputs
 from tvbandits.gp.kernels.space_time import Beside, is_space_time
-from tvbandits.gp.noise import NoiseEstimate, estimated_noise, first_guess, noise_of_others
-from tvbandits.gp.online import Every, at_step
+from tvbandits.gp.noise import NoiseEstimate, estimate_from_variances, guess_noise, infer_noise
+from tvbandits.gp.online import Every, scale_times
 from tvbandits.gp.posterior import PosteriorRule
 from tvbandits.gp.predictions import has_slopes
-from tvbandits.queries.plans import Asking
+from tvbandits.queries.plans import QueryConfig
 from tvbandits.validation import (
     Array,
     as_bool,
@@ -89,10 +89,10 @@ class Recipe:
         reward.
     acquisition : Acquisition
         How a point is chosen from the posterior: `UpperConfidenceBound`, `ThompsonSampling`, on
-        candidates `SpreadFirst`, or `LastingBound` on an ensemble of models.
+        candidates `SpreadFirst`, or `PersistentBound` on an ensemble of models.
     batching : Batching
         The rule that ends a batch of points; one point by default.
-    asking : Asking, optional
+    query_config : QueryConfig, optional
         The query plan for an expert, and the expert.
     consult : "after tell" or "before ask"
         When the expert is queried: after the rewards of a decision are told, about their time, for the
@@ -139,7 +139,7 @@ class Recipe:
     mean: float | Literal["online"] = "online"
     acquisition: Acquisition = field(default_factory=UpperConfidenceBound)
     batching: Batching = field(default_factory=Batching)
-    asking: Asking | None = None
+    query_config: QueryConfig | None = None
     consult: Literal["after tell", "before ask"] = "after tell"
     learn: Every | None = None
     reset: EventTrigger | None = None
@@ -160,7 +160,7 @@ class Recipe:
             mean: float | Literal["online"] = "online",
             acquisition: Acquisition = ...,
             batching: Batching = ...,
-            asking: Asking | None = None,
+            query_config: QueryConfig | None = None,
             consult: Literal["after tell", "before ask"] = "after tell",
             learn: Every | None = None,
             reset: EventTrigger | None = None,
@@ -244,7 +244,7 @@ class Recipe:
             and self.posterior.on_dictionary(self.kernel)
             and isinstance(self.acquisition, UpperConfidenceBound)
             and not isinstance(self.batching.rule, LocalRatio)
-            and self.asking is None
+            and self.query_config is None
             and self.options.control is None
             and not self.options.limits
         )
@@ -261,10 +261,10 @@ class Recipe:
             require(
                 value == default, f"an ensemble learns by itself: {name}", f"{default!r}", value
             )
-        asking = self.asking
-        if asking is not None and not (asking.reuse_answers and asking.most_answers is None):
-            needs = "Asking(reuse_answers=True, most_answers=None)"
-            raise ValueError(f"an ensemble keeps all answers, got {asking!r}: give {needs}")
+        config = self.query_config
+        if config is not None and not (config.reuse_answers and config.most_answers is None):
+            needs = "QueryConfig(reuse_answers=True, most_answers=None)"
+            raise ValueError(f"an ensemble keeps all answers, got {config!r}: give {needs}")
         situation = Situation(math.nan, 1, count, math.nan, lambda: math.nan)
         if not math.isfinite(self.beta(situation)):
             reason = "depends on the information gain under one kernel"
@@ -310,7 +310,8 @@ class Recipe:
             )
         if self.learn is not None or self.reset is not None:
             raise ValueError(
-                "a control needs a policy that neither fits a kernel nor resets at events, such as gp_ucb"
+                "a control needs a policy that neither fits a kernel nor resets at events, "
+                "such as gp_ucb"
             )
         self_learning = self.posterior.self_learning
         if not (self_learning or self.posterior.dense):
@@ -327,7 +328,7 @@ class Recipe:
         """Check that the recipe forgets observations, so that the history can be limited."""
         forgets = self.learn or self.reset or type(self.aging) is not Constant
         by_filter = is_space_time(self.kernel) and isinstance(self.domain, Candidates)
-        if self.posterior.in_rows and not (forgets or by_filter):
+        if self.posterior.needs_all_rows and not (forgets or by_filter):
             raise ValueError(
                 f"the history cannot be limited: with {self.posterior!r} and {self.aging!r} all rewards "
                 f"are used for ever; got max_history={self.options.max_history}: leave it out"
@@ -339,7 +340,7 @@ class Recipe:
         rule, control = self.posterior, self.options.control
         if control is None or not rule.self_learning:
             return rule
-        return IndependentArms(control, (0.0,) if rule.points_apart else LENGTHS)
+        return IndependentArms(control, (0.0,) if rule.independent_points else LENGTHS)
 
     @cached_property
     def kernel_with_control(self) -> Any:
@@ -366,8 +367,8 @@ class Recipe:
         limit.
         """
         posterior, domain = self.posterior, self.domain
-        is_independent = posterior.points_apart or isinstance(domain, Arms)
-        least = posterior.fewest_fitted
+        is_independent = posterior.independent_points or isinstance(domain, Arms)
+        least = posterior.fewest_candidates_for_fit
         names = ("kernel", "aging", "posterior", "learn", "reset", "age_lag")
         parts: dict[str, Any] = {name: getattr(self, name) for name in names}
         if (
@@ -378,7 +379,7 @@ class Recipe:
             window = Window(last=OUTCOME_READINGS)
             parts = {"kernel": joint_box_kernel(domain), "aging": window, "learn": OUTCOME_RULE}
         else:
-            parts["posterior"] = posterior.of_other_unit()
+            parts["posterior"] = posterior.for_other_outcome()
         parts["options"] = Options(max_history=self.options.max_history)
         return Recipe(domain, noise_variance=limit.noise_variance, **parts)
 
@@ -414,9 +415,9 @@ _PARTS: tuple[tuple[str, str, str | type], ...] = (
     ("posterior", NEEDED_POSTERIOR, "condition"),
     ("beta", 'a width: a number, "theory" or a Confidence', "__call__"),
     ("acquisition", "UpperConfidenceBound() or another such rule", "choose"),
-    ("learn", "a rule such as Every(30), or None", "due"),
+    ("learn", "a rule such as Every(30), or None", "is_due"),
     ("batching", "Batching(...)", Batching),
-    ("asking", "Asking(...) or None", Asking),
+    ("query_config", "QueryConfig(...) or None", QueryConfig),
     ("reset", "EventTrigger(...) or None", EventTrigger),
     ("options", "Options(...)", Options),
 )
@@ -430,7 +431,7 @@ def estimate_noise(recipe: Recipe, data: Dataset) -> NoiseEstimate | None:
     if recipe.noise_variance is not None:
         return None
     reward_variance = data.variance[data.source == Source.REWARD]
-    if recipe.asking is None or not recipe.asking.reuse_answers:
+    if recipe.query_config is None or not recipe.query_config.reuse_answers:
         # Answers that are not kept would be missing when a correction repeats the estimate.
         data = data.take(np.isnan(data.variance))
     mean = None if isinstance(recipe.mean, str) else recipe.mean
@@ -438,17 +439,17 @@ def estimate_noise(recipe: Recipe, data: Dataset) -> NoiseEstimate | None:
         data, mean = data.compute_time_contrasts(), None if mean is None else 0.0
     if np.isnan(data.variance).any():
         # The kernel of a recipe with an ensemble, which is not fitted, may be far too smooth.
-        is_ensemble = recipe.posterior.self_learning and not recipe.posterior.points_apart
+        is_ensemble = recipe.posterior.self_learning and not recipe.posterior.independent_points
         rival = space_kernels(recipe.domain)[1] if is_ensemble else None
-        return estimated_noise(recipe.kernel, data, mean, rival)
+        return infer_noise(recipe.kernel, data, mean, rival)
     if len(reward_variance) and not np.isnan(reward_variance).any():
-        return noise_of_others(reward_variance)
+        return estimate_from_variances(reward_variance)
     points = recipe.domain.sample(32, np.random.default_rng(0))
     prior = recipe.kernel.diag(inputs(recipe.kernel, points, np.zeros(32)))
-    return first_guess(1.0 if mean is None else float(np.mean(prior)))
+    return guess_noise(1.0 if mean is None else float(np.mean(prior)))
 
 
 def make_initial_kernel(recipe: Recipe, rewards: Dataset) -> Any:
     """Return the kernel before the first fit, with the rewards' time step if it counts in steps."""
     in_steps = recipe.learn is not None and recipe.learn.in_steps
-    return at_step(recipe.kernel, median_time_step(rewards.t)) if in_steps else recipe.kernel
+    return scale_times(recipe.kernel, median_time_step(rewards.t)) if in_steps else recipe.kernel

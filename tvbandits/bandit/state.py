@@ -21,7 +21,7 @@ from tvbandits.gp.online import Learned
 from tvbandits.gp.posterior import AppendBuffer, CandidateGrid, Posterior
 from tvbandits.gp.standardisation import Scaling
 from tvbandits.queries.plans import PlayedPool
-from tvbandits.text import as_html, as_text
+from tvbandits.text import as_text
 from tvbandits.validation import Array
 
 
@@ -87,7 +87,7 @@ class ModelState:
         start of its batch, if the width is that of [BB] Theorem 2; otherwise 0.
     risk : float
         For a limited outcome: the expected number of violations in the plays so far, minus the allowed
-        number (`acquisition.constraints.OutcomeBeliefs`); otherwise 0.
+        number (`acquisition.constraints.OutcomePosterior`); otherwise 0.
     reset_index : pair of int
         The numbers of first rewards and of first answers that are forgotten because of an event.
     next_model : ModelState or None
@@ -303,7 +303,7 @@ class State:
         if model.next_model is not None:
             model = replace(model.with_prior_of(model.next_model), next_model=None)
         if model.fit is not None:
-            model = replace(model, fit=model.fit.widened(count))
+            model = replace(model, fit=model.fit.add_arms(count))
         return replace(
             self.with_record(**self.record.compute_padding(count)),
             model=model,
@@ -331,9 +331,6 @@ class State:
 
     def __repr__(self) -> str:
         return as_text("State", self.summary)
-
-    def _repr_html_(self) -> str:
-        return as_html("State", self.summary)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, State):

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.constraints import (
     CONFIG as LIMIT_CONFIG,
-    Beliefs,
-    OutcomeBeliefs,
+    OutcomePosterior,
+    OutcomePosteriors,
     add_price,
     expand,
     feasible_part,
@@ -48,8 +48,8 @@ from tvbandits.domains.moving import Move, Position, check_near, distances, plan
 from tvbandits.errors import PlayError, warn_caller
 from tvbandits.forgetting.aging import has_rate
 from tvbandits.gp.calibration import IntervalCalibration
-from tvbandits.gp.online import at_step
-from tvbandits.gp.top_candidates import Request as TopRequest
+from tvbandits.gp.online import scale_times
+from tvbandits.gp.top_candidates import TopRequest as TopRequest
 from tvbandits.validation import Array, check_instance
 
 
@@ -165,7 +165,7 @@ def recommend(
             return np.asarray(feasible.likeliest[0])
         decision = add_price(replace(decision, available=feasible.available), beliefs)
     if decision.top is not None:
-        decision = decision.among_top(TopRequest(with_mean=True, times=0.0, size=1))
+        decision = decision.among_top(TopRequest(with_mean=True, width=0.0, size=1))
     no_points = decision.same_time[:0]
     allowed = ChoiceSet(decision.domain, decision.available, no_points, price=decision.price)
     return allowed.find_best(decision.view.mean_function(), rng)
@@ -203,7 +203,7 @@ def update(
         failed = state.failed.exclude(all_rewards.X, all_rewards.t)
         record = replace(record, failed=failed.append(new.failed.X, new.failed.t))
     queries = state.queries
-    if recipe.asking is not None:
+    if recipe.query_config is not None:
         due = is_query_due_after("tell", recipe, state)
         queries = replace(queries, pool=inference.extend_query_pool(state, visited), due=due)
     expired, outliers = state.expired, 0 if state.outliers is None else len(state.outliers)
@@ -303,7 +303,7 @@ def calibrate(
         count = i
         error = sign * float(new.y[i]) - float(mean[0])
         variance = float(deviation[0]) ** 2 + float(new.variance[i])
-        calibration = calibration.after(error, variance)
+        calibration = calibration.update(error, variance)
     return calibration
 
 
@@ -586,8 +586,8 @@ class OutcomeModels:
         _, view = inference.condition(before, now, restore_generator(before.random))
         return view.predict_reward(X, test=True)
 
-    def condition(self, state: State, now: float) -> tuple[State, Beliefs]:
-        """Return the state with conditioned outcomes, and their posteriors (`Beliefs`)."""
+    def condition(self, state: State, now: float) -> tuple[State, OutcomePosteriors]:
+        """Return the state with conditioned outcomes, and their posteriors (`OutcomePosteriors`)."""
         states, outcomes = {}, []
         for name, (limit, inference) in self._parts.items():
             rng = restore_generator(state.outcomes[name].random)
@@ -598,11 +598,11 @@ class OutcomeModels:
             readings, risk = outcome.rewards, outcome.model.risk
             domain = inference.recipe.domain
             far = max(LIMIT_CONFIG.far * outcome.info.model.scale, 1e-150)
-            outcomes.append(OutcomeBeliefs(limit, domain, readings, view, joint, risk, far))
-        return replace(state, outcomes=states), Beliefs(outcomes, outcome_rng)
+            outcomes.append(OutcomePosterior(limit, domain, readings, view, joint, risk, far))
+        return replace(state, outcomes=states), OutcomePosteriors(outcomes, outcome_rng)
 
     def choose(
-        self, decision: Decision, beliefs: Beliefs, safe: Array, rng: np.random.Generator
+        self, decision: Decision, beliefs: OutcomePosteriors, safe: Array, rng: np.random.Generator
     ) -> Array:
         """Return the points that the rule chooses among those known to satisfy all limits.
 
@@ -642,7 +642,7 @@ class OutcomeModels:
             X = expand(decision, beliefs, feasible.available, X)
         return X
 
-    def add_risk(self, state: State, beliefs: Beliefs, X: Array) -> State:
+    def add_risk(self, state: State, beliefs: OutcomePosteriors, X: Array) -> State:
         """Return the state with the risk of playing points (n, d), for limits on many plays together."""
         states = dict(state.outcomes)
         for outcome in beliefs.outcomes:
@@ -718,7 +718,7 @@ def learn_prior(recipe: Recipe, other: State) -> Recipe:
         parts["posterior"] = posterior  # with a control, the models are different ones
     if recipe.learn is not None and model.fit is not None:
         step = model.fit.step if recipe.learn.in_steps else 1.0
-        kernel, *rivals = (at_step(fitted, 1.0 / step) for fitted in model.fit.kernels)
+        kernel, *rivals = (scale_times(fitted, 1.0 / step) for fitted in model.fit.kernels)
         parts |= {"kernel": kernel, "learn": replace(recipe.learn, rivals=tuple(rivals))}
     elif recipe.learn is not None and has_rate(model.aging):
         parts["aging"] = model.aging
@@ -736,7 +736,7 @@ def _learn_from_source(recipe: Recipe, other: State) -> State:
     if recipe.posterior.self_learning and not isinstance(domain, Candidates):
         domain = Candidates(np.unique(other.rewards.X, axis=0))
     options = replace(recipe.options, limits=(), safe=(), control=None)
-    recipe = replace(recipe, domain=domain, asking=None, options=options)
+    recipe = replace(recipe, domain=domain, query_config=None, options=options)
     inference, rng = Inference(recipe), np.random.default_rng(0)
     state = make_initial_state(recipe, rng)
     for new in ReadingTable.from_history(other, recipe.noise_variance).split_by_time():

@@ -15,7 +15,6 @@ import os
 import platform
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.campaign import verbs
 from tvbandits.campaign.names import Names, check_sites
-from tvbandits.campaign.overview import Overview
 from tvbandits.campaign.records import history_with_changes
 from tvbandits.campaign.shared import (
     Errors,
@@ -35,8 +33,7 @@ from tvbandits.campaign.shared import (
 )
 from tvbandits.campaign.status import PendingPoint, Status, Verification, bandit_summary
 from tvbandits.campaign.store.errors import report_damage
-from tvbandits.campaign.store.journal import to_points
-from tvbandits.campaign.store.store import Row, Store, check_name, open_store
+from tvbandits.campaign.store.store import Row, Store, check_name, open_store, to_points
 from tvbandits.clock import Clock, parse_duration, to_number, to_numbers
 from tvbandits.counts import Counted
 from tvbandits.domains.availability import Availability
@@ -173,7 +170,7 @@ class Campaign:
             check_sites("names of sites", names.sites)
         _check_options(trusted, who, timeout, snapshot_every)
         recipe, state = bandit.recipe, bandit.state
-        expert = None if recipe.asking is None else recipe.asking.expert
+        expert = None if recipe.query_config is None else recipe.query_config.expert
         expert_state = None if expert is None else state_of(JournaledExpert(expert))
         parts = None if clock is None else [clock.unit, clock.origin, clock.origin.tz]
         body = {
@@ -396,31 +393,6 @@ class Campaign:
         """The status, which needs no bandit."""
         with self._shared.outline() as outline:
             return outline.status
-
-    @property
-    def overview(self) -> Overview:
-        """All that a page shows of it."""
-        recipe = self.recipe
-        relative = recipe.options.control is not None
-        return Overview(
-            id=self.id,
-            about=self.about,
-            clock=self.clock,
-            names=self.names,
-            sites=self.sites,
-            doubtful_sites=self.doubtful_sites,
-            recipe=recipe,
-            state=self.state,
-            info=self.info,
-            status=self.status,
-            history=self.history,
-            pending=self.pending,
-            pending_points=self.pending_points,
-            budget=self.budget,
-            drop_after=self.drop_after,
-            format_time=self.format_time,
-            predict=partial(self.predict, relative=relative),
-        )
 
     def journal(self, since: int = 0) -> list[Row]:
         """Return the rows after row `since`: what happened, who did it, and when."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.campaign.store.errors import report_damage
-from tvbandits.campaign.store.journal import to_points
+from tvbandits.campaign.store.store import to_points
 from tvbandits.clock import Clock
 from tvbandits.domains.availability import (
     Availability,
@@ -32,7 +32,7 @@ from tvbandits.domains.candidates import (
 from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.parameters import Category, Parameter, as_texts, format_exactly
 from tvbandits.domains.space import Arms, Space
-from tvbandits.text import format_number
+from tvbandits.text import first_few, format_number
 from tvbandits.validation import Array, as_points, as_rows, describe, refuse, require, whole_number
 
 # Columns of a history besides the coordinates. If a coordinate has one of these names, or that of an
@@ -122,26 +122,23 @@ class Names:
         """The row of each site by its name."""
         return {name: row for row, name in enumerate(self.sites)}
 
-    def row(self, name: str, examples: int = 8) -> int:
+    def row(self, name: str) -> int:
         """Return the row of a site; upper and lower case are the same unless that is ambiguous.
 
         Raises
         ------
         ValueError
-            If there is no such site; the message names up to `examples` sites that there are.
+            If there is no such site; the message names some that there are.
         """
         if name in self.index:
             return self.index[name]
         rows = [row for row, each in enumerate(self.sites) if each.casefold() == name.casefold()]
         if len(rows) == 1:
             return rows[0]
-        sites = ", ".join(self.sites[:examples]) or f"coordinates {', '.join(self.coordinates)}"
-        more = len(self.sites) - examples
+        sites = first_few(self.sites, 8) or f"coordinates {', '.join(self.coordinates)}"
         # What nobody sees, such as a space of no width, is escaped.
         text = json.dumps(name, ensure_ascii=not name.isprintable())
-        raise ValueError(
-            f"unknown site {text}; there are: {sites}{f' and {more} more' if more > 0 else ''}"
-        )
+        raise ValueError(f"unknown site {text}; there are: {sites}")
 
     def point(self, text: str) -> Array:
         """Return the point that a text stands for, shape (1, d)."""
@@ -233,23 +230,26 @@ class Names:
             return ", ".join(f"{name}={cell}" for name, cell in pairs)
         return ",".join(cells)
 
-    def name(self, x: Array, digits: int | None = None) -> str:
+    def name(self, x: Sequence[float] | Array, digits: int | None = None) -> str:
         """Return the name of a point (d,).
 
         Parameters
         ----------
         x : array of shape (d,)
+            It may be shorter: arms that were added later are more coordinates, which are 0.
         digits : int, optional
             Significant digits of the numbers of a point without a name of its own; by default as many
             as it takes to read the same point again.
         """
         domain = self.domain
+        X = np.zeros((1, domain.dimension))
+        X[0, : len(x)] = x
 
         def number(value: float) -> str:
             return format_exactly(value) if digits is None else f"{value:.{digits}g}"
 
         if isinstance(domain, Space):
-            (row,) = domain.decode(np.atleast_2d(x)).to_dict("records")
+            (row,) = domain.decode(X).to_dict("records")
             cells = {
                 key: number(value) if digits is not None and isinstance(value, float) else value
                 for key, value in row.items()
@@ -257,9 +257,8 @@ class Names:
             return ", ".join(f"{key}={value}" for key, value in cells.items())
         candidates = get_candidates(domain)
         if candidates is not None and self.sites:
-            chosen = to_points([x], domain.dimension)[:, : candidates.dimension]
-            return self.sites[int(candidates.index(chosen)[0])]
-        values = domain.values_by_name(np.atleast_2d(x)).values()
+            return self.sites[int(candidates.index(X[:, : candidates.dimension])[0])]
+        values = domain.values_by_name(X).values()
         return ",".join(number(float(each[0])) for each in values)
 
     def history(self, columns: Mapping[str, Any], clock: Clock | None) -> dict[str, Any]:
@@ -383,8 +382,8 @@ class Names:
                 map(format_exactly, table[i, ::-1] if len(columns) == 2 else swapped[i])
             )
             raise ValueError(
-                f"{','.join(map(format_exactly, table[i]))} is {format_number(away[i])} km from the nearest "
-                f"site: the order is {', '.join(columns)}; {right} would be "
+                f"{','.join(map(format_exactly, table[i]))} is {format_number(away[i])} km from the "
+                f"nearest site: the order is {', '.join(columns)}; {right} would be "
                 f"{format_number(other[i])} km away"
             )
         return points

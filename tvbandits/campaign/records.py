@@ -14,8 +14,7 @@ from tvbandits.acquisition.limits import check_outcome
 from tvbandits.bandit.history import make_history_columns, sort_by_time
 from tvbandits.bandit.observations import fill_variance, find_readings, validate_observations
 from tvbandits.campaign.store.errors import ConflictError
-from tvbandits.campaign.store.journal import to_array, to_points
-from tvbandits.campaign.store.store import Row
+from tvbandits.campaign.store.store import Row, to_array, to_points
 from tvbandits.campaign.withdrawals import Withdrawal, Withdrawals
 from tvbandits.counts import Counted
 from tvbandits.data import Dataset, NewObservations, Plays, append_times, row_keys

@@ -36,8 +36,17 @@ from tvbandits.campaign.store.errors import (
     ReplayError,
     report_damage,
 )
-from tvbandits.campaign.store.journal import to_array, to_json, to_points
-from tvbandits.campaign.store.store import OPERATIONS, Row, Snapshot, Store, Turn, next_row
+from tvbandits.campaign.store.store import (
+    OPERATIONS,
+    Row,
+    Snapshot,
+    Store,
+    Turn,
+    next_row,
+    to_array,
+    to_json,
+    to_points,
+)
 from tvbandits.counts import Counted
 from tvbandits.data import Dataset
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
@@ -239,9 +248,9 @@ def _count(posterior: Posterior | None) -> int:
 
 
 def _without_expert(recipe: Recipe) -> Recipe:
-    if recipe.asking is None:
+    if recipe.query_config is None:
         return recipe
-    return replace(recipe, asking=replace(recipe.asking, expert=None))
+    return replace(recipe, query_config=replace(recipe.query_config, expert=None))
 
 
 class Replay:
@@ -292,8 +301,10 @@ class Replay:
             if not (isinstance(content, dict) and content.keys() - {"posterior"} == PARTS):
                 raise ValueError("it does not hold a bandit")
             recipe: Recipe = content["recipe"]
-            if self.expert is not None and recipe.asking is not None:
-                recipe = replace(recipe, asking=replace(recipe.asking, expert=self.expert))
+            if self.expert is not None and recipe.query_config is not None:
+                recipe = replace(
+                    recipe, query_config=replace(recipe.query_config, expert=self.expert)
+                )
             self.bandit = Bandit.from_state(recipe, content["state"])
             self.posterior: Posterior | None = content.get("posterior")
 

@@ -24,7 +24,7 @@ from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.bandit.observations import check_values_and_variance, fill_variance
 from tvbandits.campaign.names import Names, apply_change
 from tvbandits.campaign.records import RecordedReadings, observations_of, refuse_taken_times
-from tvbandits.campaign.status import Outline, PendingPoint, Place
+from tvbandits.campaign.status import Outline, PendingPoint
 from tvbandits.campaign.store.errors import (
     CampaignError,
     ConflictError,
@@ -32,8 +32,7 @@ from tvbandits.campaign.store.errors import (
     StorageError,
     report_damage,
 )
-from tvbandits.campaign.store.journal import to_array, to_json, to_points
-from tvbandits.campaign.store.store import Row, Store, check_name
+from tvbandits.campaign.store.store import Row, Store, check_name, to_array, to_json, to_points
 from tvbandits.campaign.verbs import Request
 from tvbandits.clock import parse_duration, restore_clock
 from tvbandits.domains.candidates import get_candidates
@@ -167,21 +166,18 @@ class SharedBandit:
 
         A site counts once, whatever was measured beside it.
         """
-        names, d = self.names, self.names.domain.dimension
+        names = self.names
         if not names.sites:
             return {}
-
-        def name(place: Place) -> str:
-            return names.name(to_points([[*place, *[0.0] * (d - len(place))]], d)[0])
-
         with self.outline() as outline:
             missed, came = outline.missed, outline.came
-            in_vain = {each: name(each.place) for each in missed}
+            in_vain = {each: names.name(each.place) for each in missed}
             sites = {*in_vain.values()}
             latest = dict.fromkeys(sites, -1)
             if missed and self.names.context_names:  # else a place is a site
                 for place, seq in came.items():
-                    latest[name(place)] = max(latest.get(name(place), -1), seq)
+                    site = names.name(place)
+                    latest[site] = max(latest.get(site, -1), seq)
         times: dict[str, set[float]] = {site: set() for site in sites}
         for each, site in in_vain.items():
             if each.seq > latest[site]:
@@ -380,7 +376,7 @@ class SharedBandit:
         """Resolve and check a request, perform it, and write it."""
         bandit, kind, payload = writer.replay.bandit, request.kind, request.payload
         resolved = request.resolve(bandit, names)
-        if kind == "answer" and bandit.recipe.asking is not None:
+        if kind == "answer" and bandit.recipe.query_config is not None:
             resolved |= self._answered_time(payload, resolved, names, key)
         resolution = {name: value for name, value in resolved.items() if value != payload.get(name)}
         arguments = {**payload, **resolution}
@@ -487,7 +483,7 @@ class SharedBandit:
         names, places = self.names, set[str]()
         for row in reversed(self.rows_of("reply")):
             for x, value in zip(row.body["X"], row.body.get("values", ()), strict=False):
-                name = names.name(to_points([x], names.domain.dimension)[0])
+                name = names.name(x)
                 if not math.isnan(float(value)):
                     if not doubts.about_reading(name, None, float(value)):
                         return places
@@ -503,19 +499,14 @@ class SharedBandit:
 
         An expert in a program has no open questions: there an answer may be about anything.
         """
-
-        def name(x: Sequence[float]) -> str:
-            missing = names.domain.dimension - len(x)
-            return names.name(np.pad(np.array(x, dtype=np.float64), (0, missing)))
-
         with self.outline() as outline:
             questions, t = outline.questions, resolved["t"]
             if "t" not in payload and (latest := questions.time_of(resolved["X"])) is not None:
                 t = latest
             arguments = {**payload, **resolved, "t": t}
             if not self.has_expert:
-                questions.check_asked(arguments, name, self.format_time)
-            questions.check(arguments, name, self.format_time, second=key is not None)
+                questions.check_asked(arguments, names.name, self.format_time)
+            questions.check(arguments, names.name, self.format_time, second=key is not None)
         return {"t": t}
 
     @contextmanager

@@ -18,8 +18,7 @@ import numpy as np
 from tvbandits.acquisition.limits import as_outcomes
 from tvbandits.bandit.observations import convert_booleans
 from tvbandits.campaign.names import NO_CHANGE, Names, check_sites
-from tvbandits.campaign.store.journal import to_json
-from tvbandits.campaign.store.store import check_name
+from tvbandits.campaign.store.store import check_name, to_json
 from tvbandits.clock import Clock, to_number, to_numbers
 from tvbandits.counts import Counted, split_variance
 from tvbandits.domains.availability import Availability

@@ -24,7 +24,6 @@ from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.store.databases import database_at
 from tvbandits.campaign.store.store import check_name
-from tvbandits.cli.campaign_expert import check_expert, make_expert
 from tvbandits.cli.output import escape
 from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import Clock, is_date_text
@@ -41,7 +40,6 @@ from tvbandits.datasets.tables.layout import (
     has_numbers,
     ids_of,
     options_of_sites,
-    read_sheet,
     station_columns,
     stations_of,
     stations_used,
@@ -49,16 +47,18 @@ from tvbandits.datasets.tables.layout import (
 )
 from tvbandits.datasets.tables.readings import as_times, few, finite_column
 from tvbandits.datasets.tables.rounds import find_step
+from tvbandits.datasets.tables.sheets import read_sheet
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Integer, Log, Periodic
 from tvbandits.domains.space import Arms, Space
+from tvbandits.experts.budgeted import Budgeted
 from tvbandits.experts.protocol import Expert
 from tvbandits.io import check_regular, name_file_in_errors
 from tvbandits.option_text import format_option
 from tvbandits.policies import POLICIES
-from tvbandits.policies.names import find_spec, load, means_none, parse_call
+from tvbandits.policies.names import find_spec, instance_of, load, means_none, parse_call
 from tvbandits.policies.setting import Policy
 from tvbandits.validation import (
     LARGEST_VALUE,
@@ -66,6 +66,7 @@ from tvbandits.validation import (
     as_list,
     check_choice,
     check_instance,
+    check_part,
     describe,
     finite_number,
     is_finite_number,
@@ -304,8 +305,8 @@ def _sites(
         )
         if names and is_date_text(names[0]):
             raise ValueError(
-                f"{names[0]!r} is no name of a site but a time: this is a table of readings, and "
-                "`campaign tell --csv` reads it; give the table of sites"
+                f"{names[0]!r} is a time, not the name of a site: this is a table of readings, which "
+                "`campaign tell --csv` reads; give the table of sites here"
             )
         if len(set(names)) < len(names):
             raise ValueError("two sites have the same name")
@@ -348,14 +349,14 @@ def _columns_of_sites(
         columns = [*places]
     elif words:
         raise ValueError(
-            f"column {words[0]!r} has no numbers, and cannot be a coordinate: name those that are by "
-            "[domain] coordinates in campaign.toml, or remove it"
+            f"column {words[0]!r} has no numbers, so it cannot be a coordinate: list the coordinates "
+            "in [domain] coordinates of campaign.toml, or remove this column"
         )
     missing = [each for each in columns if each not in frame.columns]
     if missing:
         raise ValueError(f"there is no column {missing[0]!r}; there are: {[*frame.columns]}")
     if not columns:
-        raise ValueError(f"there must be columns of coordinates beside {frame.columns[0]!r}")
+        raise ValueError(f"there must be columns of coordinates besides {frame.columns[0]!r}")
     return name, columns, unread
 
 
@@ -402,7 +403,7 @@ def _bandit(config: Configuration, history: pd.DataFrame | None) -> Bandit:
     elif "expert" in config.sections:
         names = [each.name for each in POLICIES.values() if each.asks]
         raise ValueError(
-            f"{policy.name} does not use an expert; those that do are {', '.join(names)}"
+            f"{policy.name} does not use an expert; the policies that do are {', '.join(names)}"
         )
     arguments = {key: section[key] for key in ("seed", "minimize") if key in section}
     if history is not None:
@@ -433,7 +434,7 @@ def _add_limits(bandit: Bandit, sections: Any, safe: Any, about: Mapping[str, st
     safe = as_list("safe", safe, "a list of places")
     if sections is None:
         if safe:
-            raise ValueError("[domain] safe needs [[limits]]")
+            raise ValueError("[domain] safe is for campaigns with limits: add a section [[limits]]")
         return bandit
     if not isinstance(sections, list):
         raise ValueError("write each limit as a section [[limits]]")
@@ -508,6 +509,20 @@ def _kernel(section: Section, domain: Domain, learns: bool, length_unit: str) ->
 # --- the expert -------------------------------------------------------------------------------
 
 
+def check_expert(name: str, maker: str) -> None:
+    """Raise a `ValueError` unless --expert is the maker in the configuration: the only code imported."""
+    if name != maker:
+        needs = f"must be {maker}, as in its" if maker else "is for a campaign with a maker in its"
+        raise ValueError(f"--expert {needs} configuration, got {name}")
+
+
+def make_expert(maker: Any, budget: int | None) -> Expert:
+    """Return an expert from the function that makes it, or from itself, with a budget of questions."""
+    expert: Expert = instance_of(maker)
+    check_part("[expert] what the maker returns", expert, "an object with query(X, t)", "query")
+    return expert if budget is None else Budgeted(expert, total=budget)
+
+
 def _expert(section: Section, expert_name: str | None) -> Expert | None:
     maker = str(section.get("maker", ""))
     if expert_name is not None:
@@ -527,20 +542,20 @@ def _expert(section: Section, expert_name: str | None) -> Expert | None:
 
 DRAFT = """# For `tvbandits campaign new FILE --config {path}`. All keys: docs/campaign-toml.md.
 [domain]
-sites = {sites}  # a table with a column `site`; the others are coordinates, in one unit
+sites = {sites}  # a table with a column `site`; all others are coordinates, in the same unit
 {read}
 # or arms = ["red", "green"], or box = [[0, 10], [0, 5]], or a section [domain.space]
 
 [policy]
 name = {name}
-{noise}  # standard deviation of a reading, in its unit; without this line it is learned
-{scale}length_scale = 1.0  # in the unit of the coordinates, km for degrees; one, or one for each
+{noise}  # standard deviation of a reading, in its unit; without this line the policy learns it
+{scale}length_scale = 1.0  # in the unit of the coordinates (km for degrees); one, or one for each
 
 [policy.options]
 {options}
 
 # [campaign]
-# unit = "ppb"  # the unit of a reward, for the axes
+# unit = "ppb"  # the unit of the reward, as the page shows it
 
 {clock}
 """
@@ -599,9 +614,13 @@ def write_draft(
         options="\n".join(lines.values()),
     )
     database_at(file)  # raises an error if no campaign can be there
-    for place in (Path(file), path):
-        if place.exists():
-            raise ValueError(f"{place} already exists")
+    if Path(file).exists():
+        raise ValueError(f"{file} already exists: give the new campaign another name")
+    if path.exists():
+        raise ValueError(
+            f"{path} already exists: --config {path} without --policy starts a campaign from it, and "
+            "--config OTHER.toml writes another file"
+        )
     path.write_text(text, encoding="utf-8")
     return bool(clock_lines)
 
@@ -631,7 +650,7 @@ def _sites_left_out(
     for each in options.without:
         if each not in names and each not in others:
             raise ValueError(
-                f"{format_option('without', each)}: neither {sites} nor {history} has such a station; "
+                f"{format_option('without', each)}: neither {sites} nor {history} has this station; "
                 f"the sites are {few(names)}"
             )
     return [each for each in options.without if each in names]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tvbandits.datasets.tables.layout import FileOptions, Layout
 
 # Other names of columns.
-SYNONYMS = {"value": "reward", "reading": "reward", "t": "time"}
+SYNONYMS = {"value": "reward", "reading": "reward", "t": "time", "arm": "site"}
 
 # Columns in the place of a reward, and the function that computes a rate from them.
 COUNTS: dict[tuple[str, ...], Callable[..., Counted]] = {
@@ -119,13 +119,14 @@ def read_table(
     successes and trials, or events and exposure, instead of a reward. Any other table of readings is
     one that `data info` understands. The error of a row goes to `errors` with its line.
     """
-    from tvbandits.datasets.tables.layout import FileOptions, find_columns, read_sheet
+    from tvbandits.datasets.tables.layout import FileOptions, find_columns
+    from tvbandits.datasets.tables.sheets import read_sheet
 
     options = FileOptions(**tables)
     with name_file_in_errors(path):
         sheet = read_sheet(path, options, may_be_empty=True)
         cells = sheet.cells.astype(str)
-        layout, header = find_columns(cells, options), _plain_header(cells)
+        layout, header = find_columns(cells, options), _plain_header(cells, options)
         if is_alone and options.degrees not in (None, "none") and len(layout.places) != 2:
             raise ValueError(
                 f"{format_option('degrees', options.degrees)} must name two columns of a long table, "
@@ -134,8 +135,9 @@ def read_table(
         has_place = "site" in header or {each.lower() for each in names.columns} <= {*header}
         is_own = has_place and bool({"reward", *sum(COUNTS, ())} & {*header})
         if cells.empty and not is_own:
-            raise ValueError("the table has a header and no rows")
-        has_choice = bool(layout.parameter or options.station or options.value)
+            raise ValueError("the table has column names but no rows")
+        has_counts = has_place and any({*pair} <= {*header} for pair in COUNTS)
+        has_choice = bool(layout.parameter or options.value or (options.station and not has_counts))
         has_sites = layout.is_long or bool({*cells.columns} & {*names.sites})
         if has_sites and (has_choice or not is_own):
             foreign = _foreign_readings(cells, layout, options, names, errors, yes=yes)
@@ -152,10 +154,11 @@ def read_table(
         return TableReadings(played, [*sheet.omissions, *unplayed_text])
 
 
-def _plain_header(cells: pd.DataFrame) -> list[str]:
+def _plain_header(cells: pd.DataFrame, options: FileOptions) -> list[str]:
     """Return the names of columns in small letters, with ours for the usual ones of others."""
     header = [str(name).strip().lower() for name in cells.columns]
-    return [each if SYNONYMS.get(each, each) in header else SYNONYMS[each] for each in header]
+    ours = SYNONYMS if options.station is None else {**SYNONYMS, options.station.lower(): "site"}
+    return [each if ours.get(each, each) in header else ours[each] for each in header]
 
 
 def _with_time(
@@ -264,7 +267,7 @@ def _columns_of_sites(
         return cells, []
     used = {*layout.time, *names.sites, *options.without}
     others = [each for each in cells.columns if each not in used and as_id(each) not in used]
-    text = [f"columns that are no site ({few(others)})"] if others else []
+    text = [f"columns that are not sites ({few(others)})"] if others else []
     return cells.drop(columns=others), text
 
 
@@ -281,11 +284,11 @@ def _rows_of_sites(rows: pd.DataFrame, names: Names) -> tuple[pd.DataFrame, list
     omissions, is_site = list[str](), rows["station"].isin(names.sites)
     if not is_site.any():
         raise ValueError(
-            f"no station is a site: the table has {few(rows['station'])}, the campaign "
-            f"{few(names.sites)}; --station names another column"
+            f"no station of the table is a site: the table has {few(rows['station'])}, the campaign "
+            f"{few(names.sites)}; use --station for another column"
         )
     if not is_site.all():
-        omissions.append(f"stations that are no site ({few(rows['station'][~is_site])})")
+        omissions.append(f"stations that are not sites ({few(rows['station'][~is_site])})")
     gap = rows["value"].isna() & is_site
     if gap.any():
         omissions.append(plural(int(gap.sum()), "gap"))
@@ -311,10 +314,12 @@ def _check_header(
         raise ValueError(f"{' and '.join(counts)} replace {min(others)}: split the table in two")
     has_place = "site" in columns or {name.lower() for name in names.columns} <= columns
     if not (counts or "reward" in columns) or not has_place:
-        places = "site" if arms else f"site (or {', '.join(names.columns)})"
+        coordinates = "" if arms else f", {', '.join(names.columns)}"
         raise ValueError(
-            f"there must be columns {places}, and reward (or successes and trials, or events and "
-            f"exposure); there are: {', '.join(header)}"
+            f"there must be columns site (or what --station names{coordinates}), and reward (or "
+            f"successes and trials, or events and exposure); there are: {', '.join(header)}. Of another "
+            "table, name the columns by --time, --station and --value; `tvbandits data info` shows how "
+            "it is read"
         )
     expected = {"site", "time", "reward", "variance", "key", "who", *counts}
     expected |= {name.lower() for name in (*names.columns, *names.context_names)}

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.moving import Move
+from tvbandits.domains.parameters import as_texts
 from tvbandits.errors import PlayError
 from tvbandits.ties import acquisition_argmax, first_argmax
 from tvbandits.validation import Array, as_list, as_rows, describe, is_finite_number, require
@@ -152,7 +153,7 @@ def check_availability(
     Parameters
     ----------
     domain : Domain
-    available : mask, row numbers, ranges of coordinates by name, or function, optional
+    available : mask, row numbers, names of arms, ranges of coordinates by name, or function, optional
     context : array of shape (c,), optional
         The values of the context columns, to which the choice is restricted.
     any_context : bool
@@ -188,10 +189,14 @@ def check_availability(
         in_context = np.zeros(len(domain), dtype=bool)
         in_context[domain.find_context_rows(context)] = True
         mask = mask & in_context
+    has_selection = bool(mask.any())
     mask[list(domain.retired)] = False
     if not mask.any():
-        ending = "" if context is None else f" in the context {np.asarray(context).tolist()}"
-        raise NothingAvailableError(f"none of the {len(domain)} candidates is available{ending}")
+        place = "" if context is None else f" in the context {np.asarray(context).tolist()}"
+        reason = "; those that would be are retired" if has_selection else ""
+        raise NothingAvailableError(
+            f"none of the {len(domain)} candidates is available{place}{reason}"
+        )
     if context is None and needs_context:
         contexts = domain.points_at(np.flatnonzero(mask))[:, list(domain.context)]
         if (contexts != contexts[0]).any():
@@ -227,6 +232,8 @@ def _mask_of(domain: Candidates, available: Any) -> NDArray[np.bool_]:
         )
     if callable(available):
         return domain.evaluate(lambda X: _as_mask(available(domain.decode(X)), len(X))).copy()
+    if domain.is_named and as_texts(available) is not None:  # of arms
+        available = domain.index(domain.check(available))
     if np.ma.is_masked(available):
         raise ValueError(f"available must have no masked values, got {describe(available)}")
     try:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
-from tvbandits.validation import Array
+from tvbandits.validation import Array, as_floats
 
 
 @runtime_checkable
@@ -95,6 +95,23 @@ class HasAddedNoise(Protocol):
     @property
     def added_noise(self) -> float | None:
         """Return the variance (unit of reward squared); None: the problem's noise variance."""
+
+
+def rewards_at(problem: Problem, X: Array, t: float) -> Array:
+    """Return the noise-free rewards (n,) at points (n, d) at a time.
+
+    Raises
+    ------
+    ValueError
+        If the problem does not return a number for each point.
+    """
+    name = f"the value of {problem.name}"
+    values = as_floats(problem.value(X, t), name)
+    if values.shape != (len(X),):
+        raise ValueError(
+            f"{name} must have shape ({len(X)},), one for each point, got {values.shape}"
+        )
+    return values
 
 
 def get_mean_noise(problem: Problem) -> float | None:

@@ -1,4 +1,4 @@
-"""A policy that learns how its reward changes from what it plays alone: this package's own."""
+"""A policy without an expert that learns from its plays how the reward changes; no paper has it."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
             campaign.tell(SITES.X[[3]], [np.nan], float(t))
             campaign.tell(SITES.X[[5]], [0.5], float(t))
         campaign.ask(15.0, n=4)
-        (folder / "page.html").write_text(campaign_page(campaign.overview), encoding="utf-8")
+        (folder / "page.html").write_text(campaign_page(campaign), encoding="utf-8")
     return folder / "page.html"
 
 
@@ -53,7 +53,7 @@ def test_the_words(network: Path) -> None:
     assert "Go to " in text
     assert "stations with problems<b>2</b>" in text
     assert "<td>Station D</td><td>silent: the last 6 readings failed</td>" in text
-    assert "<td>Station F</td><td>stuck: 0.5 for 6 readings</td>" in text
+    assert "<td>Station F</td><td>stuck: the last 6 readings are all 0.5</td>" in text
     assert "As of 2024-05-16" in text
     ahead = re.search(r"<h2>Forecast.*?</thead>", text, flags=re.DOTALL)[0]  # type: ignore[index]
     assert re.findall(r"2024-05-\d\d", ahead) == [f"2024-05-{day}" for day in (16, 17, 18, 19, 21)]
@@ -81,7 +81,7 @@ def test_page_of_many_sites_and_the_dots_of_many_readings_stay_below_a_megabyte(
     bandit = policies.sw_gp_ucb(Candidates(X), kernel=RBF(9.0), noise_variance=0.1, window=50)
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
         campaign.tell(X, rng.standard_normal(len(X)), np.ones(len(X)))
-        text = campaign_page(campaign.overview)
+        text = campaign_page(campaign)
     assert "10 more are not shown" in text
     shares = np.round(rng.uniform(0, 100, (2, MOST_DOTS)), 2)
     assert len(text.encode()) + len(dots("reading", *shares)) < 1_000_000
@@ -109,7 +109,7 @@ def test_names_on_the_map_do_not_cover_each_other(tmp_path: Path, width: int) ->
     with Campaign.create(tmp_path / "c.db", bandit, about=about) as campaign:
         campaign.tell(X, np.sin(X[:, 0]), 1.0)
         campaign.ask(2.0, n=8)
-        (tmp_path / "page.html").write_text(campaign_page(campaign.overview), encoding="utf-8")
+        (tmp_path / "page.html").write_text(campaign_page(campaign), encoding="utf-8")
         out = len(campaign.pending)
     with looking((tmp_path / "page.html").as_uri(), width) as looked:
         boxes = looked.page.evaluate(
@@ -218,7 +218,7 @@ def test_a_line_that_is_minimized(tmp_path: Path, played: bool) -> None:
         for t in range(1, 6 if played else 1):
             X = campaign.ask(float(t))
             campaign.tell(X, np.cos(X[:, 0]), float(t))
-        text = campaign_page(campaign.overview)
+        text = campaign_page(campaign)
         best = campaign.recommend(5.0) if played else None
     (tmp_path / "page.html").write_text(text, encoding="utf-8")
     assert "Nothing is pending" in text

@@ -128,8 +128,8 @@ def test_a_name_with_a_comma_is_one_name(
     assert command("new", "a.db", "--config", "a.toml").status == 0
     for option, name in (("--available", "hall, west"), ("--without", "mill")):
         assert fine(command("ask", "a.db", "--at", 1, option, name)) == "hall, west\n"
-    Path("day.csv").write_text("arm,time,successes,trials\nmill,1,1,9\n")
-    missing = "must be columns site, and .*; there are: arm, time, successes, trials$"
+    Path("day.csv").write_text("ad,time,successes,trials\nmill,1,1,9\n")
+    missing = r"columns site \(or what --station names\), and .*: ad, time, successes, trials\. Of"
     one_line(command("tell", "a.db", "--csv", "day.csv"), missing)
 
 
@@ -515,7 +515,7 @@ outside = {}
         (LONG.format("1\nnoise_sd = 1e300"), r"noise_sd must .*, got 1e\+300"),
         (LONG.format("1\n[expert]\nbrought = true"), "unknown 'brought'; there are: budget, maker"),
         ("domain.coordinates = 1\n" + LONG.format(1), "coordinates must be a list of columns, got 1"),
-        ("domain.safe = ['north']\n" + LONG.format(1), "safe needs"),
+        ("domain.safe = ['north']\n" + LONG.format(1), "safe is for campaigns with limits"),
         ('[domain]\narms = ["a\\u001b", "b"]\n[policy]', "each site must be a printable text"),
         ("[[[", "c2.toml"),
     ],

@@ -45,14 +45,24 @@ def test_a_table_of_counts_reports_all_plays_of_its_batch(command: Command, lett
         assert campaign.verify().consistent
 
 
+def test_the_column_of_arms_may_have_another_name(command: Command, letters: str) -> None:
+    Path("arms.csv").write_text("Arm,time,successes,trials\nred,1,3,40\n")
+    Path("ads.csv").write_text("ad;hour;successes;trials\nblue;2;5;50\n")
+    fine(command("tell", letters, "--csv", "arms.csv"))
+    fine(command("tell", letters, "--csv", "ads.csv", "--station", "ad", "--time", "hour"))
+    with Campaign.open(letters) as campaign:
+        rows = campaign.history[["time", "site", "reward"]].to_numpy().tolist()
+    assert rows == [[1.0, "red", 3 / 40], [2.0, "blue", 5 / 50]]
+
+
 def test_drop_all_gives_up_the_rest_of_a_batch(command: Command, letters: str) -> None:
     fine(command("ask", letters, "--at", 1, "-n", 90))
     one_line(command("drop", letters), "--site, or --all")
     with Campaign.open(letters) as campaign:
         reds = [each.place for each in campaign.pending_points].count("red")
     said = fine(command("drop", letters, "--site", "red", "--all"))
-    assert said == f"dropped; {90 - reds} pending\n"
-    assert fine(command("drop", letters, "--all")) == "dropped; 0 pending\n"
+    assert said == f"dropped; {90 - reds} still pending\n"
+    assert fine(command("drop", letters, "--all")) == "dropped; 0 still pending\n"
     one_line(command("drop", letters, "--all"), "nothing is pending")
 
 

@@ -383,8 +383,8 @@ def front(
         return HTMLResponse(sign_in_page("This token is unknown."), 401)
     request.state.holder = holder
     if "read" not in holder.roles:
-        return HTMLResponse(sign_in_page("This token has no role to read."), 403)
-    return HTMLResponse(campaign_page(campaign.overview))
+        return HTMLResponse(sign_in_page('This token does not have the role "read".'), 403)
+    return HTMLResponse(campaign_page(campaign))
 
 
 @pages.post("/session", include_in_schema=False)

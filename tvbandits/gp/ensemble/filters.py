@@ -601,7 +601,7 @@ class _JointReadings(NamedTuple):
         diagonal = np.einsum("mii->mi", joint)
         diagonal += noise  # of `joint`, of which this is a view
         expected = np.matmul(observation, filters.mean[:, :, None])
-        root, inverse_root = linalg.whitening_each(joint)
+        root, inverse_root = linalg.invert_factors_each(joint)
         errors = stack.values[:, None] - expected
         errors_white = np.matmul(inverse_root, errors)[:, :, 0]
         n = stack.sizes[:, None]

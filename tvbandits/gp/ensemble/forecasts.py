@@ -20,7 +20,7 @@ from tvbandits.gp import linalg
 from tvbandits.gp.ensemble.dynamics import Dynamics
 from tvbandits.gp.ensemble.filters import Filters
 from tvbandits.gp.ensemble.models import ModelSpec
-from tvbandits.gp.lookahead import EVERY, JointPosterior, Rows
+from tvbandits.gp.lookahead import ALL_POINTS, JointPosterior, Rows
 from tvbandits.validation import Array
 
 
@@ -256,7 +256,7 @@ class MixturePrediction:
             forecast.learnable,
             beta,
             noise_variance + now.nugget,
-            lambda rows, others=EVERY: covariance(rows, others, at_later=True),
+            lambda rows, others=ALL_POINTS: covariance(rows, others, at_later=True),
             lambda rows, others: covariance(rows, others, at_later=False),
             now.learnable,
         )

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from tvbandits.data import replace_fields
 from tvbandits.gp.calibration import CONFIG as CALIBRATION_CONFIG
@@ -383,9 +384,7 @@ class FilterEnsemble:
     @cached_property
     def weights(self) -> Array:
         """Return the weights of the active models, whose sum is 1."""
-        log_weights = self._updated_log_weights
-        weights = np.exp(log_weights - log_weights.max())
-        return np.asarray(weights / weights.sum())
+        return np.asarray(softmax(self._updated_log_weights))
 
     @cached_property
     def _updated_log_weights(self) -> Array:

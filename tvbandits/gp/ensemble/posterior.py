@@ -39,7 +39,7 @@ from tvbandits.gp.ensemble.forecasts import Forecast
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, ModelSpec
 from tvbandits.gp.ensemble.seasons import SeasonSearch, check_season
-from tvbandits.gp.kernels.units import column_units, in_column_units
+from tvbandits.gp.kernels.units import column_units, scale_columns
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.posterior import (
     CandidateGrid,
@@ -48,7 +48,7 @@ from tvbandits.gp.posterior import (
     Posterior,
     PosteriorRule,
     Prior,
-    as_of_now,
+    equivalent_noise,
 )
 from tvbandits.ties import first_argmax
 from tvbandits.validation import Array, as_list, check_instance, finite_number, nonnegative_number
@@ -173,8 +173,8 @@ class ReplayBuffer:
 def effective_noise(ensemble: FilterEnsemble, age: float | Array, variance: Array) -> Array:
     """Return the noise variances (n,) of earlier readings as readings of now; infinite if worthless.
 
-    By `as_of_now`, with the prior correlation of static part and drift together, averaged over the
-    active models by their weights.
+    By `equivalent_noise`, with the prior correlation of static part and drift together, averaged over
+    the active models by their weights.
 
     Parameters
     ----------
@@ -196,7 +196,9 @@ def effective_noise(ensemble: FilterEnsemble, age: float | Array, variance: Arra
         shared += weight * scale * model.covariance(np.zeros(1), steps, 1.0)
         total += weight * scale * (model.static + model.drift)
     r2 = (shared / total) ** 2
-    noise = np.where(r2 < CONFIG.smallest_correlation, np.inf, as_of_now(variance, total, r2))
+    noise = np.where(
+        r2 < CONFIG.smallest_correlation, np.inf, equivalent_noise(variance, total, r2)
+    )
     return np.where(ages > 0, noise, variance)
 
 
@@ -252,11 +254,11 @@ class ModelEnsemble(PosteriorRule):
             finite_number("each weight of prior_weights", weight, low=0.0, high=1.0)
 
     @property
-    def fewest_fitted(self) -> int:
+    def fewest_candidates_for_fit(self) -> int:
         """Fewest candidates on which a kernel is fitted to an outcome: any if both kinds vie."""
-        return 1 if self.both else super().fewest_fitted
+        return 1 if self.both else super().fewest_candidates_for_fit
 
-    def of_other_unit(self) -> ModelEnsemble:
+    def for_other_outcome(self) -> ModelEnsemble:
         """Return the rule without a first guess of the unit."""
         return replace(self, prior_scale=0.0)
 
@@ -303,7 +305,7 @@ class ModelEnsemble(PosteriorRule):
         kernel, data, grid, now, previous, _, noise_variance = conditioning
         if grid is None:
             raise ValueError("an ensemble of models needs candidates")
-        data = data.in_time()
+        data = data.sort_by_time()
         prior = prior_posterior(kernel, data, grid, now)
         if prior is not None:
             return prior
@@ -316,7 +318,7 @@ class ModelEnsemble(PosteriorRule):
             if new is not None:
                 start = replace_fields(previous, kernel=kernel, grid=grid)
                 return start.observe(new, data, now)
-        points, times = in_column_units(grid.points), data.Z[:, -1]
+        points, times = scale_columns(grid.points), data.Z[:, -1]
         buffer = ReplayBuffer(self.initial_ensemble(points, noise_variance, None))
         # On a function of many points a season would take more features than a step can afford.
         searches = self.season == "find" and len(points) <= MODEL_CONFIG.largest_network
@@ -480,7 +482,7 @@ class EnsemblePosterior(CandidatePosterior):
             return None
         if len(rows.Z) == 0:
             return self if now == self.now else replace_fields(self, now=now)
-        return self.observe(rows.in_time(), self.data.append(rows).in_time(), now)
+        return self.observe(rows.sort_by_time(), self.data.append(rows).sort_by_time(), now)
 
     # --- predictions ------------------------------------------------------------------------------
 
@@ -593,14 +595,16 @@ class EnsemblePosterior(CandidatePosterior):
     # --- what it has learned ----------------------------------------------------------------------
 
     @cached_property
-    def own_nugget(self) -> float:
+    def nugget_variance(self) -> float:
         """Return the variance of the nugget, as the models have it."""
         return self.ensemble.nugget
 
     @cached_property
     def prior(self) -> EnsemblePrior:
         """Return what the ensemble has learned of the reward."""
-        return EnsemblePrior(self.kernel, self.ensemble, self._units, self.now, self.own_nugget)
+        return EnsemblePrior(
+            self.kernel, self.ensemble, self._units, self.now, self.nugget_variance
+        )
 
 
 @dataclass(frozen=True)
@@ -616,7 +620,7 @@ class EnsemblePrior:
     units : array of shape (d,)
         The units in which the ensemble has the coordinates of the candidates.
     now : float
-    own_nugget : float
+    nugget_variance : float
         Variance of the nugget, as the models have it.
     """
 
@@ -624,12 +628,12 @@ class EnsemblePrior:
     ensemble: FilterEnsemble
     units: Array
     now: float
-    own_nugget: float
+    nugget_variance: float
 
     @property
     def nugget(self) -> float:
         """Return the variance of the nugget, inflated as all variances are; no forecast can know it."""
-        return self.ensemble.inflation**2 * self.own_nugget
+        return self.ensemble.inflation**2 * self.nugget_variance
 
     def covariance(self, Z: Array) -> Array:
         """Return the prior covariance (n, n) of static part and drift in the heaviest model."""
@@ -654,7 +658,7 @@ class EnsemblePrior:
         return {
             "mean": ensemble.origin,
             "scale": math.sqrt(float(weights @ ensemble.squared_scales)),
-            "nugget": math.sqrt(self.own_nugget),
+            "nugget": math.sqrt(self.nugget_variance),
             "models": tuple((float(weights[i]), ensemble.active_models[i]) for i in heaviest),
             "deviation_factor": ensemble.inflation,
             "coverage": ensemble.coverage,
