@@ -222,13 +222,20 @@ class Decision:
         """Deviations (m,) at points (m, d), in the unit of rewards; points that are out count."""
         return self.fantasy(batches.UpperBound(lambda X: np.zeros(len(X)), self.view.scale)).bounds
 
-    @property
-    def is_crowded(self) -> bool:
-        """Whether there are fewer points than are asked for, so that some have to be played again."""
-        if self.n is None or not isinstance(self.domain, Candidates):
-            return False
-        free = len(self.domain) if self.available is None else self.available(self.domain.X).sum()
-        return bool(self.n > free) and len(self.domain) <= CONFIG.largest_joint
+    def if_crowded(self) -> Decision | None:
+        """Return the decision on all points, if more are asked for than are available; else None."""
+        domain = self.domain
+        if self.n is None:
+            return None
+        if not isinstance(domain, Candidates):
+            every = domain.every_point
+            if every is None:
+                return None
+            domain = from_distinct_rows(every)
+        if len(domain) > CONFIG.largest_joint:
+            return None
+        free = len(domain) if self.available is None else self.available(domain.X).sum()
+        return replace(self, domain=domain) if self.n > free else None
 
 
 class Acquisition(Protocol):
@@ -263,12 +270,14 @@ def choose_points(rule: Acquisition, decision: Decision, rng: np.random.Generato
     Each of the n plays goes to the best point of a joint draw of its own from the posterior. A point's
     expected share is then the probability that it is the best one, whatever the rule.
     """
-    if decision.n is None or not decision.is_crowded:
+    crowded = decision.if_crowded()
+    if crowded is None:
         return rule.choose(decision, rng)
-    allowed = decision.choices(np.empty((0, decision.domain.dimension)))
-    assert isinstance(decision.domain, Candidates)  # nothing else is crowded
-    draws = rule.draw(decision, decision.n, rng)
-    X = decision.domain.X
+    allowed = crowded.choices(np.empty((0, crowded.domain.dimension)))
+    assert isinstance(crowded.domain, Candidates)
+    assert crowded.n is not None
+    draws = rule.draw(crowded, crowded.n, rng)
+    X = crowded.domain.X
     worth = np.asarray(allowed.restrict(lambda _: draws)(X))
     rows = worth.argmax(axis=1)
     for i in np.flatnonzero(ties.may_tie(worth)):  # one by one: `rng` breaks ties in order

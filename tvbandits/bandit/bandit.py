@@ -372,7 +372,7 @@ class Bandit:
             Time of the decision; by default one unit after the latest time told, 1 at the start.
         n : int, optional
             Number of points, distinct where the domain has as many; by default the batch rule decides,
-            one point for most policies. If `n` exceeds the number of available candidates (100 visits, 8
+            one point for most policies. If `n` exceeds the number of available points (100 visits, 8
             banners), each gets the share of draws from the beliefs in which it is the best (Thompson
             shares). A control counts among the `n`, and comes first unless it was asked or told for that
             time already: then at least 2, and by default one more than the batch rule says. Where each

@@ -182,6 +182,11 @@ class Domain(ABC):
         """Return all points at one value of the measured context, given as columns (c,)."""
         return AtContext(self, context_row(values, len(self.context_columns)))
 
+    @property
+    def every_point(self) -> Array | None:
+        """All points (A, d) of a small finite domain that is not one of candidates; else None."""
+        return None
+
     # --- distances --------------------------------------------------------------------------------
 
     @property
@@ -411,6 +416,12 @@ class AtContext(Domain):
     def resolution(self) -> Array | float:
         """Points that are nearer to each other count as one point, as in the whole domain."""
         return self.whole.resolution
+
+    @property
+    def every_point(self) -> Array | None:
+        """All points (A, d) at this value, where few can be chosen; else None."""
+        points = self.actions.every_point
+        return None if points is None else append_context(points, self.values)
 
     def encode(self, points: Any) -> Array:
         """Return points with names as points (n, d) of the whole domain."""

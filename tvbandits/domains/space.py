@@ -283,7 +283,7 @@ class Space(Domain):
 
     def maximize(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """Return the point (d,) of largest acquisition, and that value; `rng` breaks ties."""
-        every = self._every
+        every = self.every_point
         if every is not None:
             values = acquisition(every)
             best = row_of_largest(values, every, rng)
@@ -296,7 +296,7 @@ class Space(Domain):
     def by_sample(self, centres: Array) -> Domain:
         """Return the space, searched by a random sample and neighbours of some points (n, d)."""
         points = self.check(centres, "centres")
-        if self._every is not None:
+        if self.every_point is not None:
             return self
         return SampledDomain(self, points, np.array([part.size for part in self.parameters]))
 
@@ -315,8 +315,8 @@ class Space(Domain):
         return np.array([row for part in self.parameters for row in part.bounds])
 
     @cached_property
-    def _every(self) -> Array | None:
-        """All points (A, d) of a small finite space, the last parameter running fastest."""
+    def every_point(self) -> Array | None:
+        """All points (A, d) of a small finite space, the last parameter fastest; else None."""
         if self.size > ENUMERATED:
             return None
         axes = [
@@ -329,8 +329,8 @@ class Space(Domain):
 
     def anchors(self, count: int, rng: np.random.Generator) -> Array:
         """Return all points (A, d) if there are at most `count`, else so many drawn and the two ends."""
-        if self._every is not None and len(self._every) <= count:
-            return self._every
+        if self.every_point is not None and len(self.every_point) <= count:
+            return self.every_point
         ends = np.repeat([[0.0], [1.0]], len(self.names), axis=1)
         return np.concatenate([self.from_unit(ends), self.sample(count, rng)])
 
@@ -384,10 +384,10 @@ class Space(Domain):
             If there are more, or infinitely many.
         """
         context = self.context_names(context)
-        if self._every is None:
+        if self.every_point is None:
             most = f"{self.size:g} points are more than {ENUMERATED}"
             raise ValueError(f"{most}: give some of them to `table`")
-        return self.table(self._every, context=context)
+        return self.table(self.every_point, context=context)
 
     def table(self, points: ArrayLike | Named, *, context: Sequence[str] = ()) -> Table:
         """Return points, by name or as arrays (A, d), as candidates; no two may be equal.
